@@ -105,7 +105,7 @@ def _run_command(arguments: Sequence[str]) -> int:
 
         suggestion = closest_match(name, COMMANDS)
         remedy = f"did you mean {suggestion}?" if suggestion else f"known commands: {', '.join(COMMANDS)}"
-        _print_error(f"{name!r} is no command; {remedy}")
+        _print_error(f"{name!r} is not a command; {remedy}")
         return _USER_ERROR
     try:
         return COMMANDS[name].run(rest)
@@ -121,7 +121,7 @@ def _format_help() -> str:
     for group in GROUPS:
         lines += ["", f"{group.title}, as in: {group.example}"]
         lines += [f"  {name:<{width}}  {command.summary}" for name, command in group.commands.items()]
-    lines += ["", "heedful COMMAND --help tells more about one of them; heedful --version prints the version."]
+    lines += ["", "heedful COMMAND --help shows more about one of them; heedful --version prints the version."]
     return "\n".join(lines)
 
 

@@ -130,7 +130,9 @@ def require_path(path: Any, *, name: str) -> None:
     if not isinstance(path, str | os.PathLike) or not isinstance(os.fspath(path), str):
         raise RecipeError(f"{name}: {format_value(path)} is not a path; give a string or a Path")
     if "\0" in os.fspath(path):
-        raise RecipeError(f"{name}: {format_value(path)} holds a null character, which no path may have; mend it")
+        raise RecipeError(
+            f"{name}: {format_value(path)} contains a null character, which is not allowed in a path; remove it"
+        )
 
 
 def format_value(value: object) -> str:

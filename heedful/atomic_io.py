@@ -86,11 +86,11 @@ def read_manifest(folder: Path) -> RunManifest:
     check_path_name(folder)
     if folder.suffix == ".toml" and folder.is_file():
         raise RunError(
-            f"{folder}: is a recipe and no run; name the folder that it made, or train with: heedful train "
+            f"{folder}: is a recipe and not a run; give the folder of its run, or train with: heedful train "
             f"{quote(str(folder))}"
         )
     if folder.is_file():
-        raise RunError(f"{folder}: is a file and no run folder; name the folder that training made")
+        raise RunError(f"{folder}: is a file and not a run folder; give the folder of a trained run")
     if not folder.is_dir():
         raise RunError(f"{folder}: no such run folder; check the path, or train first with: heedful train recipe.toml")
     path = folder / MANIFEST
@@ -101,7 +101,7 @@ def read_manifest(folder: Path) -> RunManifest:
             return _parse_manifest(content)
     except FileNotFoundError:
         raise RunError(
-            f"{folder}: holds no {MANIFEST}, so it is no finished or resumable run; train it first"
+            f"{folder}: contains no {MANIFEST}, so it is not a finished or resumable run; train it first"
         ) from None
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
@@ -253,7 +253,7 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
             and any(folder.iterdir())
             and not (replaceable_marker and (folder / replaceable_marker).exists())
         ):
-            content = f"holds files but no {replaceable_marker}" if replaceable_marker else "is not empty"
+            content = f"contains files but no {replaceable_marker}" if replaceable_marker else "is not empty"
             raise RunError(f"{folder}: {content}; choose a new folder to {purpose}")
         for leftover in find_leftovers(target):
             shutil.rmtree(leftover, ignore_errors=True)
@@ -385,12 +385,12 @@ def read_header(path: Path) -> dict[str, Any]:
         if size < 8 or length > size - 8:
             raise ValueError("its header is longer than the file")
         if length > _MAX_HEADER:
-            raise ValueError(f"its header has {length:,} bytes, and {_MAX_HEADER:,} are the most")
+            raise ValueError(f"its header has {length:,} bytes; the maximum is {_MAX_HEADER:,}")
         header = parse_json(file.read(length))
     if not isinstance(header, dict):
         raise ValueError("its header is not an object")
     if len(header) > _MAX_TENSORS:
-        raise ValueError(f"it names {len(header):,} tensors, and {_MAX_TENSORS:,} are the most")
+        raise ValueError(f"it names {len(header):,} tensors; the maximum is {_MAX_TENSORS:,}")
     return header
 
 
@@ -473,5 +473,5 @@ def load_parameters(
             if key in not_copied:
                 continue
             if not weights[key].is_floating_point():
-                raise RunError(f"{location}: {key} holds {weights[key].dtype}, which are no weights; take another copy")
+                raise RunError(f"{location}: {key} holds {weights[key].dtype}, which are not weights; use another copy")
             parameter.copy_(weights[key])

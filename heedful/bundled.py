@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from heedful.english_words import closest_match
+from heedful.english_words import add_article, closest_match
 from heedful.errors import RecipeError
 
 _PACKAGE = Path(__file__).parent
@@ -52,8 +52,8 @@ def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> Bundl
     """
     if name not in items:
         suggestion = closest_match(name, items)
-        remedy = f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(items)}"
-        raise RecipeError(f"{name!r} is no {noun}; {remedy}")
+        remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(items)}"
+        raise RecipeError(f"{name!r} is not {add_article(noun)}; {remedy}")
     return items[name]
 
 

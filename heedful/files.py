@@ -61,9 +61,9 @@ def find_name_problem(path: str | Path) -> str | None:
     except UnicodeEncodeError:
         return "the name holds half of a character"
     if max(parts) > LONGEST_NAME:
-        return f"a name of {max(parts):,} bytes, and {LONGEST_NAME} are the most"
+        return f"a name of {max(parts):,} bytes; the maximum is {LONGEST_NAME}"
     total = sum(parts) + len(parts) - 1
-    return f"a path of {total:,} bytes, and {LONGEST_PATH:,} are the most" if total > LONGEST_PATH else None
+    return f"a path of {total:,} bytes; the maximum is {LONGEST_PATH:,}" if total > LONGEST_PATH else None
 
 
 def check_path_name(folder: Path) -> None:
@@ -115,7 +115,7 @@ def open_regular(path: str | Path, *, max_bytes: int | None = None) -> BufferedR
         if not stat.S_ISREG(status.st_mode):
             raise UnsuitableFileError(errno.EINVAL, f"{_describe_file_type(status.st_mode)} and not a regular file")
         if max_bytes is not None and status.st_size > max_bytes:
-            raise UnsuitableFileError(errno.EFBIG, f"it has {status.st_size:,} bytes, and {max_bytes:,} are the most")
+            raise UnsuitableFileError(errno.EFBIG, f"it has {status.st_size:,} bytes; the maximum is {max_bytes:,}")
         return os.fdopen(handle, "rb")
     except BaseException:
         os.close(handle)
@@ -149,7 +149,7 @@ def parse_json(text: str | bytes | bytearray) -> Any:
         text = text.decode("utf-8")
     num_containers = text.count("[") + text.count("{")
     if num_containers > _MAX_CONTAINERS:
-        raise ValueError(f"it has {num_containers:,} lists and objects, and {_MAX_CONTAINERS:,} are the most")
+        raise ValueError(f"it has {num_containers:,} lists and objects; the maximum is {_MAX_CONTAINERS:,}")
     value = parse_data(text)
     if num_containers > MAX_JSON_DEPTH:
         check_depth(value, MAX_JSON_DEPTH)
@@ -186,7 +186,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     except RecursionError:
         raise NestedTooDeeplyError(_describe_depth_limit(MAX_TOML_DEPTH)) from None
     except ValueError:  # of Python, whose words name a function
-        raise ValueError("it holds a whole number of thousands of digits") from None
+        raise ValueError("it contains a whole number with thousands of digits") from None
     check_depth(content, MAX_TOML_DEPTH)
     return content
 
@@ -216,7 +216,7 @@ def _describe_depth_limit(max_depth: int) -> str:
 def _parse_int(digits: str) -> int:
     """Parse an integer of at most 64 bits."""
     if len(digits) > 20 or not -(2**63) <= (number := int(digits)) < 2**64:
-        raise ValueError(f"a whole number of {len(digits.lstrip('-')):,} digits, and 64 bits are the most")
+        raise ValueError(f"a whole number of {len(digits.lstrip('-')):,} digits; the maximum is 64 bits")
     return number
 
 

@@ -27,7 +27,7 @@ def load_library() -> Any | None:
         return None
     except (OSError, ImportError, AttributeError) as error:
         raise RunError(
-            f"heedful-native: is installed and cannot be used ({error}); install it again with pip install ./native, "
+            f"heedful-native: is installed but cannot be used ({error}); install it again with pip install ./native, "
             "or uninstall it"
         ) from None
     if module.INTERFACE != _INTERFACE_VERSION:

@@ -96,5 +96,5 @@ def load_object(location: str, *, context: str) -> Any:
         return getattr(import_module(module), name)
     except (ImportError, AttributeError) as error:
         raise RecipeError(
-            f"{context}: the package that has it cannot be used ({location}: {error}); mend it"
+            f"{context}: its package cannot be used ({location}: {error}); repair or remove the package"
         ) from error

@@ -117,7 +117,7 @@ class Memory:
     layout: MemoryLayout = SequenceLayout()
 
     def __post_init__(self) -> None:
-        assert self.layout.accepts(self.positions.size(1)), f"{self.positions.size(1)} slots are no {self.layout}"
+        assert self.layout.accepts(self.positions.size(1)), f"{self.positions.size(1)} slots do not fit {self.layout}"
 
     def concat(self, others: Sequence[Memory]) -> Memory:
         """Concatenate the rows of several memories of the same layout; clips may differ in length."""
@@ -125,7 +125,7 @@ class Memory:
         num_slots = max(part.positions.size(1) for part in parts)
         layout = self.layout.with_slots(num_slots)
         assert all(part.layout.with_slots(num_slots) == layout for part in parts), (
-            f"a memory of {self.layout} and others"
+            f"memories of {self.layout} and of other layouts"
         )
         return Memory(
             pad_and_concat([part.keys for part in parts], axis=1, fill=0.0),
@@ -193,7 +193,7 @@ def select_memories(memories: Memories | None, names: Iterable[str]) -> Mapping[
     """Return the memories in the order of these names, which must be exactly theirs."""
     memory_by_name, expected = as_mapping(memories), tuple(names)
     assert memory_by_name.keys() == set(expected), (
-        f"this looks at {_join_names(expected)}; given: {_join_names(memory_by_name)}"
+        f"this attends to {_join_names(expected)}; given: {_join_names(memory_by_name)}"
     )
     return {name: memory_by_name[name] for name in expected}
 
@@ -323,13 +323,13 @@ def _concat_nested(parts: Sequence[Any]) -> Any:
         return tuple(_concat_nested(items) for items in zip(*parts, strict=True))
     if isinstance(first, SupportsConcat):
         return first.concat(others)
-    assert not isinstance(first, SupportsReorder), f"{type(first).__name__} does not say how it is joined"
+    assert not isinstance(first, SupportsReorder), f"{type(first).__name__} does not define how it is joined"
     if is_dataclass(first) and not isinstance(first, type):
         return replace(
             first, **{f.name: _concat_nested([getattr(part, f.name) for part in parts]) for f in fields(first)}
         )
     if isinstance(first, dict):
-        assert all(other.keys() == first.keys() for other in others), "states that look at different memories"
+        assert all(other.keys() == first.keys() for other in others), "states that attend to different memories"
         return {name: _concat_nested([part[name] for part in parts]) for name in first}
     assert all(other == first for other in others), f"{first} and others that differ cannot be joined"
     return first

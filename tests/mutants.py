@@ -4279,11 +4279,13 @@ FIRST_HOUR = (
         "a clock that ends training first is not heard",
         "training/schedules.py",
         (
-            'falls evenly; where time runs faster than updates, with the time."""\n'
-            "        step = max(step, int(time_fraction * self.steps))"
+            "falls linearly, with the time if that runs faster\n        than the updates.\n"
+            '        """\n        step = max(step, int(time_fraction * self.steps))'
         ),
-        '''falls evenly; where time runs faster than updates, with the time."""
-        step = max(step, 0)''',
+        (
+            "falls linearly, with the time if that runs faster\n        than the updates.\n"
+            '        """\n        step = max(step, 0)'
+        ),
         (SCHEDULES,),
     ),
     Mutant(
@@ -6230,7 +6232,7 @@ BESIDE = (
     Mutant(
         "csv: fields are as long as the module wants them",
         "data/labelled.py",
-        ("csv.field_size_limit(\n        _MAX_FIELD_CHARACTERS\n    )"),
+        "csv.field_size_limit(_MAX_FIELD_CHARACTERS)",
         "csv.field_size_limit(131_072)",
         ("tests/unit/cli/test_new.py::test_fields_of_csv_are_of_any_length",),
     ),

@@ -58,5 +58,5 @@ def iter_layers(model: nn.Module) -> Iterator[TransformerLayer]:
     """
     layers = [module for module in model.modules() if isinstance(module, TransformerLayer)]
     if not layers:
-        raise RecipeError("training.adapter: this model has no layers of a Transformer; leave training.adapter away")
+        raise RecipeError("training.adapter: this model has no Transformer layers; leave training.adapter out")
     yield from layers

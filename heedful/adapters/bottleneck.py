@@ -71,7 +71,8 @@ class BottleneckAdapter(Adapter):
             prefix = name.partition(_NAME_PART)[0]
             if self.is_adapter_parameter(name) and not any(base_name.startswith(f"{prefix}.") for base_name in base):
                 raise RunError(
-                    f"{origin}: {name} fits no layer of this model; name a model of the shape that was adapted"
+                    f"{origin}: {name} does not fit any layer of this model; name a model of the same shape as the "
+                    "adapted one"
                 )
         return {**base, **adapter_weights}
 

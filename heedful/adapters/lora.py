@@ -66,7 +66,7 @@ class LoraLinear(nn.Linear):
     def __init__(
         self, linear: nn.Linear, *, rows_by_part: Mapping[str, int], target_parts: frozenset[str], lora: LoraAdapter
     ) -> None:
-        nn.Module.__init__(self)  # nn.Linear would make a weight
+        nn.Module.__init__(self)  # nn.Linear would create a weight
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
         self.rows_by_part = dict(rows_by_part)
@@ -127,7 +127,7 @@ class LoraAdapter(Adapter):
                     setattr(linear_map.owner, linear_map.name, adapted)
         if missing := [role for role in self.targets if role not in adapted_roles]:
             raise RecipeError(
-                f'training.adapter.on: "{missing[0]}": the layers of this model have no such map; leave it out'
+                f'training.adapter.on: "{missing[0]}": the layers of this model do not have this map; leave it out'
             )
 
     def merge_weights(
@@ -144,7 +144,8 @@ class LoraAdapter(Adapter):
             weight, up = f"{match['map']}.weight", adapter_weights.get(name.replace(".down.", ".up."))
             if weight not in base or up is None or not _has_matching_shape(base[weight], down, up, part=match["part"]):
                 raise RunError(
-                    f"{origin}: {name} fits no map of this model; name a model of the shape that was adapted"
+                    f"{origin}: {name} does not fit any map of this model; name a model of the same shape as the "
+                    "adapted one"
                 )
             if weight not in merged_names:
                 merged_names.add(weight)

@@ -19,7 +19,7 @@ Distance = Annotated[int, Field(ge=0)]
 def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
     """Raise `ValueError` if a bias is set for another score than additive."""
     if has_bias and info.data.get("score", "additive") != "additive":
-        raise ValueError('is for score = "additive" alone: leave it away')
+        raise ValueError('is only for score = "additive": leave it out')
     return has_bias
 
 

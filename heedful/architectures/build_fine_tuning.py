@@ -100,7 +100,7 @@ def build_window_classifier(
     *,
     vocabulary: int,
     outputs: int,
-    longest: int,  # noqa: ARG001 - windows stand wherever there are tokens
+    longest: int,  # noqa: ARG001 - windows are wherever there are tokens
 ) -> TextClassifier:
     """Build a text classifier on convolution windows, which read texts of any length."""
     table = build_embedding(vocabulary, config.d_model, deviation=_DEVIATION)
@@ -147,10 +147,10 @@ def build_siamese_classifier(
     *,
     vocabulary: int,
     outputs: int,
-    longest: int,  # noqa: ARG001 - words are compared wherever they stand
+    longest: int,  # noqa: ARG001 - words are compared at all positions
 ) -> TextClassifier:
     """Build a classifier of text pairs with a siamese encoder, which reads texts of any length."""
-    table = build_embedding(vocabulary, config.d_model, deviation=1.0)  # large, so that a step changes little of it
+    table = build_embedding(vocabulary, config.d_model, deviation=1.0)  # large, so that one step changes it little
     encoder = PairEncoder(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
         vocabulary=vocabulary,

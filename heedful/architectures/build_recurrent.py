@@ -215,7 +215,7 @@ def _build_layers(
 def _build_embedding(
     config: RecurrentDecodingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
-    # A paper's numbers are what its network reads, not multiplied by anything.
+    # The network of a paper reads embeddings as they are, not multiplied by anything.
     """Build the token embedding; scaled only with modern initialisation."""
     scaled = config.initialisation == "modern"
     return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)

@@ -70,13 +70,13 @@ class FrameEncoderArchitecture(ArchitectureConfig):
         """Raise an error if the decoder does not fit `ctc_weight`."""
         weight = info.data.get("ctc_weight")
         if weight == 1 and decoder is not None:
-            raise ValueError("writes nothing with model.ctc_weight = 1: leave it away, or set a lower weight")
+            raise ValueError("is not used with model.ctc_weight = 1: leave it out, or set a lower weight")
         if weight is not None and weight < 1 and decoder is None:
             raise ValueError(f"must be a table with model.ctc_weight = {weight:g}")
         if decoder is not None and decoder.samples_attention and weight:
             raise config_error(
                 "model.decoder.reading.weights",
-                f'= "sampled" learns by REINFORCE alone, not beside model.ctc_weight = {weight:g}: set that to 0',
+                f'= "sampled" learns by REINFORCE only, not together with model.ctc_weight = {weight:g}: set that to 0',
             )
         return decoder
 

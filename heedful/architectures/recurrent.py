@@ -53,7 +53,7 @@ class _AttentiveConfig(ScoredConfig, _KindConfig):
     def _require_sampled_weights(cls, expected: float, info: ValidationInfo) -> float:
         """Raise `ValueError` if `expected` is set without sampled weights."""
         if expected and info.data.get("weights", "sampled") != "sampled":
-            raise ValueError('is for weights = "sampled" alone: leave it away')
+            raise ValueError('is only for weights = "sampled": leave it out')
         return expected
 
 
@@ -104,7 +104,7 @@ class LayersConfig(ArchitectureConfig):
 class RecurrentDecodingConfig(LayersConfig):
     """Abstract: a recurrent decoder that reads a source."""
 
-    if TYPE_CHECKING:  # each in an order in which they can be checked
+    if TYPE_CHECKING:  # in the order in which they can be checked
         reading: ReadingConfig
         readout: Literal["maxout", "tanh", "state"]
         initialisation: Literal["modern", "bahdanau", "luong", "sutskever"]
@@ -169,7 +169,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
         if info.data.get("bidirectional"):
             raise config_error(
                 "model.start",
-                '= "carried" hands on one state of each layer, and a bidirectional encoder ends in two: set '
+                '= "carried" passes on one state of each layer, and a bidirectional encoder ends in two: set '
                 'model.bidirectional = false or model.start = "bridge"',
             )
         encoder, decoder = info.data.get("encoder_layers"), info.data.get("decoder_layers")
@@ -177,7 +177,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
             raise config_error(
                 "model.decoder_layers",
                 f'= {decoder} must equal model.encoder_layers = {encoder} where model.start = "carried": each layer '
-                "goes on where the same layer of the encoder ended",
+                "continues where the same layer of the encoder ended",
             )
         return start
 
@@ -189,7 +189,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
             raise config_error(
                 "model.readout",
                 '= "state" would leave out the context, which in model.reading.kind = "luong" comes after the state: '
-                'set model.reading.kind = "bahdanau" or "context", or leave model.readout away',
+                'set model.reading.kind = "bahdanau" or "context", or leave model.readout out',
             )
         tie, d_model, d_embedding = (info.data.get(key) for key in ("tie", "d_model", "d_embedding"))
         if readout == "state" and tie not in (None, "none") and d_model != d_embedding:

@@ -104,7 +104,7 @@ def _run_forward_backward(
     if links is None:
         log_pairs = exact_scores[:, :-1].unsqueeze(3) + exact_scores[:, 1:].unsqueeze(2)
         return _PathMarginals(scores, softmax(exact_scores, visible_keys).to(scores.dtype), log_pairs, visible)
-    forbidden = torch.finfo(exact_scores.dtype).min / (4 * queries)  # so that the sums along a path are finite
+    forbidden = torch.finfo(exact_scores.dtype).min / (4 * queries)  # so that sums along a path are finite
     unary_scores = torch.where(visible, exact_scores, forbidden)
     links = links.to(exact_scores.dtype).masked_fill(
         torch.eye(keys, dtype=torch.bool, device=links.device), forbidden / 2

@@ -54,7 +54,7 @@ class HardSampling(nn.Module):
 
     def __init__(self, *, expected: float = 0.0) -> None:
         super().__init__()
-        assert 0 <= expected <= 1, f"{expected} is no share; take a number from 0 to 1"
+        assert 0 <= expected <= 1, f"{expected} is not a share; take a number from 0 to 1"
         self.expected = expected
         self.probe = HookPoint()
 

@@ -187,7 +187,7 @@ def _fill_hidden(scores: Tensor, hidden: Tensor) -> Tensor:
     lowest = torch.finfo(scores.dtype).min
     if is_tracing() or scores.numel() < _MANY_SCORES:
         return scores.masked_fill_(hidden, lowest)
-    # a sum is vectorised, and beside the lowest number a score is nothing
+    # a sum is vectorised, and next to the lowest number a score is negligible
     return scores.add_(_deduplicate_mask(hidden).to(scores.dtype).mul_(lowest))
 
 
@@ -238,7 +238,7 @@ class _ShortSoftmax(torch.autograd.Function):
 def _softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
     """Compute w (g - sum(g w)) in the faster of two ways."""
     if not _is_slow_softmax(weights):
-        # what autograd itself calls for a softmax; there is no public name for it
+        # autograd itself calls this for a softmax; it has no public name
         return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)
     product = gradient * weights
     result: Tensor = product.addcmul_(weights, product.sum(-1, keepdim=True), value=-1)

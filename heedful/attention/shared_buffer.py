@@ -21,7 +21,7 @@ class SharedCapacity:
 
     def __init__(self, used: int, size: int) -> None:
         self.size = size
-        self._free_from = [used]  # the place where free space begins; empty while somebody asks
+        self._free_from = [used]  # the place where free space begins; empty while another thread uses it
 
     def claim(self, begin: int, end: int) -> bool:
         """Claim the slots from `begin` to `end`; return False if they are used or do not exist.

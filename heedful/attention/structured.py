@@ -108,7 +108,7 @@ class DependencyTree(nn.Module):
         in_sentence = visible_pairs.any(1)
         order = (
             (~in_sentence).to(torch.uint8).argsort(dim=1, stable=True)
-        )  # the sentence first, then what is none of it
+        )  # tokens of the sentence first, then all others
         excluded_score = compute_excluded_score(exact_scores, slots=slots)
         limit = -excluded_score / (2 * max(1, slots))
         bounded = torch.where(

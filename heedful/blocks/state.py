@@ -118,7 +118,7 @@ class StackState:
 
     def _with_empty_past(self, reference: StackState) -> StackState:
         """Return this state, which has read nothing, with an empty past shaped like that of `reference`."""
-        assert self.memories, "a state without a memory has no rows before its first token, and cannot be joined"
+        assert self.memories, "a state without a memory has no rows before its first token and cannot be joined"
         positions = next(iter(self.memories.values())).positions
         groups = len(positions)
         pasts = [None if layer.past is None else layer.past.new_empty(groups) for layer in reference.layers]

@@ -183,7 +183,7 @@ class TransformerStack(nn.Module):
         """Return the hidden vectors of the tokens and the state after them."""
         rows, length = tokens.positions.shape
         x: Tensor = self.embedding(tokens)
-        # rows of a group stand side by side, so that they share the group's keys in one product
+        # rows of a group are next to each other, so that they share the group's keys in one product
         state, groups = state.materialize(state.width * length), rows // state.width
         x = x.view(groups, state.width * length, x.size(-1))
         positions = tokens.positions.reshape(groups, state.width * length)

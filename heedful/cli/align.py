@@ -11,7 +11,7 @@ from heedful.cli.output import log, open_output
 
 
 @dataclass(frozen=True)
-class Arguments:
+class AlignArguments:
     """Align the words of given translations by the attention of the model: a line of source-target pairs for each."""
 
     run: PositionalPath
@@ -28,7 +28,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful align")
+    args = parse_arguments(AlignArguments, argv, program="heedful align")
     reader = args.text.build_reader()
 
     from heedful.data.context import add_context, get_source_with_context

@@ -19,7 +19,7 @@ _STREAM: Final = 0x7465726D
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class AnnotateArguments:
     """Write the terms of a glossary into the sources of parallel text, so that a model learns to use them.
 
     If a source term occurs in a sentence and its target in the translation, perhaps with another ending, the target is
@@ -48,17 +48,17 @@ class Arguments:
         if self.seed < 0:
             raise RecipeError(f"--seed: {self.seed}; must be at least 0")
         if len(self.files) > 2:
-            raise RecipeError(f"{self.files[2]}: pairs stand in one file or in two; name no more")
+            raise RecipeError(f"{self.files[2]}: pairs are in one file or in two; give at most two files")
         for file in (*self.files, self.glossary):
             if self.output.exists() and file.exists() and self.output.samefile(file):
                 raise RecipeError(f"--output: {self.output} is read as well; choose another file")
         if self.output.exists() and not self.overwrite:
-            raise RecipeError(f"{self.output}: is there already; choose another --output, or add --overwrite")
+            raise RecipeError(f"{self.output}: already exists; choose another --output, or add --overwrite")
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful annotate")
+    args = parse_arguments(AnnotateArguments, argv, program="heedful annotate")
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.data.random_numbers import SeededRandom
     from heedful.tasks.predictor import escape_cell
@@ -83,7 +83,7 @@ def run(argv: Sequence[str]) -> int:
                 source = source if is_annotated else pair.source
             saver.write_example(f"{escape_cell(source)}\t{escape_cell(pair.target)}")
         if not pairs:
-            raise DataError(f"{first_file}: holds no pair; check the file")
+            raise DataError(f"{first_file}: contains no pair; check the file")
     print(
         f"written: {args.output}, {pairs:,} pairs; {num_with_terms:,} have terms, and {num_annotated:,} were annotated"
     )

@@ -12,7 +12,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunLineOptions):
+class AnswerArguments(RunLineOptions):
     """Answer questions by parts of texts, or by an empty line if the text contains no answer.
 
     A file has a JSON object with `question` and `context` on each line.
@@ -31,7 +31,7 @@ class Arguments(RunLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful answer")
+    args = parse_arguments(AnswerArguments, argv, program="heedful answer")
     if (args.question is None) != (args.context is None):
         raise RecipeError("--question and --context: give both, or neither to read a file")
     require_minimum(args, n_best=1)

@@ -111,7 +111,7 @@ def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str)
         tyro.cli(cls, args=["--help"], prog=program, config=_CONFIG)
     parsed = build_parser(cls).parse(argv, program=program)
     for option in parsed.renamed_options:
-        log(f"{option.former_name} is called {option.display_name} now; the next version will not know the old name")
+        log(f"{option.former_name} is now called {option.display_name}; the next version will not accept the old name")
     arguments: ArgumentsT = build_arguments(cls, parsed)
     return arguments
 
@@ -134,7 +134,9 @@ def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program
         if parser.find_option(f"--{option}") is not None:
             return False
         if "." not in option and closest_match(option, option_names, cutoff=0.8):
-            raise RecipeError(f"{program}: --{option} is no option; {parser.suggest_option(option, program=program)}")
+            raise RecipeError(
+                f"{program}: --{option} is not an option; {parser.suggest_option(option, program=program)}"
+            )
         return True
 
     own_words, overrides = split_options(argv, is_foreign=is_foreign)

@@ -17,7 +17,7 @@ from heedful.errors import DataError, RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class AskArguments:
     """Answer questions about a story, and show which of its sentences each hop attended to.
 
     The story has a sentence on each line; lines may be numbered from 1.
@@ -42,14 +42,14 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful ask")
+    args = parse_arguments(AskArguments, argv, program="heedful ask")
     if not args.question:
-        raise RecipeError('heedful ask: no question; give one behind the story, as in "Where is the apple?"')
+        raise RecipeError('heedful ask: no question; give one after the story, as in "Where is the apple?"')
     if args.page is not None and len(args.question) > 1:
         raise RecipeError("--page: shows one question; ask the others without it")
 
     if args.supporting and args.page is None:
-        raise RecipeError("--supporting: facts are marked on a page; give --page too")
+        raise RecipeError("--supporting: marks facts on a page; give --page too")
 
     from heedful.data.readers import read_lines
     from heedful.tasks.stories.predictor import StoryLineFormat, StoryPredictor, split_sentences
@@ -58,7 +58,8 @@ def run(argv: Sequence[str]) -> int:
     story_text = "\n".join(read_lines(sys.stdin.buffer if args.story == Path("-") else args.story))
     if "\t" in story_text:
         raise DataError(
-            f"{story_name}: holds a tab, as bAbI has it before answers; leave questions out, a fact is a line"
+            f"{story_name}: contains a tab, which bAbI writes before answers; remove the questions, and write one fact "
+            "on each line"
         )
     facts = split_sentences(story_text)
     if not facts:
@@ -67,7 +68,7 @@ def run(argv: Sequence[str]) -> int:
         StoryPredictor, args.run, use="answers questions about stories", step=args.step
     )
     if unknown := reader.find_unknown_words((*facts, *args.question)):
-        log(f"training never saw these words, so they count for nothing: {', '.join(unknown)}")
+        log(f"these words did not occur in training, so they are ignored: {', '.join(unknown)}")
     line_format = StoryLineFormat(reader, show_facts=True)
     exit_code = write_answers(
         line_format, [(facts, question) for question in args.question], as_json=args.format == "jsonl"
@@ -78,5 +79,5 @@ def run(argv: Sequence[str]) -> int:
 
         supporting_indices = [number - 1 for number in args.supporting]
         write_page(render_viewer(reader.inspect(facts, args.question[0], supporting=supporting_indices)), args.page)
-        log(f"what it looked at: {args.page}")
+        log(f"written: {args.page}")
     return exit_code

@@ -27,7 +27,7 @@ _CHUNK_SIZE: Final = 1024
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class BacktranslateArguments:
     """Make parallel text from text in the target language; a model of the opposite direction writes the sources.
 
     To improve translation from English to German, a run from German to English writes the English for more German text
@@ -67,7 +67,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful backtranslate")
+    args = parse_arguments(BacktranslateArguments, argv, program="heedful backtranslate")
     sentences = _read_sentences(args)
     num_sentences = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
     num_done, num_bytes = (0, 0) if args.overwrite else _count_done(args)
@@ -81,7 +81,7 @@ def run(argv: Sequence[str]) -> int:
     translator = args.direction.apply_to(args.computing.load_predictor(Translator, args.run, use="translates"))
     config = args.searching.apply_to(translator.generation)
     if num_done:
-        log(f"{args.output}: {num_done:,} of {num_sentences:,} pairs are there; going on behind them")
+        log(f"{args.output}: {num_done:,} of {num_sentences:,} pairs exist already; continuing after them")
     pair_writer = _PairWriter(
         translator, build_search(config, translator.target, seed=args.seed), build_length_limits(config), args
     )
@@ -105,7 +105,7 @@ class _PairWriter:
     translator: Translator
     search: SearchStrategy
     length: LengthLimits
-    args: Arguments
+    args: BacktranslateArguments
 
     def write(self, sentences: Sequence[SourceSentence], file: IO[bytes], *, start: int) -> None:
         """Append pairs to the file and flush it; `start` is the number of the first sentence, which seeds the
@@ -128,7 +128,7 @@ class _PairWriter:
         file.flush()
 
 
-def _read_sentences(args: Arguments) -> Iterator[str]:
+def _read_sentences(args: BacktranslateArguments) -> Iterator[str]:
     """Return the lines to translate: all lines if they form documents, otherwise those that are not empty."""
     from heedful.data.readers import read_lines
 
@@ -136,7 +136,7 @@ def _read_sentences(args: Arguments) -> Iterator[str]:
     return ("" if not line.strip() else line for line in lines if args.documents or line.strip())
 
 
-def _read_with_context(args: Arguments, translator: Translator) -> Iterator[SourceSentence]:
+def _read_with_context(args: BacktranslateArguments, translator: Translator) -> Iterator[SourceSentence]:
     """Return the lines to translate with the context that the model reads; empty lines end documents even if they
     are left out.
     """
@@ -147,7 +147,7 @@ def _read_with_context(args: Arguments, translator: Translator) -> Iterator[Sour
     return (sentence for sentence in readable if args.documents or get_text(sentence))
 
 
-def _count_done(args: Arguments) -> tuple[int, int]:
+def _count_done(args: BacktranslateArguments) -> tuple[int, int]:
     """Count the complete pairs in the output and their bytes; an unfinished last line is not counted.
 
     Raises:
@@ -167,7 +167,7 @@ def _count_done(args: Arguments) -> tuple[int, int]:
             target = line.removesuffix(b"\n").partition(b"\t")[2]
             if expected is None or target != escape_cell(expected).encode() or not line.startswith((tag, b"\t")):
                 raise RecipeError(
-                    f"{args.output}:{count + 1}: is not what this command writes of {args.text}; choose another "
+                    f"{args.output}:{count + 1}: was not written by this command from {args.text}; choose another "
                     "--output, or add --overwrite"
                 )
             count, size = count + 1, size + len(line)

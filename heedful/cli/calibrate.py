@@ -12,7 +12,7 @@ from heedful.errors import RunError
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CalibrateArguments:
     """Translate text with known translations, and learn from it to estimate the quality of other translations.
 
     The result is stored in the run: heedful translate RUN --format jsonl then reports the confidence of each
@@ -37,7 +37,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful calibrate")
+    args = parse_arguments(CalibrateArguments, argv, program="heedful calibrate")
     reader = args.text.build_reader_if_given()
 
     from heedful.atomic_io import MODEL_FILE, read_manifest, write_run_files
@@ -52,7 +52,9 @@ def run(argv: Sequence[str]) -> int:
     require_task(run_opened, "translation")
     weights = read_manifest(args.run).files.get(MODEL_FILE)
     if weights is None:
-        raise RunError(f"{args.run}: is not trained to its end, and its model will be another one; train it first")
+        raise RunError(
+            f"{args.run}: its training is not finished, so its model will still change; finish training first"
+        )
     data = run_opened.recipe.data
     text = data.reader("validation") if reader is None else reader
     pair_reader = (

@@ -20,7 +20,7 @@ _TASK_NOUNS: Final = {"captioning": "picture", "video": "clip"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunLineOptions):
+class CaptionArguments(RunLineOptions):
     """Describe pictures or clips in words; the files are given on the command line, or one a line in a file."""
 
     shown: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
@@ -39,19 +39,19 @@ class Arguments(RunLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful caption")
+    args = parse_arguments(CaptionArguments, argv, program="heedful caption")
     require_minimum(args, n_best=1)
     noun = _check_search(args)
     names = list(args.shown or args.read_lines())
     if args.page is not None and len(names) > _MAX_PAGE_FILES:
-        raise RecipeError(f"--page: {len(names):,} files are too many for one; give at most {_MAX_PAGE_FILES}")
+        raise RecipeError(f"--page: {len(names):,} files are too many for one page; give at most {_MAX_PAGE_FILES}")
     if noun is not None:
         require_files(args.shown, noun=noun)
 
     from heedful.tasks.base_captioner import BaseCaptioner
     from heedful.tasks.search_factory import build_length_limits, build_search
 
-    use = "says what pictures or clips show"
+    use = "describes pictures or clips"
     captioner = args.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
     config = args.searching.apply_to(captioner.generation)
     line_format = replace(
@@ -70,7 +70,7 @@ def run(argv: Sequence[str]) -> int:
     return exit_code
 
 
-def _check_search(args: Arguments) -> str | None:
+def _check_search(args: CaptionArguments) -> str | None:
     """Check the search before the model is loaded, and return what the run reads; None if only the model knows."""
     recipe = read_recipe_of_task(args.run, _TASK_NOUNS)
     if recipe is None:

@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from heedful.tasks.conversation.predictor import ChatPredictor
 
 _HELP: Final = (
-    "/reset forgets what was said, /save FILE adds the dialogue to a file as a line of JSON, /quit ends; what begins "
-    "with // is said with one slash"
+    "/reset clears the dialogue, /save FILE appends the dialogue to a file as a line of JSON, /quit ends; a turn that "
+    "begins with // is read with one slash"
 )
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ChatArguments:
     """Talk to a conversation model; replies appear while they are written.
 
     A line is a turn. Lines that begin with a slash are commands: /reset clears the dialogue, /save FILE appends the
@@ -49,7 +49,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful chat")
+    args = parse_arguments(ChatArguments, argv, program="heedful chat")
     if args.page is not None:
         require_writable(args.page, "--page")
 
@@ -61,7 +61,7 @@ def run(argv: Sequence[str]) -> int:
     config = args.searching.apply_to(chat_model.generation)
     search, chat_model.limit = build_continuation_search(config, chat_model.encoder.special_ids, seed=args.seed)
     chat_model.stop = config.stop
-    assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched for with a beam"
+    assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched with a beam"
     with open_output(None) as out:
         chat = ChatSession(chat_model, search, out, is_interactive=sys.stdin.isatty())
         chat.run()

@@ -12,7 +12,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class ClassifyArguments(TextLineOptions):
     """Classify texts, one a line; a tab separates two texts that are classified together.
 
     If the model chooses among candidates, the first column is their common text, and the other columns are the
@@ -27,9 +27,9 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful classify")
+    args = parse_arguments(ClassifyArguments, argv, program="heedful classify")
     if args.pair and not args.text:
-        raise RecipeError("--pair: needs --text, which it is judged together with")
+        raise RecipeError("--pair: needs --text, the first text of the pair")
 
     from heedful.tasks.classification.predictor import Classifier
 
@@ -40,11 +40,13 @@ def run(argv: Sequence[str]) -> int:
     return args.write_answers(line_format, inputs, as_json=args.format == "jsonl")
 
 
-def _build_columns(args: Arguments, *, is_choice: bool) -> Iterator[tuple[str, ...]]:
+def _build_columns(args: ClassifyArguments, *, is_choice: bool) -> Iterator[tuple[str, ...]]:
     """Return the columns of each text on the command line."""
     if is_choice:
         if len(args.text) > 1 or not args.pair:
-            raise RecipeError("--text: this model chooses; give one text, and its candidates with --pair")
+            raise RecipeError(
+                "--text: this model chooses among candidates; give one text, and its candidates with --pair"
+            )
         return iter([(*args.text, *args.pair)])
     columns = list(filter(None, (args.text, args.pair)))
     if len(set(map(len, columns))) > 1:

@@ -25,6 +25,11 @@ class Command:
         return run_command(argv)
 
 
+def get_arguments_name(module: str) -> str:
+    """Return the name of the dataclass with the options of a command, such as `TranslateArguments`, by its module."""
+    return "".join(part.title() for part in module.rpartition(".")[2].split("_")) + "Arguments"
+
+
 @dataclass(frozen=True)
 class CommandGroup:
     """Commands of one topic, with a title and an example."""
@@ -43,17 +48,15 @@ GROUPS: Sequence[CommandGroup] = (
             "new": Command(
                 "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
             ),
-            "filter": Command("heedful.cli.filter", "take out of parallel text what spoils training, and say why"),
+            "filter": Command("heedful.cli.filter", "remove pairs from parallel text that harm training, and say why"),
             "annotate": Command(
                 "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
             ),
-            "split": Command("heedful.cli.split", "take parts for validation and test out of data, by their texts"),
-            "recipes": Command(
-                "heedful.cli.recipes", "the recipes that come with heedful, and copies of them to begin with"
-            ),
-            "recipe": Command("heedful.cli.recipe", "what a key of a recipe means: its type, default and range"),
+            "split": Command("heedful.cli.split", "split off validation and test parts by the content of the texts"),
+            "recipes": Command("heedful.cli.recipes", "list or copy the recipes that come with heedful"),
+            "recipe": Command("heedful.cli.recipe", "explain a key of a recipe: its type, default and range"),
             "completion": Command(
-                "heedful.cli.completion", "what lets bash, zsh or fish complete commands, options and keys"
+                "heedful.cli.completion", "print a script that completes commands, options and keys in a shell"
             ),
         },
     ),
@@ -61,11 +64,13 @@ GROUPS: Sequence[CommandGroup] = (
         "Train",
         "heedful train my-recipe.toml --training.steps 2000",
         {
-            "train": Command("heedful.cli.train", "train a model as a recipe says, or go on with a run"),
-            "curve": Command("heedful.cli.curve", "draw how training and validation loss went, or go, by updates"),
-            "describe": Command("heedful.cli.describe", "layers, parameters, FLOPs and memory of a recipe's model"),
+            "train": Command("heedful.cli.train", "train the model of a recipe, or resume an interrupted run"),
+            "curve": Command("heedful.cli.curve", "plot training and validation loss over updates"),
+            "describe": Command(
+                "heedful.cli.describe", "show layers, parameters, FLOPs and memory of a recipe's model"
+            ),
             "quantize": Command(
-                "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter as large"
+                "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter of the size"
             ),
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
@@ -79,34 +84,38 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.rerank", "choose among translations by a model that translates back, and a language model"
             ),
             "backtranslate": Command(
-                "heedful.cli.backtranslate", "make parallel text of text in one language, to train on"
+                "heedful.cli.backtranslate", "make parallel text for training from text in one language"
             ),
-            "identify": Command("heedful.cli.identify", "tell which of a translation model's languages texts are in"),
+            "identify": Command(
+                "heedful.cli.identify", "identify which of a translation model's languages texts are in"
+            ),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
-            "chat": Command("heedful.cli.chat", "talk to a model of conversation in the terminal"),
+            "chat": Command("heedful.cli.chat", "talk to a conversation model in the terminal"),
             "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
             "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
-            "embed": Command("heedful.cli.embed", "make vectors of texts with an encoder"),
+            "embed": Command("heedful.cli.embed", "compute vectors of texts with an encoder"),
             "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
-            "classify": Command("heedful.cli.classify", "a class or a number for each text, with a trained classifier"),
-            "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
-            "look": Command("heedful.cli.look", "tell the classes of pictures, glimpse by glimpse"),
-            "caption": Command("heedful.cli.caption", "say what pictures or clips show, with a trained captioner"),
-            "transcribe": Command(
-                "heedful.cli.transcribe", "write what is said in files of sound, with a trained model"
+            "classify": Command(
+                "heedful.cli.classify", "give each text a class or a number, with a trained classifier"
             ),
-            "ask": Command("heedful.cli.ask", "answer questions about a story, and tell what was looked at"),
-            "predict": Command("heedful.cli.predict", "what the model of any task says of lines"),
-            "serve": Command("heedful.cli.serve", "answer over HTTP, to programs and in browsers"),
+            "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
+            "look": Command("heedful.cli.look", "classify pictures, glimpse by glimpse"),
+            "caption": Command("heedful.cli.caption", "describe pictures or clips in words, with a trained captioner"),
+            "transcribe": Command(
+                "heedful.cli.transcribe", "transcribe the speech in sound files, with a trained model"
+            ),
+            "ask": Command("heedful.cli.ask", "answer questions about a story, and show which facts were used"),
+            "predict": Command("heedful.cli.predict", "answer lines with the model of any task"),
+            "serve": Command("heedful.cli.serve", "serve models over HTTP, to programs and browsers"),
         },
     ),
     CommandGroup(
         "Search",
         "heedful index indices/mine passages.txt --model runs/my-run",
         {
-            "index": Command("heedful.cli.index", "make an index of passages, by their words and by an encoder"),
+            "index": Command("heedful.cli.index", "build an index of passages, by words and by an encoder's vectors"),
             "search": Command(
-                "heedful.cli.search", "find the passages of an index that answer questions, and measure that"
+                "heedful.cli.search", "find the passages of an index that answer questions, and measure the search"
             ),
         },
     ),
@@ -114,14 +123,16 @@ GROUPS: Sequence[CommandGroup] = (
         "Measure",
         "heedful evaluate runs/my-run --against runs/other",
         {
-            "evaluate": Command("heedful.cli.evaluate", "how good a run is: BLEU, chrF, TER, perplexity, accuracy, F1"),
+            "evaluate": Command(
+                "heedful.cli.evaluate", "measure how good a run is: BLEU, chrF, TER, perplexity, accuracy, F1"
+            ),
             "compare": Command(
-                "heedful.cli.compare", "trained runs side by side: scores, speed, learning; a table and plots"
+                "heedful.cli.compare", "compare trained runs: scores, speed, learning; a table and plots"
             ),
             "calibrate": Command(
-                "heedful.cli.calibrate", "learn how far a translation model's own scores say how good it is"
+                "heedful.cli.calibrate", "learn how well a translation model's scores predict its quality"
             ),
-            "score": Command("heedful.cli.score", "how probable given translations are to a trained model"),
+            "score": Command("heedful.cli.score", "compute how probable given translations are under a trained model"),
         },
     ),
     CommandGroup(
@@ -129,10 +140,10 @@ GROUPS: Sequence[CommandGroup] = (
         'heedful inspect runs/my-run "a dog" -o page.html',
         {
             "inspect": Command(
-                "heedful.cli.inspect", "what a model attends to: a page with all views, figures, numbers"
+                "heedful.cli.inspect", "show what a model attends to: a page with all views, figures, numbers"
             ),
-            "align": Command("heedful.cli.align", "which words of translations belong to which words of their sources"),
-            "study": Command("heedful.cli.study", "small experiments that make a claim of a paper visible"),
+            "align": Command("heedful.cli.align", "align the words of translations with the words of their sources"),
+            "study": Command("heedful.cli.study", "run small experiments that demonstrate a claim of a paper"),
         },
     ),
 )

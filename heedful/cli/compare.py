@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(EvaluationOptions):
+class CompareArguments(EvaluationOptions):
     """Compare runs of one task: size, time, and the metrics of the task with intervals; p-values against the first run.
 
     Translation runs are compared by BLEU, also by source length, chrF and speed; language models by bits per byte,
@@ -86,7 +86,7 @@ class _ComparedEntry:
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
     own_words, overrides = split_options(argv, is_foreign=lambda name: "." in name)  # only keys of recipes have dots
-    args = parse_arguments(Arguments, own_words, program="heedful compare")
+    args = parse_arguments(CompareArguments, own_words, program="heedful compare")
     _check_arguments(args, overrides)
     entries = [entry for path in args.runs for entry in _build_entries(path, args=args, overrides=overrides)]
     _require_distinct(entries)
@@ -124,19 +124,19 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_arguments(args: Arguments, overrides: Sequence[str]) -> None:
+def _check_arguments(args: CompareArguments, overrides: Sequence[str]) -> None:
     """Raise `RecipeError` if options do not fit together."""
     require_minimum(args, samples=2)
     if args.computing.adapter is not None:
-        raise RecipeError(
-            "--adapter: is put on one model; compare runs that were adapted, each of which finds its base"
-        )
+        raise RecipeError("--adapter: is for one model; give runs with adapters instead, which find their base models")
     if overrides and not args.train:
-        raise RecipeError(f"heedful compare: {overrides[0]} is no option; keys of recipes can be changed with --train")
+        raise RecipeError(
+            f"heedful compare: {overrides[0]} is not an option; keys of recipes can be changed with --train"
+        )
     if args.examples and not args.train:
         raise RecipeError("--examples: needs --train, which trains a run for each number of examples")
     if args.init is not None and not args.train:
-        raise RecipeError("--init: needs --train; runs that are trained have begun already")
+        raise RecipeError("--init: needs --train; runs that are trained are already initialized")
     for count in args.examples:
         if count < 1:
             raise RecipeError(f"--examples: {count}; must be at least 1")
@@ -153,12 +153,12 @@ def _check_arguments(args: Arguments, overrides: Sequence[str]) -> None:
             require_writable(path, option)
 
 
-def _build_entries(path: Path, *, args: Arguments, overrides: Sequence[str]) -> list[_ComparedEntry]:
+def _build_entries(path: Path, *, args: CompareArguments, overrides: Sequence[str]) -> list[_ComparedEntry]:
     """Build the entries of a run folder or recipe file: one, or one for each number of examples."""
     if path.suffix != ".toml" or path.is_dir():
         return [_ComparedEntry(path)]
     if not args.train:
-        raise RecipeError(f"{path}: is a recipe and no run; add --train, or name the run folder that it made")
+        raise RecipeError(f"{path}: is a recipe and not a run; add --train, or give the folder of its run")
     from heedful.recipes.load import load_recipe
     from heedful.tasks.fine_tuning import FineTuningRecipe
 
@@ -186,13 +186,15 @@ def _require_distinct(entries: Sequence[_ComparedEntry]) -> None:
         if earlier is not entry:
             names = [str(e.file or e.folder) for e in (earlier, entry)]
             problem = (
-                f"{names[0]} and {names[1]}: are one run" if names[0] != names[1] else f"{names[0]}: is named twice"
+                f"{names[0]} and {names[1]}: are the same run"
+                if names[0] != names[1]
+                else f"{names[0]}: is named twice"
             )
             raise RecipeError(f"{problem} ({entry.folder}); name each run once")
 
 
 def _train_recipes(
-    entries: Sequence[_ComparedEntry], runs: Sequence[ComparedRun], *, args: Arguments, overrides: Sequence[str]
+    entries: Sequence[_ComparedEntry], runs: Sequence[ComparedRun], *, args: CompareArguments, overrides: Sequence[str]
 ) -> int:
     """Train the unfinished recipes as `heedful train` does; return the first exit code that is not 0."""
     from heedful.cli import train

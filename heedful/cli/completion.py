@@ -16,7 +16,7 @@ import tyro
 from heedful.bundled import list_recipes, list_studies
 from heedful.cli import serve
 from heedful.cli.arguments import parse_arguments
-from heedful.cli.commands import COMMANDS
+from heedful.cli.commands import COMMANDS, get_arguments_name
 from heedful.cli.option_parser import CommandOption, OptionParser, build_parser
 from heedful.recipes.config import Config
 from heedful.recipes.reference import list_keys
@@ -28,7 +28,7 @@ _KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CompletionArguments:
     """Print a script for command-line completion of heedful; its first lines say where to put it.
 
     bash: heedful completion bash > ~/.local/share/bash-completion/completions/heedful
@@ -40,7 +40,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful completion")
+    args = parse_arguments(CompletionArguments, argv, program="heedful completion")
     print(_SHELLS[args.shell].build_script(collect_command_words()), end="")
     return 0
 
@@ -96,7 +96,7 @@ def collect_command_words() -> dict[str, CommandWords]:
 
 def _iter_parsers(name: str, module: str) -> Iterator[OptionParser]:
     """Yield the option parser of a command, or those of all its demonstrations."""
-    arguments = getattr(import_module(module), "Arguments", None)
+    arguments = getattr(import_module(module), get_arguments_name(module), None)
     if arguments is not None:
         yield build_parser(arguments)
     elif name == "quickstart":
@@ -120,7 +120,7 @@ def list_settings_keys() -> tuple[str, ...]:
     """Return every key of the server settings that can be given as an option, except those that are options of the
     command itself.
     """
-    own_names = {name for option in build_parser(serve.Arguments).options for name in option.names}
+    own_names = {name for option in build_parser(serve.ServeArguments).options for name in option.names}
     return tuple(path for path in _iter_plain_keys("", ServerSettings) if f"--{path}" not in own_names)
 
 

@@ -27,7 +27,7 @@ _MAX_COLUMNS, _MAX_ROWS = 110, 30
 
 
 @dataclass(frozen=True)
-class Arguments:
+class CurveArguments:
     """Plot the training and validation loss of runs over updates, from their metrics.jsonl.
 
     Both are negative log-likelihoods in nats per label, so that they can be compared; the training loss includes
@@ -45,14 +45,14 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful curve")
+    args = parse_arguments(CurveArguments, argv, program="heedful curve")
     _check_arguments(args)
     if args.follow:
         return _follow_runs(args.runs)
     plots = _read_curves(args.runs)
     if plots.is_empty:
         raise RunError(
-            f"{args.runs[0]}: nothing was measured yet; the first line comes after 50 updates, or with the first "
+            f"{args.runs[0]}: has no measurements yet; the first ones come after 50 updates, or with the first "
             "validation (training.evaluate_every); --follow waits for it"
         )
     if args.output is None:
@@ -66,12 +66,12 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_arguments(args: Arguments) -> None:
+def _check_arguments(args: CurveArguments) -> None:
     """Raise an error if a run is missing or options do not fit together."""
     for folder in args.runs:
         check_path_name(folder)
         if not folder.is_dir():
-            raise RunError(f"{folder}: there is no such run folder; name the `output` of a recipe that is trained")
+            raise RunError(f"{folder}: no such run folder; give the `output` of a recipe that is trained")
     if args.output is None:
         return
     if args.follow:

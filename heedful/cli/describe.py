@@ -32,7 +32,7 @@ _LAYER_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 
 
 @dataclass(frozen=True)
-class Arguments:
+class DescribeArguments:
     """Show layers, shapes, parameters, FLOPs per token and memory of a recipe's model; nothing is allocated.
 
     Any key of the recipe can be changed: --model.d_model 512 --tokenizer.size 37000
@@ -61,7 +61,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args, overrides = parse_known_arguments(Arguments, argv, program="heedful describe")
+    args, overrides = parse_known_arguments(DescribeArguments, argv, program="heedful describe")
     if args.tasks or args.task is not None:
         _show_benchmarks(args, overrides)
         return 0
@@ -134,7 +134,7 @@ class _DescribedModel:
 def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     """Describe the trained model of a run folder or a Hugging Face folder."""
     if overrides:
-        raise RecipeError(f"{folder}: is trained already, its keys cannot be changed; give a recipe to change keys of")
+        raise RecipeError(f"{folder}: is already trained, so its keys cannot be changed; give a recipe to change keys")
 
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.foreign.hugging_face import build_from_origin
@@ -149,7 +149,7 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     if adapter_file is None or counts is None:
         return _DescribedModel(partial(build_uninitialized_model, run))
     num_outside_adapter = counts.trainable - counts.adapter
-    head_text = f", {num_outside_adapter:,} of them of what is new beside the adapter" if num_outside_adapter else ""
+    head_text = f", {num_outside_adapter:,} of them in new parts outside the adapter" if num_outside_adapter else ""
     return _DescribedModel(
         partial(_build_with_adapter, run.build_model, adapter),
         (
@@ -193,7 +193,7 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
     tokenizer_config = getattr(recipe, "tokenizer", None)  # pictures have none
     if tokenizers is None and tokenizer_config is not None and tokenizer_config.size is None:
         raise RecipeError(
-            f"{path}: a vocabulary of all {tokenizer_config.kind} is as large as the text makes it; say how large with "
+            f"{path}: the size of a vocabulary of all {tokenizer_config.kind} depends on the text; set it with "
             "--tokenizer.size"
         )
 
@@ -201,7 +201,10 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
 
     task = get_task(recipe)
     if task.output_noun is not None:
-        raise RecipeError(f"task: {recipe.task} has as many outputs as the data have {task.output_noun}; train first")
+        raise RecipeError(
+            f"task: the number of outputs for {recipe.task} is the number of {task.output_noun} in the data; train "
+            "first"
+        )
     if tokenizers is None:
         sizes = dict.fromkeys(task.tokenizer_files, 0 if tokenizer_config is None else int(tokenizer_config.size))
     else:
@@ -218,7 +221,7 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
     )
 
 
-def _describe_published(args: Arguments, overrides: Sequence[str]) -> None:
+def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> None:
     """Show the model of a paper, or list all models of papers with published and counted parameters."""
     from heedful.architectures.model import TransformerConfig
     from heedful.architectures.published_models import PUBLISHED_MODELS
@@ -251,8 +254,8 @@ def get_published_size(name: str, *, length: int) -> ModelSize:
 
     if name not in PUBLISHED_MODELS:
         suggestion = closest_match(name, PUBLISHED_MODELS)
-        hint = f"did you mean {suggestion}?" if suggestion else f"there are {', '.join(PUBLISHED_MODELS)}"
-        raise RecipeError(f"--preset: {name} is no model that heedful knows the size of; {hint}")
+        hint = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(PUBLISHED_MODELS)}"
+        raise RecipeError(f"--preset: {name} is not a model whose size heedful knows; {hint}")
     return _measure_size(lambda: _build_published(PUBLISHED_MODELS[name], length=length), length=length)
 
 
@@ -275,7 +278,7 @@ def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
     return build_transformer_encoder(config, vocabulary=vocabulary, longest=length, summary=summary)
 
 
-def _show_benchmarks(args: Arguments, overrides: Sequence[str]) -> None:
+def _show_benchmarks(args: DescribeArguments, overrides: Sequence[str]) -> None:
     """Show one benchmark task, or list all."""
     from heedful.tasks.benchmarks.table import DEFINITIONS, find_definition
 
@@ -346,4 +349,4 @@ def _show_size(size: ModelSize, *, num_trainable: int | None = None) -> None:
     num_frozen = 0 if num_trainable is None else size.num_parameters - num_trainable  # without gradients and moments
     weights, training = size.weight_bytes / mib, (size.training_bytes - 12 * num_frozen) / mib
     print(f"memory      {weights:,.1f} MiB of weights, {training:,.1f} MiB in training")
-    print("            (fp32, activations aside)")
+    print("            (fp32, without activations)")

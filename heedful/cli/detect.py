@@ -11,7 +11,7 @@ from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class DetectArguments(TextLineOptions):
     """Find replaced tokens with a model that was pre-trained with the objective replaced_tokens (ELECTRA)."""
 
     run: PositionalPath
@@ -22,7 +22,7 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful detect")
+    args = parse_arguments(DetectArguments, argv, program="heedful detect")
 
     from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor
 

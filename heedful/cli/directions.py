@@ -29,7 +29,7 @@ class DirectionOptions:
 
             for tag in self.tags:
                 if language := parse_language_tag(tag):
-                    raise RecipeError(f"--tags: {tag} asks for a language; leave it away, and say --to {language}")
+                    raise RecipeError(f"--tags: {tag} is the tag of a language; leave it out, and give --to {language}")
 
     @property
     def source_tags(self) -> tuple[str, ...]:
@@ -48,7 +48,7 @@ class DirectionOptions:
         from heedful.tasks.translation.translator import Translator
 
         if not isinstance(predictor, Translator):
-            raise RecipeError("--to, --tags: belong to models that translate; leave them away")
+            raise RecipeError("--to, --tags: are for models that translate; leave them out")
         target = self.to
         if target is None and document is not None and predictor.languages:
             target = _find_document_language(document, predictor.languages)
@@ -69,6 +69,7 @@ def _find_document_language(document: TranslatableDocument, languages: Sequence[
     if match is None:
         language_list = ", ".join(languages)
         raise RecipeError(
-            f"{document.path}: is to be in {named!r}, and this model writes {language_list}; choose one with --to"
+            f"{document.path}: its target language is {named!r}, but this model writes {language_list}; choose one "
+            "with --to"
         )
     return match

@@ -45,9 +45,7 @@ def check_number_of_outputs(config: Any, n_best: int, *, noun: str, alternative:
 def check_coverage(config: Any) -> None:
     """Raise `RecipeError` for a coverage penalty, in commands that read no text."""
     if getattr(config, "coverage", 0):
-        raise RecipeError(
-            "coverage: asks what was attended to in the source, which translation alone tells; leave it out"
-        )
+        raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")
 
 
 def require_files(names: Iterable[str | Path], *, noun: str = "file") -> None:

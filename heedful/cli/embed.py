@@ -14,7 +14,7 @@ from heedful.tasks.predictor import iter_chunks
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class EmbedArguments(TextLineOptions):
     """Compute a vector for each text: the mean of the encoder's outputs, or for a classifier the vector that it
     classifies.
 
@@ -39,7 +39,7 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful embed")
+    args = parse_arguments(EmbedArguments, argv, program="heedful embed")
 
     import numpy as np
 

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(EvaluationOptions):
+class EvaluateArguments(EvaluationOptions):
     """Evaluate a run, and test whether it differs significantly from another one.
 
     Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
@@ -56,19 +56,19 @@ class Arguments(EvaluationOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful evaluate")
+    args = parse_arguments(EvaluateArguments, argv, program="heedful evaluate")
     for path in (args.system, args.against):
         if path is not None:
             check_path_name(path)
         if path is not None and not path.exists() and path != STANDARD_INPUT:
-            raise RecipeError(f"{path}: there is neither such a run folder nor such a file; check the path")
+            raise RecipeError(f"{path}: no such run folder or file; check the path")
 
     from heedful.runs.load import open_run
 
     args.computing.set_num_threads()
     opened_run = open_run(args.system) if args.system.is_dir() else None
     if opened_run is None and args.computing.adapter is not None:
-        raise RecipeError(f"--adapter: is put on a model, and {args.system} is a file; leave it out")
+        raise RecipeError(f"--adapter: is for a model, but {args.system} is a file; leave it out")
     if opened_run is None or opened_run.task.report_class is not None:
         _report_systems(args, opened_run)
     else:
@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
+def _report_systems(args: EvaluateArguments, opened_run: Run[Any, Any] | None) -> None:
     """Evaluate one system or two, and print the reports."""
     from heedful.runs.evaluate import build_run_evaluator, get_default_task
 
@@ -86,7 +86,7 @@ def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
         raise RecipeError(f"{args.system}: a file of translations needs --source and --target, or --data")
     if opened_run is None and request.contrasts is not None:
         raise RecipeError(
-            f"--contrasts: {args.system} is a file and finds nothing probable; name a run, or leave it out"
+            f"--contrasts: {args.system} is a file and gives no probabilities; give a run, or leave it out"
         )
     evaluator = (
         task.build_evaluator(None, request)
@@ -129,7 +129,7 @@ def _report_systems(args: Arguments, opened_run: Run[Any, Any] | None) -> None:
 
 
 def _report_second(
-    path: Path, first_report: EvaluationReport, *, args: Arguments, task: Task[Any, Any]
+    path: Path, first_report: EvaluationReport, *, args: EvaluateArguments, task: Task[Any, Any]
 ) -> EvaluationReport:
     """Evaluate the second system on the same data as the first and return its report."""
     from heedful.runs.load import open_run
@@ -138,7 +138,7 @@ def _report_second(
     other_run = open_run(path) if path.is_dir() else None
     if other_run is not None and get_task(other_run.recipe) is not task:
         raise RunError(
-            f"{path}: its task is {other_run.recipe.task}, and not that of {first_report.system.name}; name another run"
+            f"{path}: its task is {other_run.recipe.task}, not that of {first_report.system.name}; give another run"
         )
     return _build_report(path, other_run, first_report.evaluator, args=args, task=task, against=first_report)
 
@@ -148,7 +148,7 @@ def _build_report(
     opened_run: Run[Any, Any] | None,
     evaluator: Evaluator,
     *,
-    args: Arguments,
+    args: EvaluateArguments,
     task: Task[Any, Any],
     against: EvaluationReport | None = None,
 ) -> EvaluationReport:
@@ -165,14 +165,14 @@ def _build_report(
     return task.report_class(evaluator, system_info, answers, args.build_sampling(), against)
 
 
-def _print_metrics(args: Arguments, opened_run: Run[Any, Any]) -> None:
+def _print_metrics(args: EvaluateArguments, opened_run: Run[Any, Any]) -> None:
     """Print the training metrics of a run whose task has no evaluator."""
     from heedful.runs.evaluate import evaluate_run
 
     if _build_request(args).changed_options or args.against is not None or args.output is not None:
         raise RecipeError(
-            f"{args.system}: its task is {opened_run.recipe.task}, and such runs are measured on their own test or "
-            "validation set alone"
+            f"{args.system}: its task is {opened_run.recipe.task}; runs of this task are only measured on their own "
+            "test or validation set"
         )
     part, metrics = evaluate_run(opened_run, **args.computing.load_kwargs)
     if args.format == "json":
@@ -183,6 +183,6 @@ def _print_metrics(args: Arguments, opened_run: Run[Any, Any]) -> None:
         print(f"{name:<10}  {value:9.4f}")
 
 
-def _build_request(args: Arguments) -> EvaluatorOptions:
+def _build_request(args: EvaluateArguments) -> EvaluatorOptions:
     """Build the evaluation request from the options."""
     return args.build_request(context=args.context, stride=args.stride, task=args.task, paged=args.page is not None)

@@ -15,7 +15,7 @@ _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ExportArguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head if it classifies, tags or answers; a language
@@ -44,7 +44,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful export")
+    args = parse_arguments(ExportArguments, argv, program="heedful export")
     if args.quantization is not None and args.format != "ctranslate2":
         form = args.format or "hugging_face"
         raise RecipeError(f"--quantization: belongs to --format ctranslate2; with {form} weights are fp32")
@@ -56,7 +56,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _export(args: Arguments) -> tuple[str, ...]:
+def _export(args: ExportArguments) -> tuple[str, ...]:
     """Export the model; return the limitations of the exported model."""
     from heedful.runs import export
 

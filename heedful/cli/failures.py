@@ -9,10 +9,10 @@ from typing import Final
 
 _REMEDIES: Final = {
     errno.ENAMETOOLONG: "shorten the name",
-    errno.ELOOP: "links lead back to each other there; mend them, or name the file itself",
+    errno.ELOOP: "the links there form a loop; correct them, or give the file itself",
     errno.ENOSPC: "make room, and start the same command again",
     errno.EDQUOT: "make room, and start the same command again",
-    errno.EROFS: "choose a place that can be written",
+    errno.EROFS: "choose a place with write permission",
     errno.EACCES: "check its permissions, or choose another place",
     errno.EPERM: "check its permissions, or choose another place",
     errno.EMFILE: "allow more open files (ulimit -n)",
@@ -33,7 +33,7 @@ _OUT_OF_MEMORY: Final = re.compile(
 _REQUESTED_SIZE: Final = re.compile(r"tried to allocate ([\d.,]+ ?\w+)")
 _MAX_SHOWN: Final = 200
 """Number of characters of a path in a message."""
-_MEMORY_REMEDY: Final = "ask for less (a smaller model, batch or beam, shorter texts), or take a larger machine"
+_MEMORY_REMEDY: Final = "use less (a smaller model, batch or beam, shorter texts), or a larger machine"
 _REQUIRED_PACKAGES: Final = frozenset(
     (
         "filelock",
@@ -59,7 +59,7 @@ def explain_error(error: BaseException) -> str | None:
     """
     if isinstance(error, MemoryError) or (isinstance(error, RuntimeError) and _OUT_OF_MEMORY.search(str(error))):
         size = _REQUESTED_SIZE.search(str(error))
-        return f"not enough memory{f' ({size[1]} were asked for at once)' if size else ''}; {_MEMORY_REMEDY}"
+        return f"not enough memory{f' ({size[1]} requested at once)' if size else ''}; {_MEMORY_REMEDY}"
     if isinstance(error, RuntimeError) and str(error).startswith("Symlink loop"):  # of Path.resolve until Python 3.12
         path = str(error).partition("'")[2].rstrip("'")
         return f"{_shorten_path(path)}: {os.strerror(errno.ELOOP)}; {_REMEDIES[errno.ELOOP]}"
@@ -77,7 +77,7 @@ def _explain_import(error: ImportError) -> str | None:
     if package not in _REQUIRED_PACKAGES:
         return None
     if isinstance(error, ModuleNotFoundError) and error.name == package:
-        return f"{package} is not installed, which heedful needs; install it with: pip install heedful"
+        return f"{package} is not installed, but heedful needs it; install it with: pip install heedful"
     reason = str(error).partition("\n")[0]
     return f"{package} cannot be imported ({reason}); install it again with: pip install --force-reinstall {package}"
 

@@ -97,13 +97,15 @@ def require_text(word: str, *, option: str, input_option: str | None) -> None:
     """
     if not is_file_name(word):
         return
-    as_text = f"write {option} {shlex.quote(word)} where it is a text"
+    as_text = f"write {option} {shlex.quote(word)} if it is a text"
     if not path_exists(word):
         raise RecipeError(f"{word}: there is no such file; check the name, or {as_text}")
     input_hint = (
-        f"name it with {input_option} to read the texts in it" if input_option else "this command reads no such file"
+        f"give it with {input_option} to read the texts in it"
+        if input_option
+        else "this command does not read such files"
     )
-    raise RecipeError(f"{word}: is a file, and a text is expected here; {input_hint}, or {as_text}")
+    raise RecipeError(f"{word}: is a file, but a text is expected here; {input_hint}, or {as_text}")
 
 
 def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
@@ -136,6 +138,6 @@ def require_text_suffix(path: Path, *, option: str) -> None:
     if path.suffix.lower()[1:] in _BINARY_SUFFIXES.split():
         other = path.with_suffix(".txt").name
         raise RecipeError(
-            f"{option}: {path} ends with {path.suffix}, and lines of plain text are written; choose another name, such "
+            f"{option}: {path} ends with {path.suffix}, but lines of plain text are written; choose another name, such "
             f"as {other}"
         )

@@ -12,7 +12,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class FillArguments(TextLineOptions):
     """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
 
     run: PositionalPath
@@ -27,10 +27,10 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful fill")
+    args = parse_arguments(FillArguments, argv, program="heedful fill")
     require_minimum(args, top=1)
     if not args.blank.strip():
-        raise RecipeError("--blank: is empty; give what stands for a hidden token, as in [MASK]")
+        raise RecipeError("--blank: is empty; give the sign of a hidden token, as in [MASK]")
 
     from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 

@@ -39,7 +39,7 @@ _PROGRAM: Final = "heedful filter"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class FilterArguments:
     """Remove pairs from parallel text that harm training: copies, repetitions, other languages, sides that do not
     match.
 
@@ -93,7 +93,8 @@ class Arguments:
             raise RecipeError("--models: takes two runs, one from source to target and one back")
         if bool(self.models) != (self.keep is not None or self.least is not None):
             raise RecipeError(
-                "--models, --keep, --least: models give scores, and one of the others says which scores stay; give both"
+                "--models, --keep, --least: models give scores, and --keep or --least sets which scores are kept; "
+                "give both"
             )
         for name, value in (("keep", self.keep), ("least", self.least)):
             if value is not None and not 0 < value <= 1:
@@ -102,7 +103,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program=_PROGRAM)
+    args = parse_arguments(FilterArguments, argv, program=_PROGRAM)
     corpus = _detect_corpus(args)
     if args.documents:
         _require_lines(corpus)
@@ -135,8 +136,8 @@ def run(argv: Sequence[str]) -> int:
         )
     if not verdicts.num_kept:
         raise DataError(
-            f"no pair stays of {corpus.learning_description}; see why and --skip a "
-            f"rule:\n{verdicts.to_table().format_text()}"
+            f"no pair is kept of {corpus.learning_description}; see why, and leave out a rule with "
+            f"--skip:\n{verdicts.to_table().format_text()}"
         )
     _write_pairs(args, corpus, saver, verdicts)
     if args.report is not None:
@@ -145,7 +146,7 @@ def run(argv: Sequence[str]) -> int:
             for pair_example in corpus.read_examples(part)
         )
         text = build_filter_page(
-            verdicts, located_pairs, title=f"What is kept of {' and '.join(map(str, corpus.files[part]))}"
+            verdicts, located_pairs, title=f"Kept pairs of {' and '.join(map(str, corpus.files[part]))}"
         )
         with wrap_write_errors(args.report, "--report"):
             args.report.write_text(text, encoding="utf-8")
@@ -155,7 +156,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _detect_corpus(args: Arguments) -> DetectedParallelText:
+def _detect_corpus(args: FilterArguments) -> DetectedParallelText:
     """Detect the parallel corpus in the files."""
     from heedful.data.detect.parallel import DetectedParallelText
     from heedful.data.detect.sniff import sniff_file
@@ -169,9 +170,8 @@ def _detect_corpus(args: Arguments) -> DetectedParallelText:
     assert isinstance(corpus, DetectedParallelText), "nothing else is translated"
     if len(corpus.present_parts) > 1:
         raise RecipeError(
-            f"{', '.join(map(str, args.files))}: are {' and '.join(corpus.present_parts)}, and what is measured on is "
-            "not to "
-            "be filtered; name the files for training alone"
+            f"{', '.join(map(str, args.files))}: are {' and '.join(corpus.present_parts)}, but validation and test "
+            "data must not be filtered; give only the files for training"
         )
     return corpus
 
@@ -182,18 +182,19 @@ def _require_lines(corpus: DetectedParallelText) -> None:
 
     if not isinstance(corpus, DetectedLineFiles):
         raise RecipeError(
-            "--documents: keeps empty lines of two files; a table has a column of documents, which stays: leave it away"
+            "--documents: keeps empty lines of two files; a table keeps its column of documents without this option: "
+            "leave it out"
         )
 
 
-def _detect_languages(args: Arguments, corpus: DetectedParallelText) -> tuple[LanguageInfo, LanguageInfo]:
+def _detect_languages(args: FilterArguments, corpus: DetectedParallelText) -> tuple[LanguageInfo, LanguageInfo]:
     """Return both languages: as given, or from the file names, or the language of most texts."""
     from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
 
     given_languages = [parse_language_code(code) for code in args.languages]
     for code, language in zip(args.languages, given_languages, strict=True):
         if not language:
-            raise RecipeError(f"--languages: {code!r} is no code of a language that is known; leave the option away")
+            raise RecipeError(f"--languages: {code!r} is not the code of a known language; leave the option out")
     if not given_languages:
         texts = [
             text.texts for _, text in zip(range(1000), corpus.read_examples(corpus.present_parts[0]), strict=False)
@@ -207,7 +208,7 @@ def _detect_languages(args: Arguments, corpus: DetectedParallelText) -> tuple[La
     return first, second
 
 
-def _build_rules(args: Arguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
+def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
     """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others
     count as repeated.
     """
@@ -226,22 +227,22 @@ def _build_rules(args: Arguments, languages: tuple[LanguageInfo, LanguageInfo]) 
     )
     disabled = {*args.skip, *(name for name in _OPTIONAL_RULES if name not in args.also)}
     if not any(languages):
-        log("note: neither language could be told, so that rule language turns nothing away; name both (--languages)")
+        log("note: neither language could be identified, so the rule language removes nothing; give both (--languages)")
     return [rule for rule in all_rules if rule.name not in disabled]
 
 
-def _require_unused_paths(args: Arguments, saver: PartWriter) -> None:
+def _require_unused_paths(args: FilterArguments, saver: PartWriter) -> None:
     """Raise `RecipeError` if an output exists or is one of the inputs, before hours of work."""
     for path in (*saver.paths, *(path_given for path_given in (args.rejected, args.report) if path_given is not None)):
         if any(path.resolve() == file.resolve() for file in args.files):
-            raise RecipeError(f"{path}: would be written over while it is read; choose another place")
+            raise RecipeError(f"{path}: would be overwritten while it is read; choose another place")
         if path.exists() and not args.overwrite:
-            raise RecipeError(f"{path}: is there already; choose another place, or add --overwrite")
+            raise RecipeError(f"{path}: already exists; choose another place, or add --overwrite")
     with wrap_write_errors(args.output, "--output"):
         args.output.mkdir(parents=True, exist_ok=True)
 
 
-def _build_score(args: Arguments) -> PairScorer | None:
+def _build_score(args: FilterArguments) -> PairScorer | None:
     """Build the function that scores pairs by the agreement of two models; None without models."""
     if not args.models:
         return None
@@ -264,7 +265,9 @@ def _build_score(args: Arguments) -> PairScorer | None:
     return partial(dual_agreement, forward, backward)
 
 
-def _write_pairs(args: Arguments, corpus: DetectedParallelText, saver: PartWriter, verdicts: FilterResult) -> None:
+def _write_pairs(
+    args: FilterArguments, corpus: DetectedParallelText, saver: PartWriter, verdicts: FilterResult
+) -> None:
     """Write the kept pairs in their format, and the removed pairs as a table."""
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.tasks.translation.corpus_filter import KEPT_NUMBER

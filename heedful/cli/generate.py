@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class GenerateArguments:
     """Continue prompts with a language model; a single continuation appears while it is written."""
 
     run: PositionalPath
@@ -55,7 +55,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful generate")
+    args = parse_arguments(GenerateArguments, argv, program="heedful generate")
     require_minimum(args, n_best=1)
     if args.prompt and args.input is not None:
         raise RecipeError("--prompt and --input: give one of them")
@@ -75,7 +75,7 @@ def run(argv: Sequence[str]) -> int:
     if is_single and args.format == "text" and isinstance(search, GreedySearch | SamplingSearch):
         _stream_continuation(language_model, next(checked_prompts), search=search, args=args)
         return 0
-    # whoever types waits for an answer to each line
+    # a user who types waits for an answer to each line
     is_interactive_input = args.input is not None and is_interactive(args.input)
     line_format = replace(language_model.line_format(), search=search, complete=args.complete)
     return write_answers(
@@ -87,7 +87,7 @@ def run(argv: Sequence[str]) -> int:
     )
 
 
-def _check_early(args: Arguments) -> None:
+def _check_early(args: GenerateArguments) -> None:
     """Check the search and the output before the model is loaded."""
     recipe = read_recipe_of_task(args.run, ("language_modelling",))
     if recipe is not None:
@@ -97,7 +97,7 @@ def _check_early(args: Arguments) -> None:
         require_writable(args.output, "--output")
 
 
-def _read_prompts(args: Arguments) -> Iterator[str]:
+def _read_prompts(args: GenerateArguments) -> Iterator[str]:
     """Return the prompts; a file is opened at once."""
     if args.input is None:
         return iter(args.prompt or ("",))
@@ -117,7 +117,7 @@ def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) ->
 
 
 def _stream_continuation(
-    language_model: TextGenerator, prompt: str, *, search: GreedySearch | SamplingSearch, args: Arguments
+    language_model: TextGenerator, prompt: str, *, search: GreedySearch | SamplingSearch, args: GenerateArguments
 ) -> None:
     """Write a prompt and its continuation while it is generated."""
     with open_output(args.output) as out:

@@ -11,7 +11,7 @@ from heedful.cli.line_commands import LineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(LineOptions):
+class IdentifyArguments(LineOptions):
     """Identify which of the languages of a translation run each text is in, with the probability.
 
     A run knows the languages that its recipe names, `source_language` and `target_language`; a text in another language
@@ -33,7 +33,7 @@ class Arguments(LineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful identify")
+    args = parse_arguments(IdentifyArguments, argv, program="heedful identify")
     texts = args.read_lines()
     from heedful.tasks.translation.language_profiles import LanguageLineFormat, load_run_profiles
 

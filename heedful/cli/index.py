@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Arguments:
+class IndexArguments:
     """Build an index of passages for `heedful search`, by words (BM25) and, with --model, by vectors.
 
     The file name determines the format: .json is the format of SQuAD (its contexts), .jsonl has an object on each line,
@@ -56,7 +56,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful index")
+    args = parse_arguments(IndexArguments, argv, program="heedful index")
 
     from heedful.cli.progress import CountingProgress
     from heedful.retrieval.index_folder import build_index
@@ -66,7 +66,7 @@ def run(argv: Sequence[str]) -> int:
     passages = _build_passage_reader(args)
     encoder = None
     if args.model is None and args.computing.adapter is not None:
-        raise RecipeError("--adapter: is put on the encoder, and none is named; give --model too")
+        raise RecipeError("--adapter: is for the encoder, but no encoder is given; give --model too")
     if args.model is not None:
         encoder = load_embedder(args.model, **args.computing.load_kwargs)
     with CountingProgress("vectors") as on_progress:
@@ -81,15 +81,14 @@ def run(argv: Sequence[str]) -> int:
         )
     if built_index.cut:
         log(
-            f"{built_index.cut:,} of them are longer than the model reads: their vectors know the beginning only, "
-            "their words "
-            "are known in full; cut long texts into shorter passages for better results"
+            f"{built_index.cut:,} of them are longer than the model reads: their vectors cover only the beginning, the "
+            "search by words covers all; cut long texts into shorter passages for better results"
         )
     log(f"written: {args.index}")
     return 0
 
 
-def _build_passage_reader(args: Arguments) -> PassageReader:
+def _build_passage_reader(args: IndexArguments) -> PassageReader:
     """Build the reader of the passages from the file name and the options."""
     from heedful.retrieval.passages import PassageColumns, PassageLines, PassageObjects, SquadPassages, is_json_file
 
@@ -99,7 +98,8 @@ def _build_passage_reader(args: Arguments) -> PassageReader:
         if getattr(args, name) is not None and not name.endswith(str(option_kind)):
             ending = ".jsonl" if name.endswith("field") else ".tsv"
             raise RecipeError(
-                f"--{name.replace('_', '-')}: {args.passages.name} has none; it is for files that end with {ending}"
+                f"--{name.replace('_', '-')}: {args.passages.name} does not have this; the option is for files that "
+                f"end with {ending}"
             )
     if option_kind == "field":
         return PassageObjects(

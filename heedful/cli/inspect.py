@@ -34,7 +34,7 @@ _ROLES_METAVAR = "{encoder,decoder,cross,summary}"
 
 
 @dataclass(frozen=True)
-class Arguments:
+class InspectArguments:
     """Show what a model attends to when it reads one text, or reads and writes it; or statistics of its heads over
     many texts.
 
@@ -116,7 +116,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful inspect")
+    args = parse_arguments(InspectArguments, argv, program="heedful inspect")
     _check_arguments(args)
     args.computing.set_num_threads()
     if args.compare is not None:
@@ -143,7 +143,7 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_arguments(args: Arguments) -> None:
+def _check_arguments(args: InspectArguments) -> None:
     """Raise `RecipeError` if options do not fit together."""
     modes = {
         "--text": args.text is not None,
@@ -162,13 +162,13 @@ def _check_arguments(args: Arguments) -> None:
     if not needs_run and args.run is not None:
         raise RecipeError(f"{args.run}: {chosen[0]} needs no run; leave one of them out")
     if not needs_run and args.direction != DirectionOptions():
-        raise RecipeError(f"--to, --tags: {chosen[0]} reads nothing any more; leave them away")
+        raise RecipeError(f"--to, --tags: {chosen[0]} does not read text; leave them out")
     if args.gold is not None and args.data is None:
         raise RecipeError("--gold: belongs to --data, whose lines it aligns")
     require_minimum(args, sentences=1, attribution_steps=1)
 
 
-def _make_record(args: Arguments) -> InspectionRecord:
+def _make_record(args: InspectArguments) -> InspectionRecord:
     """Load the saved record, or run the model on the text and record it."""
     from heedful.inspection.record_files import load_record
 
@@ -177,7 +177,7 @@ def _make_record(args: Arguments) -> InspectionRecord:
         record = record.keep_maps(
             layers=_parse_numbers("layers", args.layers), heads=_parse_numbers("heads", args.heads)
         )
-        return _select_attributions(record, args, missing="it was saved without; inspect the run again")
+        return _select_attributions(record, args, missing="the record was saved without it; inspect the run again")
 
     from heedful.runs.load import load
     from heedful.tasks.inspection_records import InspectionSelection
@@ -194,7 +194,7 @@ def _make_record(args: Arguments) -> InspectionRecord:
     if args.direction != DirectionOptions():
         predictor = args.direction.apply_to(predictor)
     if not isinstance(predictor, Predictor):
-        raise RecipeError(f"a {type(predictor).__name__.lower()} cannot be looked at one text at a time")
+        raise RecipeError(f"a {type(predictor).__name__.lower()} cannot be inspected with one text")
     record_scores = {"auto": None, "yes": True, "no": False}[args.detail]
     selection = InspectionSelection(
         _parse_numbers("layers", args.layers),
@@ -209,12 +209,12 @@ def _make_record(args: Arguments) -> InspectionRecord:
     return _select_attributions(
         record,
         args,
-        missing="nothing that this model read has embeddings of tokens, or it says nothing that could be attributed to "
-        "them; leave it out",
+        missing="the input of this model has no token embeddings, or its output cannot be attributed to them; leave it "
+        "out",
     )
 
 
-def _select_attributions(record: InspectionRecord, args: Arguments, *, missing: str) -> InspectionRecord:
+def _select_attributions(record: InspectionRecord, args: InspectArguments, *, missing: str) -> InspectionRecord:
     """Return the record with only the requested attributions; raise `RecipeError` with the reason `missing` if
     there are none.
     """
@@ -233,10 +233,10 @@ def _parse_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
     try:
         return tuple(int(number) for number in text.split(","))
     except ValueError:
-        raise RecipeError(f"--{option}: {text!r} is no list of numbers; write them as in 0,2") from None
+        raise RecipeError(f"--{option}: {text!r} is not a list of numbers; write them as in 0,2") from None
 
 
-def _write_views(record: InspectionRecord, args: Arguments) -> None:
+def _write_views(record: InspectionRecord, args: InspectArguments) -> None:
     """Write the record in all requested formats; show it in the terminal if requested or if no file was named."""
     from heedful.inspection.figures import draw_figure
     from heedful.inspection.page import write_page

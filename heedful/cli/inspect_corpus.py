@@ -106,7 +106,7 @@ def survey_heads(
     if unread := translator.unread(pairs):
         log(f"{len(unread):,} of {len(pairs):,} sentences: longer than the model reads, left out")
         if len(unread) == len(pairs):
-            raise DataError(f"{data}: no sentence is short enough for this model; give one that has some")
+            raise DataError(f"{data}: no sentence is short enough for this model; give another file")
         pairs = [pair for index, pair in enumerate(pairs) if index not in unread]
         gold_links = (
             None if gold_links is None else [links for index, links in enumerate(gold_links) if index not in unread]
@@ -172,9 +172,8 @@ def _build_importance_table(importance: ModelImportance) -> PageTable:
     ranked = sorted(importance.heads, key=lambda loss: -loss.nats)
     rows = [[loss.head.title, f"{loss.bleu:+.2f}", f"{loss.nats:+.4f}"] for loss in ranked]
     notes = [
-        f"What is lost without each head alone, of BLEU {importance.bleu:.2f} (greedy) and {importance.nats:.4f} nats "
-        "a token; "
-        "above 0 the head is needed."
+        f"Loss when one head is removed, from BLEU {importance.bleu:.2f} (greedy) and {importance.nats:.4f} nats a "
+        "token; above 0, the head is needed."
     ]
     return PageTable("Importance", ["head", "BLEU lost", "nats lost"], rows, notes)
 
@@ -193,7 +192,7 @@ def _draw_head_grids(habits: Sequence[HeadStatistics], importance: ModelImportan
         return draw_heads_grid(rated, title=title, digits=digits)
 
     entropies = [(head_habits.head, head_habits.averages["relative_entropy"]) for head_habits in habits]
-    pictures = [draw_grid("Entropy: 0 looks at one token, 1 at all alike", entropies)]
+    pictures = [draw_grid("Entropy: 0 looks at one token, 1 at all equally", entropies)]
     alignment_scores = [
         (head_habits.head, 1 - head_habits.error_rate) for head_habits in habits if head_habits.error_rate is not None
     ]

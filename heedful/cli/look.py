@@ -14,7 +14,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunLineOptions):
+class LookArguments(RunLineOptions):
     """Classify pictures, glimpse by glimpse; files of any common format and size."""
 
     inline_option: ClassVar[str] = "pictures"
@@ -33,9 +33,9 @@ class Arguments(RunLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful look")
+    args = parse_arguments(LookArguments, argv, program="heedful look")
     if args.page is not None and len(args.pictures) != 1:
-        raise RecipeError(f"--page: is of one picture, and {len(args.pictures)} are named; name one")
+        raise RecipeError(f"--page: shows one picture, but {len(args.pictures)} are given; give one")
 
     from heedful.inspection.page import write_page
     from heedful.inspection.web import render_viewer

@@ -28,7 +28,7 @@ _PROGRAM: Final = "heedful new"
 
 
 @dataclass(frozen=True)
-class Arguments:
+class NewArguments:
     """Write a recipe for files of your own: look at them, warn about what may harm training, and split them if
     necessary.
 
@@ -65,7 +65,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program=_PROGRAM)
+    args = parse_arguments(NewArguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
         raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
     _require_unused_paths([] if args.output == _STDOUT else [args.output], overwrite=args.overwrite, option="--output")
@@ -123,23 +123,23 @@ def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) ->
         return first
     descriptions = [f"{proposal.task}: {proposal.dataset.learning_description}" for proposal in candidates]
     if not others or not _is_interactive():
-        log(f"This is taken for {descriptions[0]}, which is not certain.")
+        log(f"This seems to be {descriptions[0]}, which is not certain.")
         for proposal, description in zip(others, descriptions[1:], strict=True):
-            log(f"It may also be for {description}: --task {proposal.task}")
-        log("Other columns are named as in --columns NAME NAME.")
+            log(f"It may also be {description}: --task {proposal.task}")
+        log("Choose other columns with --columns NAME NAME.")
         return first
-    log("What shall be learned?")
+    log("What should the model learn?")
     for number, description in enumerate(descriptions, 1):
         log(f"  {number}  {description}")
-    answer = _ask_user("Number, or nothing for 1: ")
+    answer = _ask_user("Number (Enter for 1): ")
     if answer and not (answer.isdecimal() and 1 <= int(answer) <= len(candidates)):
         raise RecipeError(
-            f"{answer!r} is no number from 1 to {len(candidates)}; call {_PROGRAM} again, perhaps with --task"
+            f"{answer!r} is not a number from 1 to {len(candidates)}; start {_PROGRAM} again, perhaps with --task"
         )
     return candidates[int(answer or 1) - 1]
 
 
-def _write_recipe(args: Arguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
+def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
     """Split the data, write it, and write the recipe."""
     from heedful.data.detect.dataset_report import build_report, describe_dataset
     from heedful.data.detect.split import build_default_plan, write_parts
@@ -215,14 +215,14 @@ def _write_recipe(args: Arguments, files: Sequence[Path], proposal: DatasetPropo
     _print_next_command(args)
 
 
-def _check_init(args: Arguments, proposal: DatasetProposal) -> None:
+def _check_init(args: NewArguments, proposal: DatasetProposal) -> None:
     """Raise `RecipeError` if --init does not name a model or the task cannot use it."""
     from heedful.recipes.recipe_writer import supports_init
 
     if args.init is not None and not supports_init(proposal.task):
-        raise RecipeError(f'--init: models of task = "{proposal.task}" begin with no other one; leave it away')
+        raise RecipeError(f'--init: models of task = "{proposal.task}" cannot start from another model; leave it out')
     if args.init is not None and not args.init.is_dir():
-        raise RecipeError(f"--init: {args.init} is no folder; give that of a trained model")
+        raise RecipeError(f"--init: {args.init} is not a folder; give the folder of a trained model")
 
 
 def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[Path]) -> None:
@@ -319,7 +319,7 @@ def _print_findings(
     for one_survey in (data_survey, *(other.survey for other in surveyed_texts)):
         length_warning = None if longest is None else one_survey.check_length(longest, noun=proposal.dataset.noun)
         data_warnings += [*one_survey.check_results, *([length_warning] if length_warning else [])]
-    log("\nWhat may spoil training:" if data_warnings else "\nNothing was found that spoils training.")
+    log("\nWhat may harm training:" if data_warnings else "\nNothing was found that harms training.")
     for previous, warning in zip([None, *data_warnings], data_warnings, strict=False):
         _print_data_warning(warning, same_remedy=previous is not None and previous.remedy == warning.remedy)
     log("")
@@ -335,7 +335,7 @@ def _print_data_warning(warning: CheckResult, *, same_remedy: bool) -> None:
 
 
 def _print_parts(
-    args: Arguments,
+    args: NewArguments,
     split: Sequence[DatasetPart],
     proposal: DatasetProposal,
     counts: Mapping[DatasetPart, int],
@@ -349,14 +349,13 @@ def _print_parts(
     num_training = counts.get("train", 0) + num_auxiliary
     if num_training < proposal.dataset.min_training_examples:
         log(
-            f"{num_training:,} {proposal.dataset.noun} are few to learn from: expect little, and begin with a "
-            "pre-trained model "
-            "where that can be (--init)"
+            f"{num_training:,} {proposal.dataset.noun} are few for training: expect a weak model, and start from a "
+            "pre-trained model if the task allows it (--init)"
         )
 
 
 def _describe_parts(
-    args: Arguments,
+    args: NewArguments,
     split: Sequence[DatasetPart],
     proposal: DatasetProposal,
     counts: Mapping[DatasetPart, int],
@@ -372,8 +371,8 @@ def _describe_parts(
         sizes = ", ".join(f"{counts[part]:,} for {part}" for part in split)
         unit = "documents" if args.documents or args.document_column is not None else "texts themselves"
         lines.append(
-            f"split by the {unit}, so that none is in two parts: {sizes}, {counts['train']:,} {dataset.noun} "
-            f"for training stay (in {data}{compression_note})"
+            f"split by the {unit}, so that no text is in two parts: {sizes}, {counts['train']:,} {dataset.noun} are "
+            f"left for training (in {data}{compression_note})"
         )
     return lines
 
@@ -387,12 +386,12 @@ def _require_unused_paths(paths: Sequence[Path], *, overwrite: bool, option: str
     """Raise `RecipeError` if a file exists or is one of the inputs."""
     for path in paths:
         if any(source.resolve() == path.resolve() for source in sources):
-            raise RecipeError(f"{path}: would be written over while it is read; choose another place with {option}")
+            raise RecipeError(f"{path}: would be overwritten while it is read; choose another place with {option}")
         if path.exists() and not overwrite:
-            raise RecipeError(f"{path}: is there already; choose another place with {option}, or add --overwrite")
+            raise RecipeError(f"{path}: already exists; choose another place with {option}, or add --overwrite")
 
 
-def _print_next_command(args: Arguments) -> None:
+def _print_next_command(args: NewArguments) -> None:
     """Print the next command to run."""
     if args.output == _STDOUT:
         log("save it to a file, as in heedful new ... -o recipe.toml, then: heedful train recipe.toml")

@@ -153,12 +153,12 @@ class OptionParser:
         name, equals, text = word.partition("=")
         option = self.find_option(name)
         if option is None:
-            raise RecipeError(f"{program}: {name} is no option; {self.suggest_option(name, program=program)}")
+            raise RecipeError(f"{program}: {name} is not an option; {self.suggest_option(name, program=program)}")
         if name.replace("_", "-") == option.former_name:
             parsed.renamed_options.append(option)
         if option.value_type is None:
             if equals:
-                raise RecipeError(f"{name}: takes no value; leave ={text} away")
+                raise RecipeError(f"{name}: takes no value; leave out ={text}")
             flag_words = ("no",) if name.startswith("--no") and name != option.names[0] else ()
             if parsed.option_words.setdefault(option.key, flag_words) != flag_words:
                 raise RecipeError(f"{name}: is given together with its opposite; leave one of them out")
@@ -168,7 +168,7 @@ class OptionParser:
             count_text = "no value" if not values else f"{len(values)} value{'s' * (len(values) > 1)}"
             expected = option.value_type.noun if option.min_words == 1 else f"{option.min_words} of them"
             raise RecipeError(f"{name}: has {count_text}; give {expected}, as in {name} {_format_example(option)}")
-        option.convert(values)  # what is no value is told before what is missing
+        option.convert(values)  # invalid values are reported before missing options
         previous = parsed.option_words.get(option.key, [])
         if previous and option.max_words is not None:
             raise RecipeError(
@@ -236,10 +236,10 @@ class OptionParser:
     def _reject_word(self, word: str, *, program: str) -> NoReturn:
         """Raise `RecipeError` for a word that no argument accepts."""
         if _ASSIGNMENT.match(word):
-            raise RecipeError(f"{program}: {word!r} is no option; write --{word}")
+            raise RecipeError(f"{program}: {word!r} is not an option; write --{word}")
         if self._input_option and is_file_name(word):
             state = (
-                "is a file, which is read with" if path_exists(word) else "there is no such file; it would be read with"
+                "is a file, which is read with" if path_exists(word) else "there is no such file; files are read with"
             )
             raise RecipeError(f"{word}: {state} {self._input_option} {word}")
         raise RecipeError(

@@ -82,7 +82,9 @@ class PathType(OptionType):
         path = Path(word)
         if self.suffixes and path.suffix and path.suffix.lower() not in self.suffixes:
             allowed = " or ".join(self.suffixes)
-            raise ValueError(f"{word!r} ends with {path.suffix}, and what is written ends with {allowed}{self.hint}")
+            raise ValueError(
+                f"{word!r} ends with {path.suffix}, but the file to write must end with {allowed}{self.hint}"
+            )
         return path
 
 
@@ -100,7 +102,7 @@ class IntType(OptionType):
         except ValueError:
             if word.lstrip("+-").isdecimal():  # Python reads no number of several thousand digits
                 raise ValueError(_describe_too_large(word)) from None
-            raise ValueError(f"{shorten(word)!r} is no whole number") from None
+            raise ValueError(f"{shorten(word)!r} is not a whole number") from None
         if abs(number) > _MAX_INT:
             raise ValueError(_describe_too_large(word))
         return number
@@ -119,7 +121,7 @@ class FloatType(OptionType):
             return float(word)
         except ValueError:
             comma = f"; write {word.replace(',', '.')}" if word.replace(",", "", 1).isdecimal() else ""
-            raise ValueError(f"{shorten(word)!r} is no number{comma}") from None
+            raise ValueError(f"{shorten(word)!r} is not a number{comma}") from None
 
 
 @final
@@ -140,5 +142,5 @@ class ChoiceType(OptionType):
             return word
         suggestion = closest_match(word, self.choices)
         raise ValueError(
-            f"{word!r} is none of {', '.join(self.choices)}{f'; did you mean {suggestion}?' if suggestion else ''}"
+            f"{word!r} is not one of {', '.join(self.choices)}{f'; did you mean {suggestion}?' if suggestion else ''}"
         )

@@ -171,7 +171,7 @@ class ParallelTextOptions:
         if self.source is self.target is self.data is None:
             if self.direction != DirectionOptions() and not allow_direction:
                 raise RecipeError(
-                    "--to, --tags: belong to --source and --target or --data; the recipe's texts say theirs"
+                    "--to, --tags: need --source and --target, or --data; for its own texts, the recipe sets them"
                 )
             return None
         return self.build_reader()

@@ -11,7 +11,7 @@ from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class PredictArguments(TextLineOptions):
     """Answer lines as the task of a run does: translations of sentences, tags of words, labels of texts.
 
     Commands such as `heedful translate` and `heedful tag` do the same with more options; this command also supports
@@ -25,7 +25,7 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful predict")
+    args = parse_arguments(PredictArguments, argv, program="heedful predict")
 
     from heedful.tasks.predictor import Predictor
 

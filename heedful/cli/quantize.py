@@ -11,7 +11,7 @@ from heedful.cli.output import log
 
 
 @dataclass(frozen=True)
-class Arguments:
+class QuantizeArguments:
     """Write a trained run whose large matrices are stored in 8 bits: heedful quantize RUN FOLDER
 
     The new folder is about a quarter as large, works like RUN in all commands, is faster if the model is wide (--engine
@@ -29,7 +29,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful quantize")
+    args = parse_arguments(QuantizeArguments, argv, program="heedful quantize")
 
     from heedful.runs.quantize import quantize
 

@@ -38,7 +38,7 @@ def parse_demonstration(argv: Sequence[str]) -> Demonstration:
     if task not in references:
         suggestion = suggest_task(task)
         remedy = f"did you mean {suggestion}?" if suggestion in references else f"choose one of {', '.join(references)}"
-        raise RecipeError(f"quickstart {task}: there is none; {remedy}")
+        raise RecipeError(f"quickstart {task}: no such task; {remedy}")
     demonstration_class: type[Demonstration] = load_object(references[task], context=f"task = {task!r}")
     if not has_task and {"--help", "-h"} & {*words} and len(references) > 1:
         print(f"heedful quickstart TASK shows another task: {', '.join(name for name in references if name != task)}\n")

@@ -20,7 +20,7 @@ _WIDTH: Final = 100
 
 
 @dataclass(frozen=True)
-class Arguments:
+class RecipeArguments:
     """Explain a recipe key: its type, default and range, as in heedful recipe training.schedule.rate
 
     The last part of a key is enough, and for a table all its keys are shown. Without a key, all keys of a task are
@@ -35,11 +35,11 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful recipe")
+    args = parse_arguments(RecipeArguments, argv, program="heedful recipe")
     if args.task is not None and args.task not in list_tasks():
         suggestion = suggest_task(args.task)
         remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(list_tasks())}"
-        raise RecipeError(f"--task: {args.task!r} is no task; {remedy}")
+        raise RecipeError(f"--task: {args.task!r} is not a task; {remedy}")
     if not args.key:
         print("\n".join(_format_rows(list_keys(args.task or DEFAULT_TASK))))
         return 0
@@ -69,7 +69,7 @@ def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
         last_parts = [path.rpartition(".")[2] for path in paths]
         suggestion = closest_match(key, paths) or closest_match(key.rpartition(".")[2], last_parts)
         remedy = f"did you mean {suggestion}?" if suggestion else "heedful recipe lists all keys"
-        raise RecipeError(f"heedful recipe: {key!r} is no key of a recipe; {remedy}")
+        raise RecipeError(f"heedful recipe: {key!r} is not a key of a recipe; {remedy}")
     return matching
 
 

@@ -16,7 +16,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True)
-class Arguments:
+class RecipesArguments:
     """List the recipes that come with heedful, or copy one of them."""
 
     name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ""
@@ -27,7 +27,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful recipes")
+    args = parse_arguments(RecipesArguments, argv, program="heedful recipes")
     available = list_recipes()
     if not args.name:
         print(format_items(available))
@@ -36,10 +36,10 @@ def run(argv: Sequence[str]) -> int:
     item = get_item(name, available, noun="recipe")
     path = args.output or Path("recipes") / f"{name}.toml"
     if path.exists():
-        raise RecipeError(f"{path}: is there already; choose another place with --output")
+        raise RecipeError(f"{path}: already exists; choose another place with --output")
     from heedful.atomic_io import atomic_replace  # which needs torch
 
     with atomic_replace(path) as temporary_file:
         temporary_file.write_bytes(item.path.read_bytes())
-    print(f"written: {path}\nsay where your text is, then: heedful train {shlex.quote(str(path))}")
+    print(f"written: {path}\nset the paths of your text in it, then: heedful train {shlex.quote(str(path))}")
     return 0

@@ -23,7 +23,7 @@ _WEIGHT_NAMES: Final = ("reverse", "language", "length")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(ModelLineOptions):
+class RerankArguments(ModelLineOptions):
     """Choose among translations by a model that translates them back, by a language model, or by both.
 
     Sentences that a run translates: heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
@@ -71,15 +71,13 @@ class Arguments(ModelLineOptions):
         super().__post_init__()
         require_minimum(self, candidates=1, n_best=1, batch_tokens=1)
         if self.reverse is None and self.language is None:
-            raise RecipeError("heedful rerank: nobody judges; give --reverse RUN, --language RUN, or both")
+            raise RecipeError("heedful rerank: no model to judge with; give --reverse RUN, --language RUN, or both")
         if self.text and not self.runs:
-            raise RecipeError("--text: sentences must be translated first; name a run before it")
+            raise RecipeError("--text: sentences must be translated first; give a run before it")
         if not self.runs and self.searching != SearchOptions():
-            raise RecipeError(
-                "options of the search: without a run that translates nothing is looked for; leave them out"
-            )
+            raise RecipeError("options of the search: need a run that translates, but none is given; leave them out")
         if not self.runs and self.direction != DirectionOptions():
-            raise RecipeError("--to, --tags: belong to a run that translates, and none is named; leave them out")
+            raise RecipeError("--to, --tags: need a run that translates, but none is given; leave them out")
         self._check_reverse()
         given_weights = [name for name in _WEIGHT_NAMES if getattr(self, f"{name}_weight") is not None]
         for name in given_weights:
@@ -105,14 +103,14 @@ class Arguments(ModelLineOptions):
             return
         if self.weights is not None or given_weights:
             name = "weights" if self.weights is not None else f"{given_weights[0]}-weight"
-            raise RecipeError(f"--{name}: is what --tune finds; leave one of them out")
+            raise RecipeError(f"--{name}: is found by --tune; leave one of them out")
         if self.tune == STANDARD_INPUT and not self.text and self.input in (None, STANDARD_INPUT):
             raise RecipeError("--tune: standard input cannot hold the sentences too; name a file with --input")
 
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful rerank")
+    args = parse_arguments(RerankArguments, argv, program="heedful rerank")
     weights = _build_weights(args)
     if args.tune is not None and args.output is not None:
         require_writable(args.output, "--output")
@@ -131,7 +129,7 @@ def run(argv: Sequence[str]) -> int:
     return _tune_weights(args, line_format, texts, references)
 
 
-def _build_weights(args: Arguments) -> ChannelWeights:
+def _build_weights(args: RerankArguments) -> ChannelWeights:
     """Return the weights from the options, a file, or the defaults; those of models that are not given are 0."""
     from heedful.tasks.translation.noisy_channel import DEFAULT_WEIGHTS, read_channel_weights
 
@@ -153,7 +151,7 @@ def _read_references(path: Path) -> list[str]:
     return list(read_lines(path))
 
 
-def _build_channel(args: Arguments) -> NoisyChannel:
+def _build_channel(args: RerankArguments) -> NoisyChannel:
     """Build the noisy channel of the reverse model and the language model."""
     from heedful.tasks.translation.noisy_channel import NoisyChannel
     from heedful.tasks.translation.translator import Translator
@@ -172,7 +170,7 @@ def _build_channel(args: Arguments) -> NoisyChannel:
     return NoisyChannel(reverse, _build_language_model(args), args.batch_tokens)
 
 
-def _build_language_model(args: Arguments) -> TextScorer | None:
+def _build_language_model(args: RerankArguments) -> TextScorer | None:
     """Build the function that scores texts with the language model; None without one."""
     if args.language is None:
         return None
@@ -187,7 +185,7 @@ def _build_language_model(args: Arguments) -> TextScorer | None:
     return score_texts
 
 
-def _add_translator(args: Arguments, line_format: RerankLineFormat) -> RerankLineFormat:
+def _add_translator(args: RerankArguments, line_format: RerankLineFormat) -> RerankLineFormat:
     """Add the run that finds candidates, if one is given."""
     if not args.runs:
         return line_format
@@ -205,7 +203,7 @@ def _add_translator(args: Arguments, line_format: RerankLineFormat) -> RerankLin
 
 
 def _tune_weights(
-    args: Arguments, line_format: RerankLineFormat, texts: Iterable[str], references: Sequence[str]
+    args: RerankArguments, line_format: RerankLineFormat, texts: Iterable[str], references: Sequence[str]
 ) -> int:
     """Find the best weights, print their effect, and write them."""
     from heedful.atomic_io import write_json
@@ -217,7 +215,7 @@ def _tune_weights(
     scored_translations = line_format.channel.score_candidates(translations)
     if num_unscored := scored_translations.count(None):
         log(
-            f"{num_unscored:,} of {len(scored_translations):,} sentences: longer than a model that judges reads, left "
+            f"{num_unscored:,} of {len(scored_translations):,} sentences: longer than a judging model can read, left "
             "out"
         )
     tuned_weights = tune_weights(scored_translations, references, metric=args.metric)

@@ -13,7 +13,7 @@ from heedful.cli.options import ParallelTextOptions
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ScoreArguments:
     """Compute log-probabilities of given translations under a model, in nats, one line for each pair."""
 
     runs: PositionalPaths
@@ -28,7 +28,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful score")
+    args = parse_arguments(ScoreArguments, argv, program="heedful score")
     require_folders(
         args.runs, input_hint="pairs are read with --data FILE (TSV or JSONL), or with --source and --target"
     )

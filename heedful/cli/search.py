@@ -31,7 +31,7 @@ _BATCH_SIZE = 64
 
 
 @dataclass(frozen=True)
-class Arguments:
+class SearchArguments:
     """Find the passages that answer questions: by words (bm25), by vectors (encoder), or by both (product).
 
     The answer is marked in a passage if --answers names a model for that; otherwise the words of the question are
@@ -67,7 +67,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful search")
+    args = parse_arguments(SearchArguments, argv, program="heedful search")
     _check_arguments(args)
 
     from heedful.retrieval.index import load_index
@@ -96,19 +96,19 @@ def run(argv: Sequence[str]) -> int:
     return 0
 
 
-def _check_arguments(args: Arguments) -> None:
+def _check_arguments(args: SearchArguments) -> None:
     """Raise `RecipeError` if options do not fit together."""
     given_inputs = [name for name in ("query", "input", "measure") if getattr(args, name)]
     if len(given_inputs) > 1:
         raise RecipeError(f"--{given_inputs[0]} and --{given_inputs[1]}: give one of them")
     if args.measure is not None and args.answers is not None:
-        raise RecipeError("--answers: marks passages, and --measure shows none; drop one of them")
+        raise RecipeError("--answers: marks passages, but --measure shows none; leave one of them out")
     if args.format == "jsonl" and args.output is not None and args.output.suffix == ".html":
-        raise RecipeError("--format jsonl: --output ends with .html, which is a page; drop one of them")
+        raise RecipeError("--format jsonl: --output ends with .html, which is a page; leave one of them out")
     require_minimum(args, top=1)
 
 
-def _choose_orderings(index: PassageIndex, args: Arguments) -> tuple[Ordering, ...]:
+def _choose_orderings(index: PassageIndex, args: SearchArguments) -> tuple[Ordering, ...]:
     """Return the requested orderings; for `all`, those that the index supports."""
     from heedful.retrieval.rankings import ORDERINGS
 
@@ -117,7 +117,7 @@ def _choose_orderings(index: PassageIndex, args: Arguments) -> tuple[Ordering, .
     return (args.by or ("product" if index.has_vectors else "bm25"),)
 
 
-def _search_questions(index: PassageIndex, args: Arguments) -> Iterator[QueryResults]:
+def _search_questions(index: PassageIndex, args: SearchArguments) -> Iterator[QueryResults]:
     """Yield the marked results for each question."""
     from heedful.cli.search_output import mark_results
     from heedful.tasks.predictor import iter_chunks
@@ -136,7 +136,7 @@ def _search_questions(index: PassageIndex, args: Arguments) -> Iterator[QueryRes
             yield mark_results(query, orders, informative_words=index.select_rare_terms(query), answerer=answerer)
 
 
-def _measure_search(index: PassageIndex, path: Path, args: Arguments) -> None:
+def _measure_search(index: PassageIndex, path: Path, args: SearchArguments) -> None:
     """Print recall and mean reciprocal rank of each ordering."""
     from heedful.cli.progress import CountingProgress
     from heedful.inspection.page import PageTable, render_html_page

@@ -24,7 +24,7 @@ _NEW_KEY: Final = "--new-key"
 
 
 @dataclass(frozen=True)
-class Arguments:
+class ServeArguments:
     """Serve trained models over HTTP until Ctrl-C: a page at http://127.0.0.1:5000, and APIs for programs.
 
     Any key of the settings is an option: --port 8000 --limits.queue 100 --access.keys keys.txt
@@ -49,7 +49,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the server and return the exit code; 0 if a signal ended it, which is how servers end."""
-    args, overrides = parse_known_arguments(Arguments, complete_new_key(argv), program="heedful serve")
+    args, overrides = parse_known_arguments(ServeArguments, complete_new_key(argv), program="heedful serve")
     settings = _build_settings(args, overrides)
     if args.print_config:
         print(to_toml(settings), end="")
@@ -67,7 +67,7 @@ def run(argv: Sequence[str]) -> int:
 
     from heedful.serving.server import run_server
 
-    if not run_server(settings, log):  # nobody waits for what is still computed
+    if not run_server(settings, log):  # no client waits for the computations that still run
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(0)
@@ -80,7 +80,7 @@ def complete_new_key(argv: Sequence[str]) -> list[str]:
     return [f"{word}=" if word == _NEW_KEY and next_word.startswith("-") else word for word, next_word in pairs]
 
 
-def _build_settings(args: Arguments, overrides: Sequence[str]) -> ServerSettings:
+def _build_settings(args: ServeArguments, overrides: Sequence[str]) -> ServerSettings:
     """Build the settings from the file, the options and the folders."""
     device_options = args.computing
     device_words = {"--device": device_options.device, "--threads": device_options.threads}
@@ -104,7 +104,7 @@ def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str
         if not equals or Path(word).is_dir():
             name, folder = Path(word).resolve().name, word
         if not name or not folder:
-            raise RecipeError(f"{option}: {word!r} names nothing; write name=folder, or a folder")
+            raise RecipeError(f"{option}: {word!r} has no name or no folder; write name=folder, or a folder")
         if name in names:
             raise RecipeError(f"{option}: two are called {name!r}; write other-name={folder}")
         names.add(name)
@@ -118,11 +118,11 @@ def _make_key(settings: ServerSettings, name: str | None) -> None:
     path = settings.access.keys
     if path is None:
         key = generate_key()
-        log("add this line to the file of --access.keys; the key itself is shown this once:")
+        log("add this line to the file of --access.keys; the key itself is shown only once:")
         log(format_key_line(name or "key-1", key).rstrip("\n"))
     else:
         name, key = add_key(path, name)
-        log(f"{name}: added to {path}; the key itself is shown this once:")
+        log(f"{name}: added to {path}; the key itself is shown only once:")
     print(key)
 
 
@@ -143,8 +143,8 @@ def _check_settings(settings: ServerSettings) -> None:
         )
     if settings.access.keys is None and not _is_loopback(settings.host):
         log(
-            f"{settings.host}: whoever reaches this machine may ask, without a key; make some with heedful serve "
-            "--access.keys keys.txt --new-key, and give --access.keys keys.txt"
+            f"{settings.host}: everyone who can reach this machine can use the server without a key; make keys with "
+            "heedful serve --access.keys keys.txt --new-key, and give --access.keys keys.txt"
         )
 
 

@@ -19,7 +19,7 @@ _MAX_EXAMPLES: Final = 50_000
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments:
+class SplitArguments:
     """Split off validation and test parts; examples with the same text go to the same part.
 
     The choice depends only on the texts. Neither the order of the lines nor other texts matter, so when the data grow,
@@ -54,7 +54,7 @@ class Arguments:
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful split")
+    args = parse_arguments(SplitArguments, argv, program="heedful split")
     from heedful.data.detect.file_names import DatasetPart
     from heedful.data.detect.hash_sample import DatasetSplitter
     from heedful.data.detect.sniff import sniff_file
@@ -68,9 +68,8 @@ def run(argv: Sequence[str]) -> int:
     dataset = keep_documents_whole(proposal, blank_lines=args.documents, column=args.document_column).dataset
     if dataset.present_parts != ("train",):
         raise RecipeError(
-            f"{', '.join(map(str, args.files))}: are parts already, by their names "
-            f"({', '.join(dataset.present_parts)}); name "
-            "files that are whole"
+            f"{', '.join(map(str, args.files))}: are already parts, by their names "
+            f"({', '.join(dataset.present_parts)}); give files that are not split"
         )
     log(f"read as: {proposal.task}, {dataset.learning_description}")
     sizes: dict[DatasetPart, int] = {"validation": args.validation}
@@ -79,9 +78,9 @@ def run(argv: Sequence[str]) -> int:
     split_plan = build_plan(dataset, args.output, list(sizes))
     for path in split_plan.paths:
         if any(path.resolve() == file.resolve() for file in args.files):
-            raise RecipeError(f"{path}: would be written over while it is read; choose another --output")
+            raise RecipeError(f"{path}: would be overwritten while it is read; choose another --output")
         if path.exists() and not args.overwrite:
-            raise RecipeError(f"{path}: is there already; choose another --output, or add --overwrite")
+            raise RecipeError(f"{path}: already exists; choose another --output, or add --overwrite")
     splitter, num_examples = DatasetSplitter(), 0
     for example in dataset.read_examples("train"):
         num_examples += not dataset.is_document_end(example)

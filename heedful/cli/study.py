@@ -12,8 +12,8 @@ from heedful.errors import DataError
 _HELP = """\
 usage: heedful study [NAME [options]]
 
-Small experiments that make a claim of a paper visible. Without a name all are listed; the options of one are told by
-heedful study NAME --help."""
+Small experiments that demonstrate a claim of a paper. Without a name, all are listed; heedful study NAME --help shows
+the options of one."""
 
 
 def run(argv: Sequence[str]) -> int:

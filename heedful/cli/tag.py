@@ -11,7 +11,7 @@ from heedful.cli.line_commands import TextLineOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(TextLineOptions):
+class TagArguments(TextLineOptions):
     """Tag the words of sentences, one sentence a line with spaces between its words."""
 
     format: Literal["columns", "jsonl"] = "columns"
@@ -20,7 +20,7 @@ class Arguments(TextLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful tag")
+    args = parse_arguments(TagArguments, argv, program="heedful tag")
 
     from heedful.tasks.tagging.predictor import Tagger
 

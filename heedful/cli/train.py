@@ -19,7 +19,7 @@ from heedful.recipes.recipe import Recipe
 
 
 @dataclass(frozen=True)
-class Arguments:
+class TrainArguments:
     """Train the model of a recipe, or resume an interrupted run.
 
     Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
@@ -38,7 +38,7 @@ class Arguments:
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
     _require_recipe(argv)
-    args, overrides = parse_known_arguments(Arguments, argv, program="heedful train")
+    args, overrides = parse_known_arguments(TrainArguments, argv, program="heedful train")
     recipe = _load_recipe(args.recipe, overrides)
     if args.print_config:
         print(dump(_complete_recipe(recipe, args.device)), end="")
@@ -59,7 +59,7 @@ def run(argv: Sequence[str]) -> int:
         result = train(recipe, listeners=[progress], say=log, device=args.device)
     if result.leads and result.signal:
         name = signal.Signals(result.signal).name
-        log(f"{name}: saved; the same command goes on from here ({result.folder})")
+        log(f"{name}: saved; run the same command again to continue from here ({result.folder})")
     elif result.leads:
         if warning := describe_high_perplexity(result.folder / "metrics.jsonl"):
             log(f"note: {warning}")

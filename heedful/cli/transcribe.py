@@ -15,7 +15,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(RunLineOptions):
+class TranscribeArguments(RunLineOptions):
     """Transcribe the speech in sound files: WAV, and with the extra `audio` FLAC, OGG and other formats of
     soundfile.
     """
@@ -41,10 +41,10 @@ class Arguments(RunLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful transcribe")
+    args = parse_arguments(TranscribeArguments, argv, program="heedful transcribe")
     require_minimum(args, n_best=1)
     if args.page is not None and len(args.sounds) != 1:
-        raise RecipeError(f"--page: shows one sound, and {len(args.sounds)} are given; name one")
+        raise RecipeError(f"--page: shows one sound, but {len(args.sounds)} are given; give one")
     _check_early(args)
 
     from heedful.tasks.speech.predictor import SpeechRecognizer
@@ -69,7 +69,7 @@ def run(argv: Sequence[str]) -> int:
     return exit_code
 
 
-def _check_early(args: Arguments) -> None:
+def _check_early(args: TranscribeArguments) -> None:
     """Check the search and the files before the model is loaded."""
     recipe = read_recipe_of_task(args.run, ("speech",))
     if recipe is None:

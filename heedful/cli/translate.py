@@ -38,7 +38,7 @@ from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arguments(ModelLineOptions):
+class TranslateArguments(ModelLineOptions):
     """Translate sentences, one a line, with one model or with an ensemble of several.
 
     Or fill a localization file: heedful translate RUN file.po -o file.de.po
@@ -104,7 +104,7 @@ class Arguments(ModelLineOptions):
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
-    args = parse_arguments(Arguments, argv, program="heedful translate")
+    args = parse_arguments(TranslateArguments, argv, program="heedful translate")
     document_files = translate_documents.find_documents(args)
     _check_arguments(args, document_files)
     run_folders = [path for path in args.runs if path not in document_files]
@@ -142,7 +142,7 @@ def run(argv: Sequence[str]) -> int:
         return args.write_answers(memory_format, inputs, as_json=as_json)
 
 
-def _check_arguments(args: Arguments, documents: Sequence[Path]) -> None:
+def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> None:
     """Raise `RecipeError` if options do not fit together."""
     translate_documents.require_run_folders(args, documents)
     for name, path in {"prefixes": args.prefixes, "factors": args.factors}.items():
@@ -154,7 +154,7 @@ def _check_arguments(args: Arguments, documents: Sequence[Path]) -> None:
         raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
     require_minimum(args, n_best=1, batch_tokens=1, mbr=1, workers=1)
     if args.workers is not None and not args.ray:
-        raise RecipeError("--workers: are processes of Ray; name files with --ray, or leave it out")
+        raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")
     _check_terms(args)
     if args.protect or documents:
         _check_protect(args, "--protect" if not documents else str(documents[0]))
@@ -166,24 +166,24 @@ def _check_arguments(args: Arguments, documents: Sequence[Path]) -> None:
     args.filling.require_none(memory=bool(args.remembering.memory))
 
 
-def _check_terms(args: Arguments) -> None:
+def _check_terms(args: TranslateArguments) -> None:
     """Check the options for required terms and sampling."""
     if args.input_format == "jsonl" and args.text:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in args.constrain:
         raise RecipeError("--constrain: a term is empty; leave it out")
     if args.annotate != "nothing" and args.factors is not None:
-        raise RecipeError("--factors: terms beside their sources have no labels; leave it out, or --annotate")
+        raise RecipeError("--factors: annotated terms have no labels; leave out --factors or --annotate")
     if args.annotate != "nothing" and args.glossary is None:
-        raise RecipeError(f"--annotate {args.annotate}: needs terms; name their file with --glossary")
+        raise RecipeError(f"--annotate {args.annotate}: needs terms; give their file with --glossary")
     is_forced = forces_terms(args)
     if args.mbr is not None and (args.constrain or is_forced or args.input_format == "jsonl"):
-        raise RecipeError("--mbr: samples hold no terms that they must; leave it out, or the constraints")
+        raise RecipeError("--mbr: samples cannot be forced to contain terms; leave out --mbr or the constraints")
     if args.mbr is not None and args.mbr < args.n_best:
         raise RecipeError(f"--n-best: {args.n_best} of {args.mbr} samples; give at most --mbr")
 
 
-def _check_memory(args: Arguments, documents: Sequence[Path]) -> None:
+def _check_memory(args: TranslateArguments, documents: Sequence[Path]) -> None:
     """Check the options that do not fit a translation memory."""
     _reject_options(args, "--memory", annotate=args.annotate != "nothing" and not documents)
     if args.output is not None and args.output.exists():
@@ -192,12 +192,12 @@ def _check_memory(args: Arguments, documents: Sequence[Path]) -> None:
                 raise RecipeError(f"--output: {path} is read as well; choose another file")
 
 
-def _check_protect(args: Arguments, option: str) -> None:
+def _check_protect(args: TranslateArguments, option: str) -> None:
     """Check the options that do not fit protected text."""
     _reject_options(args, option, replace_unknown=args.replace_unknown)
 
 
-def _reject_options(args: Arguments, option: str, **further: bool) -> None:
+def _reject_options(args: TranslateArguments, option: str, **further: bool) -> None:
     """Raise `RecipeError` if an option is given that needs the unchanged output of the model, or one of `further`."""
     list_options = {"n_best": args.n_best > 1, "align": args.align}
     prefix_options = {"prefix": args.prefix is not None, "prefixes": args.prefixes is not None}
@@ -211,7 +211,7 @@ def _reject_options(args: Arguments, option: str, **further: bool) -> None:
     }
     for name, is_given in is_given_by_name.items():
         if is_given:
-            raise RecipeError(f"--{name.replace('_', '-')}: cannot be together with {option}; leave one of them away")
+            raise RecipeError(f"--{name.replace('_', '-')}: cannot be combined with {option}; leave one of them out")
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from heedful.cli.output import escape_control_characters, log, write_bytes_to_st
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import Arguments
+    from heedful.cli.translate import TranslateArguments
     from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
     from heedful.localisation.translation_memory import TranslationMemory
     from heedful.tasks.translation.markup_translation import MarkupTranslator
@@ -38,9 +38,9 @@ class DocumentOptions:
         """Raise `RecipeError` if an option was given that needs a localization file, or a memory."""
         for name in ("source_language", "target_language"):
             if getattr(self, name) is not None and not memory:
-                raise RecipeError(f"--{name.replace('_', '-')}: belongs to a TMX file; name one behind the run")
+                raise RecipeError(f"--{name.replace('_', '-')}: is for a TMX file; give one after the run")
         if self.retranslate != "nothing":
-            raise RecipeError("--retranslate: belongs to a file that has translations; name one behind the run")
+            raise RecipeError("--retranslate: is for a file that has translations; give one after the run")
 
     def read_document(self, path: Path) -> TranslatableDocument:
         """Read the document in a file."""
@@ -83,7 +83,7 @@ class DocumentOptions:
         return 0
 
 
-def require_run_folders(args: Arguments, documents_given: Sequence[Path]) -> None:
+def require_run_folders(args: TranslateArguments, documents_given: Sequence[Path]) -> None:
     """Raise an error for files among the run folders that cannot be filled, and for unsuitable names of the output.
 
     Raises:
@@ -98,8 +98,8 @@ def require_run_folders(args: Arguments, documents_given: Sequence[Path]) -> Non
         return
     if args.output.suffix.lower() in DOCUMENT_SUFFIXES:
         raise RecipeError(
-            f"--output: {args.output} ends like a file that is filled, and lines are written; choose another name, or "
-            f"name the {args.output.suffix} file to be filled behind the run"
+            f"--output: {args.output} ends like a file to be filled, but lines are written; choose another name, or "
+            f"give the {args.output.suffix} file to be filled after the run"
         )
     require_text_suffix(args.output, option="--output")
 
@@ -111,12 +111,12 @@ def _require_same_format(path: Path, output: Path) -> None:
     suffix = output.suffix.lower()
     if suffix[1:] in FILE_SUFFIXES and not same_format(path, output):
         raise RecipeError(
-            f"--output: {output} ends with {suffix}, and {path} is written in its own format; choose a name that ends "
+            f"--output: {output} ends with {suffix}, but {path} is written in its own format; choose a name that ends "
             f"with {path.suffix}"
         )
 
 
-def find_documents(args: Arguments) -> list[Path]:
+def find_documents(args: TranslateArguments) -> list[Path]:
     """Return the files to be filled, recognized by name."""
     from heedful.localisation.files import is_document_path
 
@@ -124,25 +124,25 @@ def find_documents(args: Arguments) -> list[Path]:
     return [*document_paths, *([args.input] if args.input is not None and is_document_path(args.input) else [])]
 
 
-def check_documents(args: Arguments, document_paths: Sequence[Path]) -> None:
+def check_documents(args: TranslateArguments, document_paths: Sequence[Path]) -> None:
     """Raise `RecipeError` for options that do not fit a file to be filled, or this file."""
     from heedful.localisation.files import BINARY_SUFFIXES
 
     path = document_paths[0]
     if len(document_paths) > 1:
-        raise RecipeError(f"{document_paths[1]}: one file is filled at a time; call the command for each")
+        raise RecipeError(f"{document_paths[1]}: only one file is filled at a time; run the command for each file")
     if args.text or (args.input is not None and args.input != path):
-        raise RecipeError(f"{path}: is a file to be filled, and there is other text too; give one of them")
+        raise RecipeError(f"{path}: is a file to be filled, but other text is given too; give one of them")
     if args.format == "jsonl":
-        raise RecipeError(f"--format jsonl: {path} is written in its own format; leave the option away")
+        raise RecipeError(f"--format jsonl: {path} is written in its own format; leave the option out")
     if len(args.runs) == len(document_paths) and args.input is None:
         raise RecipeError(f"heedful translate: needs a run before {path}; write heedful translate RUN {path}")
     if args.output is None and path.suffix.lower() in BINARY_SUFFIXES and sys.stdout.isatty():
-        raise RecipeError(f"{path}: is no text that a terminal could show; name a file for it with -o")
+        raise RecipeError(f"{path}: its format cannot be shown in a terminal; give an output file with -o")
     if args.output is not None:
         _require_same_format(path, args.output)
     if args.output is not None and args.output.exists() and path.exists() and args.output.samefile(path):
         raise RecipeError(f"--output: {path} is read as well; choose another file")
     given_languages = args.filling.source_language or args.filling.target_language
     if given_languages and path.suffix.lower() != ".tmx" and not args.remembering.memory:
-        raise RecipeError(f"--source-language, --target-language: {path} says its languages itself; leave them away")
+        raise RecipeError(f"--source-language, --target-language: {path} names its languages itself; leave them out")

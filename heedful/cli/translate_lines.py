@@ -12,7 +12,7 @@ from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_tas
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import Arguments
+    from heedful.cli.translate import TranslateArguments
     from heedful.data.context import SourceSentence
     from heedful.recipes.generation import GenerationConfig
     from heedful.tasks.translation.markup_translation import MarkupLineFormat
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def build_translation_format(
-    translator: Translator, args: Arguments, *, on_progress: Callable[[int], None] | None = None
+    translator: Translator, args: TranslateArguments, *, on_progress: Callable[[int], None] | None = None
 ) -> TranslationLineFormat:
     """Build the line format that translates lines with the options.
 
@@ -40,9 +40,9 @@ def build_translation_format(
 
         AnnotationMarks().require_known(translator.source)
     if args.factors is not None and not translator.source_encoder.given_names:
-        raise RecipeError(f"--factors {args.factors}: this model reads no labels beside words; leave it out")
+        raise RecipeError(f"--factors {args.factors}: this model reads no labels of words; leave it out")
     search_options = args.searching
-    if args.mbr is not None:  # what is drawn stands for what the model means; a recipe's own way is for the best
+    if args.mbr is not None:  # samples represent the model's distribution; the recipe's own search finds the best
         search_options = replace(search_options, search=search_options.search or "sampling")
     config = _add_minimum_risk(search_options.apply_to(translator.generation), args)
     return replace(
@@ -57,7 +57,7 @@ def build_translation_format(
     )
 
 
-def check_search(args: Arguments, runs: Sequence[Path]) -> None:
+def check_search(args: TranslateArguments, runs: Sequence[Path]) -> None:
     """Check the options of the search against the recipe of the first run, before the model is loaded.
 
     A Hugging Face folder has no recipe; its options are checked once the model is loaded.
@@ -78,16 +78,16 @@ def check_search(args: Arguments, runs: Sequence[Path]) -> None:
     if option is not None and config.kind != "beam":
         hint = "" if args.constrain else "; a model that learned from annotated text takes --annotate append instead"
         raise RecipeError(
-            f"{option}: a beam holds terms, and this run's search is {config.kind}; add --search beam{hint}"
+            f"{option}: terms need a beam, but this run's search is {config.kind}; add --search beam{hint}"
         )
 
 
-def forces_terms(args: Arguments) -> bool:
+def forces_terms(args: TranslateArguments) -> bool:
     """Whether translations must contain the terms of the glossary."""
     return args.glossary is not None and args.annotate == "nothing"
 
 
-def _add_minimum_risk(config: GenerationConfig, args: Arguments) -> GenerationConfig:
+def _add_minimum_risk(config: GenerationConfig, args: TranslateArguments) -> GenerationConfig:
     """Return the generation config with minimum Bayes risk decoding if --mbr is given; it overrides that of the
     recipe.
     """
@@ -100,7 +100,7 @@ def _add_minimum_risk(config: GenerationConfig, args: Arguments) -> GenerationCo
     )
 
 
-def build_protected_format(line_format: TranslationLineFormat, args: Arguments) -> MarkupLineFormat:
+def build_protected_format(line_format: TranslationLineFormat, args: TranslateArguments) -> MarkupLineFormat:
     """Build the line format that also keeps placeholders unchanged."""
     from heedful.data.context import get_context, get_text
     from heedful.tasks.translation.markup_translation import MarkupLineFormat, MarkupTranslator
@@ -116,7 +116,7 @@ def build_protected_format(line_format: TranslationLineFormat, args: Arguments) 
     return MarkupLineFormat(MarkupTranslator(line_format.translator, translate))
 
 
-def read_input_sentences(args: Arguments) -> Iterator[TranslationInput]:
+def read_input_sentences(args: TranslateArguments) -> Iterator[TranslationInput]:
     """Return the input sentences with their prefixes, terms and factors; files are opened at once."""
     from heedful.data.readers import read_lines
     from heedful.tasks.translation.translations import TranslationInput, read_translation_inputs
@@ -131,7 +131,7 @@ def read_input_sentences(args: Arguments) -> Iterator[TranslationInput]:
         sentences = _add_prefixes(sentences, read_lines(args.prefixes), name=args.prefixes)
     elif args.prefix is not None:
         sentences = (replace(sentence, prefix=args.prefix) for sentence in sentences)
-    # protected lines stay as they are: what is read of them gets its terms where it is cut out
+    # protected lines stay unchanged: their terms are added when the text is cut out
     with_terms = sentences if args.protect else map(_build_term_adder(args), sentences)
     return with_terms if args.factors is None else _add_factors(with_terms, args.factors)
 
@@ -149,7 +149,7 @@ def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[
         yield replace(sentence, text=text)
 
 
-def _build_term_adder(args: Arguments) -> Callable[[TranslationInput], TranslationInput]:
+def _build_term_adder(args: TranslateArguments) -> Callable[[TranslationInput], TranslationInput]:
     """Build a function that adds required terms to a sentence."""
     from heedful.tasks.translation.glossary import TargetTerm, TermGlossary
     from heedful.tasks.translation.term_annotation import TermAnnotator

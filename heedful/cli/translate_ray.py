@@ -17,14 +17,14 @@ from heedful.cli.output import log
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import Arguments
+    from heedful.cli.translate import TranslateArguments
     from heedful.tasks.predictor import LineFormat
 
 _CHUNK_SIZE: Final = 2_048
 """Number of lines after which the output is saved."""
 
 
-def translate_with_ray(args: Arguments) -> int:
+def translate_with_ray(args: TranslateArguments) -> int:
     """Translate the files of `--ray`; return the exit code, which is 2 if a file could not be translated.
 
     Raises:
@@ -35,7 +35,7 @@ def translate_with_ray(args: Arguments) -> int:
     remaining = [path for path in args.ray if not (folder / path.name).exists()]
     if len(remaining) < len(args.ray):
         num_existing = len(args.ray) - len(remaining)
-        log(f"{folder}: {num_existing:,} of {len(args.ray):,} files are there; going on with the others")
+        log(f"{folder}: {num_existing:,} of {len(args.ray):,} files exist already; continuing with the others")
     if not remaining:
         return 0
     folder.mkdir(parents=True, exist_ok=True)
@@ -45,15 +45,15 @@ def translate_with_ray(args: Arguments) -> int:
     return 2 if any(outcome["failed"] for outcome in outcomes) else 0
 
 
-def _check_options(args: Arguments) -> Path:
+def _check_options(args: TranslateArguments) -> Path:
     """Check the options and return the output folder."""
     if args.output is None or args.output.is_file():
         raise RecipeError("--ray: writes a file for each; name a folder for them with --output")
     single_file_options = {"input": args.input, "text": args.text, "prefixes": args.prefixes, "factors": args.factors}
     if conflicting := next((name for name, value in single_file_options.items() if value), None):
-        raise RecipeError(f"--{conflicting}: is for one file, and --ray names many; leave it out")
+        raise RecipeError(f"--{conflicting}: is for one file, but --ray names several; leave it out")
     if args.remembering.memory:
-        raise RecipeError("--memory: does not go with --ray; leave it out")
+        raise RecipeError("--memory: cannot be combined with --ray; leave it out")
     names = [path.name for path in args.ray]
     if duplicate := next((name for name in names if names.count(name) > 1), None):
         raise RecipeError(f"--ray: two files are called {duplicate}; rename one, or translate them one after the other")
@@ -61,13 +61,15 @@ def _check_options(args: Arguments) -> Path:
         if not path.is_file():
             raise RecipeError(f"--ray: {path}: no such file; check the path")
         if args.output.resolve() == path.resolve().parent:
-            raise RecipeError(f"--output: {args.output} is where {path.name} is read; choose another folder")
+            raise RecipeError(
+                f"--output: {args.output} is the folder that {path.name} is read from; choose another folder"
+            )
     if find_spec("ray") is None:
         raise MissingExtraError('--ray: needs Ray, which is not installed here: pip install "heedful[ray]"')
     return args.output
 
 
-def _translate_files(args: Arguments, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
+def _translate_files(args: TranslateArguments, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
     """Translate the files with a pool of Ray actors; yield the message and the success of each."""
     import ray
 
@@ -102,7 +104,7 @@ class _TranslationActor:
         args: the options of the command, with absolute paths.
     """
 
-    def __init__(self, args: Arguments) -> None:
+    def __init__(self, args: TranslateArguments) -> None:
         from heedful.cli.translate_lines import build_protected_format, build_translation_format
         from heedful.tasks.translation.translator import Translator
 

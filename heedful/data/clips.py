@@ -102,20 +102,20 @@ def read_clip_features(path: Path, *, width: int, max_frames: int) -> Clip:
     from safetensors.numpy import load_file
 
     if path.is_dir():
-        raise DataError(f"{path}: a folder of pictures, where features are read; name a safetensors file")
+        raise DataError(f"{path}: is a folder of pictures, but features are needed; give a safetensors file")
     _require_clip_file(path)
     try:
         features = load_file(path)[FEATURES_TENSOR]
     except KeyError:
         raise DataError(
-            f"{path}: has no tensor {FEATURES_TENSOR!r}; write what was made of the frames under this name"
+            f"{path}: has no tensor {FEATURES_TENSOR!r}; store the features of the frames under this name"
         ) from None
     except (SafetensorError, *_DECODING_ERRORS) as error:
-        raise DataError(f"{path}: no safetensors file that can be read ({error}); write it anew") from None
+        raise DataError(f"{path}: is not a readable safetensors file ({error}); write it again") from None
     if features.ndim != 2 or features.shape[1] != width or not len(features):
         raise DataError(f"{path}: features of shape {features.shape}; each frame needs data.features = {width} numbers")
     if not np.isfinite(features := features.astype(np.float32)).all():
-        raise DataError(f"{path}: features that are no finite numbers; write it anew")
+        raise DataError(f"{path}: has features that are not finite numbers; write it again")
     indices = sample_frame_indices(range(len(features)), max_frames)
     return Clip(features[indices], indices)
 
@@ -209,7 +209,7 @@ def _read_array_size(path: Path) -> int:
 
 def _build_array_error(path: Path, error: Exception) -> DataError:
     """Build the error for an `.npz` file whose frames cannot be read."""
-    return DataError(f"{path}: no array {_FRAMES_KEY!r} that can be read ({error}); write the clip anew")
+    return DataError(f"{path}: has no readable array {_FRAMES_KEY!r} ({error}); write the clip again")
 
 
 def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
@@ -266,7 +266,7 @@ def _find_video_stream(container: Any, path: Path) -> Any:
         raise DataError(f"{path}: no pictures in it; give a video")
     stream = container.streams.video[0]
     if stream.codec_context is None:
-        raise DataError(f"{path}: a damaged video, or one that nothing here decodes; fetch it again or convert it")
+        raise DataError(f"{path}: is damaged, or not a video that can be decoded here; fetch it again or convert it")
     if stream.width * stream.height > MAX_PIXELS:
         raise DataError(f"{path}: frames of more than {MAX_PIXELS:,} pixels; make it smaller")
     return stream
@@ -274,7 +274,7 @@ def _find_video_stream(container: Any, path: Path) -> Any:
 
 def _build_video_error(path: Path, error: Exception) -> DataError:
     """Build the error for a video that cannot be decoded."""
-    return DataError(f"{path}: damaged, or no video that is known ({error}); fetch it again or remove it")
+    return DataError(f"{path}: is damaged, or not a video of a known format ({error}); fetch it again or remove it")
 
 
 def _to_upright_rgb(frame: Any) -> Picture:

@@ -122,7 +122,7 @@ def prepend_context(
     num_tags, room = len(encoder.tokenizer.prefix_ids), max(0, max_pieces - len(encoded))
     ids, factor_arrays = list[int](), list[np.ndarray]()
     for text in context:
-        words = text.split()  # there is no word without a piece, so more are never needed
+        words = text.split()  # each word has at least one piece, so more are never needed
         context_sentence = encoder.encode(text if len(words) <= max_pieces else " ".join(words[-max_pieces:]))
         if len(context_sentence) == num_tags:
             continue

@@ -188,12 +188,12 @@ class Corpus:
             record: dict[str, Any] = read_json(folder / _DESCRIPTION_FILE)
             version = record["format"]
         except OSError as error:
-            raise RunError(f"{folder}: no finished corpus ({error.strerror}); encode the text again") from None
+            raise RunError(f"{folder}: is not a finished corpus ({error.strerror}); encode the text again") from None
         except (ValueError, KeyError, TypeError):
             raise RunError(f"{folder / _DESCRIPTION_FILE}: damaged; encode the text again") from None
         if version != _FILE_FORMAT:
             raise RunError(
-                f"{folder}: corpus format {version!r}, but this heedful reads {_FILE_FORMAT}; encode the text anew"
+                f"{folder}: corpus format {version!r}, but this heedful reads {_FILE_FORMAT}; encode the text again"
             )
         if fingerprint is not None and record.get("fingerprint") != fingerprint:
             raise RunError(f"{folder}: made from other text or by other tokenizers; encode the text again")
@@ -209,7 +209,7 @@ class Corpus:
                 EncodingReport(**report_record) for report_record in record.get(_TEXTS_KEY, [record["report"]])
             )
             if EncodingReport.from_reports(text_reports) != report:
-                raise ValueError("texts that are not all of it")
+                raise ValueError("counts of its texts do not add up")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
             raise RunError(f"{folder}: damaged corpus ({error}); encode the text again") from None
         return cls(folder, report, sides, digests, text_reports)
@@ -285,7 +285,7 @@ def build_factored_encoder(
             ).factors
         except DataError as error:
             raise DataError(f"{pair.location}: {error}") from None
-        assert factors is not None, "there is no factor"
+        assert factors is not None, "the factors are missing"
         return (*sides, np.concatenate([factors, np.zeros((1, num_factors), factors.dtype)]))
 
     sizes = {**pair_encoder.side_sizes, FACTORS_SIDE: ArraySpec("<u2", (num_factors,))}
@@ -433,7 +433,7 @@ def _require_examples(report: EncodingReport) -> None:
     """Raise `DataError` if a text has no examples or none was kept."""
     num_read = report.kept + report.empty + report.too_long
     if num_read == 0:
-        raise DataError("there is not a single example; check the files")
+        raise DataError("there are no examples; check the files")
     if report.kept == 0:
         raise DataError(
             f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a "
@@ -456,9 +456,9 @@ def _map_side(
 
     The keywords are those of `corpus.json`.
     """
-    for name, expected in (sha256 or {}).items():  # older versions wrote none
+    for name, expected in (sha256 or {}).items():  # older versions did not write this file
         if compute_digest(folder / f"{side}.{name}") != expected:
-            raise ValueError(f"{side}.{name} is not what was written")
+            raise ValueError(f"{side}.{name} has changed since it was written")
     ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)
     starts = _map_array(folder / f"{side}.starts", dtype=_START_DTYPE, count=count + 1)
     if starts[0] != 0 or starts[-1] != tokens or np.diff(starts).min(initial=1) < 1:
@@ -469,7 +469,7 @@ def _map_side(
 def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarray, " N"]:
     """Memory-map the digests of a corpus; raise `ValueError` if their sha256 is not `expected`."""
     if compute_digest(folder / _DIGESTS_FILE) != expected:
-        raise ValueError(f"{_DIGESTS_FILE} is not what was written")
+        raise ValueError(f"{_DIGESTS_FILE} has changed since it was written")
     return _map_array(folder / _DIGESTS_FILE, dtype=_DIGEST_DTYPE, count=count)
 
 

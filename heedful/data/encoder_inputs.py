@@ -87,7 +87,7 @@ def build_encoder_input(
         raise RecipeError(f"max_length is {max_length}; begin and end alone need {num_special}")
     length_b = 0 if b is None else len(b)
     half_room = room // 2
-    # Each may have what the other leaves, and at least its half.
+    # Each may use the room that the other leaves, and at least half of all.
     kept_a = min(len(a), max(room - length_b, room - half_room))
     kept_b = min(length_b, max(room - len(a), half_room))
     ids = [special.bos, *a[:kept_a], special.eos]

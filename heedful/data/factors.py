@@ -187,9 +187,8 @@ def split_factors(text: str, names: Sequence[str]) -> tuple[str, list[tuple[str,
         plain_word, *word_labels = word[0].split(LABEL_SEPARATOR)
         if len(word_labels) != len(names) or not plain_word or not all(word_labels):
             raise DataError(
-                f"{word[0]!r} is not {LABEL_SEPARATOR.join(['word', *names])}: this model reads labels behind each "
-                "word, "
-                "with U+FFE8 between; write them there, or give them in a file of their own"
+                f"{word[0]!r} is not {LABEL_SEPARATOR.join(['word', *names])}: this model reads labels after each "
+                "word, separated by U+FFE8; write them there, or give them in a separate file"
             )
         labels.append(tuple(word_labels))
         return plain_word
@@ -211,8 +210,8 @@ def attach_labels(text: str, labels: str, *, location: str) -> str:
     words, word_labels = text.split(), labels.split()
     if len(words) != len(word_labels):
         raise DataError(
-            f"{location}: has {len(word_labels)} labels, and its sentence {len(words)} words between white space, "
-            f"{text[:_MAX_SHOWN_CHARACTERS]!r}; give each word one"
+            f"{location}: has {len(word_labels)} labels, but its sentence has {len(words)} words between white space, "
+            f"{text[:_MAX_SHOWN_CHARACTERS]!r}; give each word one label"
         )
     if LABEL_SEPARATOR in text:
         raise DataError(
@@ -239,7 +238,7 @@ def attach_labels_from_file(texts: Iterable[str], path: Path, *, noun: str) -> I
             raise DataError(
                 f"{path}: has {'more' if text is None else 'fewer'} lines than there are {noun} ({line_number - 1:,} "
                 f"{shorter} "
-                f"and more {longer}); give the labels of each a line"
+                f"and more {longer}); write one line of labels for each"
             )
         yield attach_labels(text, line, location=f"{path}:{line_number}")
 

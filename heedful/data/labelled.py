@@ -89,10 +89,10 @@ class LabelledReader(ExampleReader[LabelledExample]):
         columns = [*texts, *([] if label is None else [label])]
         has_names = any(isinstance(column, str) for column in columns)
         if not texts:
-            raise RecipeError(f"{path}: no column of a text is named; name one or two")
+            raise RecipeError(f"{path}: no text column is named; name one or two")
         for column in columns:
             if isinstance(column, int) and column < 0:
-                raise RecipeError(f"{path}: columns are counted from 0, so {column} is none")
+                raise RecipeError(f"{path}: columns are counted from 0, so {column} is not a column")
         if header is False and has_names:
             raise RecipeError(f"{path}: columns without a header cannot be named; count them from 0")
         self._header = has_names if header is None else header
@@ -202,13 +202,11 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
         for _, record in read_records(self.paths[0]):
             location, names = record.location, record.get_texts(self._candidates)
             if len(names) < 2:
-                raise DataError(
-                    f"{location}: {len(names)} candidates, and there must be two to choose from; mend the line"
-                )
+                raise DataError(f"{location}: {len(names)} candidates, but at least two are needed; mend the line")
             correct_index = record.get_int(self._label) if self._label in record else None
             if correct_index is not None and not 0 <= correct_index < len(names):
                 raise DataError(
-                    f"{location}: candidate {correct_index} is said to be right, and they count from 0 to "
+                    f"{location}: candidate {correct_index} is marked as right, but candidates are counted from 0 to "
                     f"{len(names) - 1}; mend "
                     "the line"
                 )
@@ -230,13 +228,13 @@ def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: boo
     if number:
         value = parse_number(text)
         if value is None:
-            raise DataError(f"{location}: the label {text!r} is no number; mend the line or choose another column")
+            raise DataError(f"{location}: the label {text!r} is not a number; mend the line or choose another column")
         return value
     if names is None:
         return text
     if text not in names:
         known = ", ".join(map(repr, names))
-        raise DataError(f"{location}: the label {text!r} is none of {known}; mend the line or choose another column")
+        raise DataError(f"{location}: the label {text!r} is not one of {known}; mend the line or choose another column")
     return names[text]
 
 
@@ -262,9 +260,7 @@ def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int,
     """Read the rows of a table with quoted fields, with the line number where each begins; raise `DataError` if
     quotes do not match.
     """
-    csv.field_size_limit(
-        _MAX_FIELD_CHARACTERS
-    )  # of the whole process; 131,072 characters unless somebody says otherwise
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)  # of the whole process; 131,072 characters by default
     lines = read_lines(path)
     first = next(lines, "")
     declared_delimiter = parse_separator_line(first)

@@ -41,7 +41,7 @@ class LabelVocabulary:
         """Build the vocabulary of all labels that occur; raise `DataError` if there are none."""
         counts = Counter(labels)
         if not counts:
-            raise DataError("there is not a single label to learn; check the training files")
+            raise DataError("there are no labels to learn; check the training files")
         return cls(sorted(counts, key=lambda name: (-counts[name], name)))
 
     @classmethod

@@ -129,7 +129,7 @@ class LanguageIdentifier:
         ngrams = _hash_ngrams(text)
         if not len(ngrams):
             return []
-        # each letter is in a run of each length, which are no witnesses that know nothing of each other
+        # each letter is in a run of each length, so the runs are not independent evidence
         scores = self._log_probs[:, ngrams].sum(1, dtype=np.float64) / _MAX_NGRAM
         likelihoods = np.exp(scores - scores.max())
         probabilities = likelihoods / likelihoods.sum()

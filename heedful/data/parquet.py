@@ -67,9 +67,9 @@ class ParquetPairReader(ExampleReader[SentencePair]):
             if not types:
                 raise DataError(f"{self.paths[0]}: has no column {name!r}; there: {', '.join(schema.names)}")
             if len(types) > 1:
-                raise DataError(f"{self.paths[0]}: has {len(types)} columns {name!r}; give each a name of its own")
+                raise DataError(f"{self.paths[0]}: has {len(types)} columns {name!r}; give each its own name")
             if not _is_text_type(types[0]):
-                raise DataError(f"{self.paths[0]}: column {name!r} holds {types[0]}, and text is needed")
+                raise DataError(f"{self.paths[0]}: column {name!r} holds {types[0]}, but text is needed")
 
 
 @contextmanager
@@ -80,7 +80,7 @@ def open_parquet(path: Path) -> Iterator[Any]:
         with arrow.parquet.ParquetFile(path) as file:
             yield file
     except (arrow.ArrowException, OSError, UnicodeDecodeError) as error:
-        raise DataError(f"{path}: no Parquet file, or a damaged one ({error}); fetch or write it again") from None
+        raise DataError(f"{path}: is not a Parquet file, or is damaged ({error}); fetch or write it again") from None
 
 
 def read_first_texts(path: Path, *, max_rows: int) -> dict[str, list[str]]:
@@ -105,7 +105,7 @@ def import_pyarrow() -> ModuleType:
     """Import pyarrow; raise `MissingExtraError` if it is not installed."""
     try:
         import pyarrow
-        import pyarrow.parquet  # a part that is not there before it is asked for
+        import pyarrow.parquet  # a submodule that must be imported by itself
     except ImportError as error:
         raise MissingExtraError('Parquet is read by pyarrow: pip install "heedful[parquet]"') from error
     module: ModuleType = pyarrow

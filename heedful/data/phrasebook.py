@@ -68,7 +68,7 @@ def build_phrasebook(
     pools = _build_pools(seed)
     kinds = tuple(kind for kind in _SENTENCE_KINDS if _can_translate(kind, writers, pool=pools["train"]))
     if not kinds:
-        raise RecipeError(f"{source} and {target} write every sentence alike: choose two different languages")
+        raise RecipeError(f"{source} and {target} write every sentence in the same way: choose two different languages")
     used_sources: set[str] = set()
     parts: dict[str, tuple[PhrasePair, ...]] = {}
     for part, count in (("test", held_out), ("validation", held_out), ("train", size)):

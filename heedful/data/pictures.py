@@ -95,7 +95,7 @@ def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Itera
     image_module = import_pillow()
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # of what is mended or refused below
+            warnings.simplefilter("ignore")  # about problems that are corrected or rejected below
             with image_module.open(source, formats=_FORMATS) as image:
                 if image.width * image.height > max_pixels:
                     raise image_module.DecompressionBombError
@@ -103,9 +103,11 @@ def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Itera
     except image_module.DecompressionBombError:
         raise DataError(f"{name}: has more than {max_pixels:,} pixels; make it smaller") from None
     except image_module.UnidentifiedImageError:
-        raise DataError(f"{name}: is no picture of the formats {', '.join(_FORMATS)}; convert or remove it") from None
+        raise DataError(
+            f"{name}: is not a picture in one of the formats {', '.join(_FORMATS)}; convert or remove it"
+        ) from None
     except _DECODING_ERRORS as error:
-        raise DataError(f"{name}: damaged picture ({error}); fetch it again or remove it") from None
+        raise DataError(f"{name}: is a damaged picture ({error}); fetch it again or remove it") from None
 
 
 @dataclass(frozen=True)
@@ -168,7 +170,7 @@ def list_picture_files(folder: Path) -> list[Path]:
     try:
         paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in PICTURE_SUFFIXES and path.is_file())
     except OSError as error:
-        raise DataError(f"{folder}: no folder of pictures ({error.strerror}); check the path") from None
+        raise DataError(f"{folder}: is not a folder of pictures ({error.strerror}); check the path") from None
     if not paths:
         raise DataError(f"{folder}: holds no pictures ({', '.join(sorted(PICTURE_SUFFIXES))}); check the path")
     return paths
@@ -197,7 +199,7 @@ def _decode_rgb(image: Image.Image) -> Picture:
         grey = (np.asarray(image).astype(np.uint32) >> 8).astype(np.uint8)
         return np.repeat(grey[:, :, None], 3, axis=2)
     if image.mode in ("I", "F"):
-        raise ValueError(f"its numbers are of mode {image.mode}, which no colours are known of")
+        raise ValueError(f"its pixels have mode {image.mode}, whose colours are unknown")
     if image.has_transparency_data:
         image = image.convert("RGBA")
         white = import_pillow().new("RGBA", image.size, "white")

@@ -39,7 +39,8 @@ def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, si
     for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
         if type(special_id) is not int or not 0 <= special_id < size:
             raise DataError(
-                f"{file}: gives the id {ascii(special_id)[:40]} a meaning, and there are {size:,}; take a complete copy"
+                f"{file}: gives the id {ascii(special_id)[:40]} a meaning, but there are only {size:,} ids; take a "
+                "complete copy"
             )
     if special.bos is None or special.eos is None:
         raise DataError(f"{file}: has no piece that begins or ends a text; take a complete copy of it")
@@ -170,7 +171,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         """Encode a text and put one mask id in place of each `blank`; see `Tokenizer.encode_with_masks`."""
         mask = self.special.mask
         if mask is None:
-            raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
+            raise DataError("this vocabulary has no mask piece; take a model that was trained with one")
         first, *others = require_valid_unicode(text).split(blank)
         ids = self._encode_text(self._strip_before_mask(first) if others else first)
         for number, segment in enumerate(others, 1):
@@ -212,7 +213,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return self._decode_piece(piece)
 
     def _decode_piece(self, piece: str) -> str:
-        """Return a byte-level piece as text; bytes that are no whole character are shown by their numbers."""
+        """Return a byte-level piece as text; bytes that are not a whole character are shown by their numbers."""
         if any(letter not in self._byte_alphabet for letter in piece):
             return piece  # was added later, as it is
         piece_bytes = bytes(self._byte_alphabet[letter] for letter in piece)
@@ -276,9 +277,9 @@ class MarianTokenizer(_PretrainedTokenizer):
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError, ValueError):
-            raise DataError("source.spm or target.spm: is no sentencepiece model, or a damaged one") from None
+            raise DataError("source.spm or target.spm: is not a sentencepiece model, or is damaged") from None
         if special.unk is None:
-            raise DataError("vocab.json: has no piece for what is unknown; take a complete copy of this model")
+            raise DataError("vocab.json: has no piece for unknown text; take a complete copy of this model")
         super().__init__(ids, file="vocab.json", size=size, special=special)
         self.model = model
         self._unk = special.unk

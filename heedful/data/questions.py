@@ -167,7 +167,7 @@ def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuesti
     start, stop = (int(indices[1]), int(indices[2])) if indices else (0, 0)
     if not start < min(stop, len(context)) or stop > len(review):
         raise DataError(
-            f"{location}: the answer {row['human_ans_indices']} is no part of a review of {len(review)} characters; "
+            f"{location}: the answer {row['human_ans_indices']} is not a part of a review of {len(review)} characters; "
             "mend or delete the row"
         )
     return replace(question, answers=(ReferenceAnswer(context[start:stop], start),), num_moved=int(stop > len(context)))
@@ -178,16 +178,16 @@ def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, 
     an error.
     """
     if not answer.text:
-        raise DataError(f"{location}: an empty answer; leave it out of the list if there is none")
+        raise DataError(f"{location}: an empty answer; remove it from the list if there is no answer")
     if answer.start >= 0 and context.startswith(answer.text, answer.start):
         return answer.start
     starts = [match.start() for match in re.finditer(f"(?={re.escape(answer.text)})", context)]
     shortened = answer.text if len(answer.text) <= 40 else f"{answer.text[:40]}..."
     if not starts:
-        raise DataError(f"{location}: the answer {shortened!r} does not stand in the context; mend or delete it")
+        raise DataError(f"{location}: the answer {shortened!r} does not occur in the context; mend or delete it")
     if misplaced == "error":
         raise DataError(
-            f"{location}: the answer {shortened!r} does not stand at {answer.start} but at {starts[0]}; mend the file, "
+            f"{location}: the answer {shortened!r} is not at {answer.start} but at {starts[0]}; mend the file, "
             "or "
             'allow misplaced answers with misplaced = "nearest"'
         )

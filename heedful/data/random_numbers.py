@@ -106,6 +106,6 @@ def require_enough_examples(count: int, total: int) -> None:
     """Raise `RecipeError` if `count` is larger than `total`."""
     if count > total:
         raise RecipeError(
-            f"data.examples = {count}: there are only {total} to learn from; set at most that, or leave data.examples "
-            "away to take all"
+            f"data.examples = {count}: there are only {total} to learn from; set at most that, or remove data.examples "
+            "to take all"
         )

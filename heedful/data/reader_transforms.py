@@ -85,7 +85,7 @@ def open_matching_files(
     counts = list(map(len, matches))
     if len(set(counts)) > 1:
         counts_text = " and ".join(f"{count} files {pattern}" for count, pattern in zip(counts, patterns, strict=True))
-        raise DataError(f"there are {counts_text}; each needs its partner, so give equally many")
+        raise DataError(f"there are {counts_text}; each file needs its partner, so give the same number of both")
     readers = [create_reader(*paths) for paths in zip(*matches, strict=True)]
     if len(readers) == 1:
         return readers[0]

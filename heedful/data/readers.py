@@ -90,8 +90,8 @@ class LineAlignedReader(ExampleReader[SentencePair]):
                 longer_count = line_number + sum(1 for _ in lines)
                 counts = (line_number - 1, longer_count) if source_line is None else (longer_count, line_number - 1)
                 raise DataError(
-                    f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must "
-                    "have equally many, so find where they part"
+                    f"{source} has {counts[0]} lines and {target} has {counts[1]}; line-aligned files must have the "
+                    "same number, so find where they stop matching"
                 )
             yield SentencePair(_clean_text(source_line), _clean_text(target_line), f"{source}:{line_number}")
 
@@ -109,7 +109,7 @@ class TsvPairReader(ExampleReader[SentencePair]):
     ) -> None:
         self._columns = (source_column, target_column, *([] if document_column is None else [document_column]))
         if min(self._columns) < 0:
-            raise RecipeError(f"columns are counted from 0, so {min(self._columns)} is none")
+            raise RecipeError(f"columns are counted from 0, so {min(self._columns)} is not a column")
         super().__init__(path)
 
     def __iter__(self) -> Iterator[SentencePair]:

@@ -87,7 +87,7 @@ def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math
     if len(samples) > max_seconds * rate:
         raise DataError(f"{name}: has more than {max_seconds:g} s; split it")
     if not bool(samples.isfinite().all()):
-        raise DataError(f"{name}: holds samples that are no numbers; convert it again")
+        raise DataError(f"{name}: holds samples that are not numbers; convert it again")
     return Sound(samples, rate)
 
 
@@ -231,7 +231,7 @@ def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) 
         rate = _check_rate(int(file.samplerate), name)
         remaining = max_seconds * rate + 1
         while remaining > 0:
-            # what a file says of its length may be anything
+            # the length that a file declares may be wrong
             block = file.read(
                 int(min(remaining, _NUMBERS_PER_BLOCK // file.channels + 1)), dtype="float32", always_2d=True
             )
@@ -249,7 +249,7 @@ def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
         import soundfile
     except ImportError:
         raise MissingExtraError(
-            f"{name}: is no WAV of whole numbers, and soundfile, which may know it, is not installed: "
+            f"{name}: is not a WAV of whole numbers, and soundfile, which may be able to read it, is not installed: "
             "pip install heedful[audio]"
         ) from None
     try:
@@ -257,7 +257,7 @@ def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
             yield file
     except (soundfile.SoundFileError, TypeError) as error:  # the second for headerless files
         reason = getattr(error, "error_string", error)
-        raise DataError(f"{name}: is no sound that can be read ({reason}); convert it to WAV or FLAC") from None
+        raise DataError(f"{name}: is not a sound that can be read ({reason}); convert it to WAV or FLAC") from None
 
 
 @contextmanager
@@ -277,7 +277,7 @@ def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
 def _check_rate(rate: int, name: str) -> int:
     """Return the sampling rate; raise `DataError` if it is out of range."""
     if not 1 <= rate <= _MAX_RATE:
-        raise DataError(f"{name}: says that it has {rate} samples a second; convert it again")
+        raise DataError(f"{name}: declares {rate} samples a second; convert it again")
     return rate
 
 

@@ -86,7 +86,7 @@ def _build_offset_error(text: str, position: int) -> DataError:
     """Build the error for a text whose characters cannot be found in the pieces."""
     description = f"{text[position]!r}" if position < len(text) else "its end"
     return DataError(
-        f"character {position + 1} of a text ({description}) is not found again in what the tokenizer reads, so that "
-        "answers "
-        "cannot be cut out of this text; normalise the text before it is used (NFC or NFKC), or take another tokenizer"
+        f"character {position + 1} of a text ({description}) cannot be found in the text as the tokenizer normalises "
+        "it, so answers cannot be cut out of this text; normalise the text first (NFC or NFKC), or take another "
+        "tokenizer"
     )

@@ -42,13 +42,13 @@ def load_tokenizer(path: Path) -> Tokenizer:
             else _load_sentencepiece(contents, path=path)
         )
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, DataError):
-        raise RunError(f"{path}: not a tokenizer, or a damaged one; restore it or learn it again") from None
+        raise RunError(f"{path}: is not a tokenizer, or is damaged; restore it or learn it again") from None
 
 
 def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenizer:
     """Load a sentencepiece model; raise `RunError` if its special ids are not those of heedful."""
     if not contents:
-        raise ValueError("sentencepiece takes nothing at all for a model")
+        raise ValueError("sentencepiece accepts an empty file as a model")
     processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
     special_ids = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
     if special_ids != (PAD, BOS, EOS, UNK):
@@ -78,7 +78,7 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
         and all(isinstance(piece, str) and piece for piece in (*pieces, *tags))
         and len(set(pieces)) == len(pieces)
     ):
-        raise ValueError("no list of different pieces")
+        raise ValueError("not a list of different pieces")
     options: dict[str, Any] = {"lowercase": lowercase, "masked": masked, "tags": tags}
     options["uses_nfc"] = kind.startswith(NFC_PREFIX)
     match kind.removeprefix(NFC_PREFIX):

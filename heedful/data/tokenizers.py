@@ -124,7 +124,7 @@ class Tokenizer(ABC):
         for tag in tags:
             if tag not in self.tag_ids:
                 known = ", ".join(self.tag_ids) or "none"
-                raise RecipeError(f"{tag}: no tag of this vocabulary (it has: {known}); choose one of these")
+                raise RecipeError(f"{tag}: is not a tag of this vocabulary (it has: {known}); choose one of these")
         tokenizer = copy(self)
         tokenizer.prefix_ids = (*self.prefix_ids, *(self.tag_ids[tag] for tag in tags))
         return tokenizer
@@ -181,7 +181,7 @@ class Tokenizer(ABC):
         """
         mask = self.special.mask
         if mask is None:
-            raise DataError("this vocabulary has no piece that hides others; take a model that was trained with one")
+            raise DataError("this vocabulary has no mask piece; take a model that was trained with one")
         marked = require_valid_unicode(text).replace(_MASK_PLACEHOLDER, " ").replace(blank, _MASK_PLACEHOLDER)
         ids: list[int] = []
         for token_id, surface in zip(self._encode_text(marked), self._split_surfaces(marked), strict=True):
@@ -309,7 +309,7 @@ class _PieceListTokenizer(Tokenizer):
         uses_nfc: bool = False,
     ) -> None:
         if uses_nfc and (lowercase or kind == "verbatim"):
-            raise ValueError("text in NFC is neither lowercased nor taken as it is")
+            raise ValueError("text in NFC can be neither lowercased nor verbatim")
         reserved_pieces = (*_get_reserved_pieces(masked=masked), *tags)
         self.tag_ids = {tag: token_id for token_id, tag in enumerate(tags, len(reserved_pieces) - len(tags))}
         self._pieces = (*reserved_pieces, *pieces)
@@ -468,7 +468,7 @@ def learn_sentencepiece(
             unk_id=UNK,
             unk_surface=UNKNOWN_TEXT,
             control_symbols=[*([_MASK_PIECE] if masked else []), *tags],
-            num_threads=1,  # the sum of floats depends on who finishes first
+            num_threads=1,  # the sum of floats depends on which thread finishes first
             minloglevel=3,
         )
     except RuntimeError as error:

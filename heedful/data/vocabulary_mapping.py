@@ -77,8 +77,8 @@ class VocabularyMapping:
 
     def __str__(self) -> str:
         return (
-            f"{self.num_kept:,} pieces kept, {self.num_averaged:,} begun from their parts, {self.num_without_parts:,} "
-            "new"
+            f"{self.num_kept:,} pieces kept, {self.num_averaged:,} started from their parts, "
+            f"{self.num_without_parts:,} new"
         )
 
     def map_rows(self, table: Float[Tensor, "old ..."]) -> Float[Tensor, "new ..."]:
@@ -159,6 +159,6 @@ def _strip_markers(name: str) -> str:
 def _get_roles(tokenizer: Tokenizer) -> Mapping[int, str]:
     """Return the role of each special id; empty for special ids without a role, such as padding."""
     special = tokenizer.special
-    # an id with two meanings has the first: GPT's end of a text is what begins the next one
+    # an id with two meanings has the first: in GPT, the end of a text also begins the next one
     roles = {number: role for role in reversed(_ROLE_NAMES) if (number := getattr(special, role)) is not None}
     return dict.fromkeys(special.others, "") | roles

@@ -44,7 +44,7 @@ def parse_links(line: str, *, location: str) -> tuple[WordLink, ...]:
     for word in line.split():
         match = _LINK.fullmatch(word)
         if match is None:
-            raise DataError(f"{location}: {word!r} is no link; write source-target, as in 0-0, both counted from 0")
+            raise DataError(f"{location}: {word!r} is not a link; write source-target, as in 0-0, both counted from 0")
         links.append((int(match[1]), int(match[2])))
     return tuple(links)
 
@@ -76,8 +76,8 @@ class AlignedPairs(ExampleReader[SentencePair]):
                 counts = (line_number - 1, longer) if pair is None else (longer, line_number - 1)
                 text = " and ".join(map(str, self._pairs.paths))
                 raise DataError(
-                    f"{text}: {counts[0]:,} pairs, and {path} has {counts[1]:,} lines; give the links of each pair a "
-                    "line, an empty one where there are none"
+                    f"{text}: {counts[0]:,} pairs, but {path} has {counts[1]:,} lines; write one line of links for "
+                    "each pair, an empty line if it has none"
                 )
             yield pair._replace(
                 links=_check_links(parse_links(line, location=f"{path}:{line_number}"), pair, f"{path}:{line_number}")
@@ -93,13 +93,13 @@ def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str)
                 raise DataError(
                     f"{location}: link {link[0]}-{link[1]} has no {side} word: {pair.location} has {count} there, "
                     "counted "
-                    "from 0; align the text as it is"
+                    "from 0; align exactly this text"
                 )
     return links
 
 
 def map_pieces_to_words(tokenizer: Tokenizer, text: str) -> list[int]:
-    """Return for each piece of a text the index of the word in which it begins; -1 for a piece that is no part of a
+    """Return for each piece of a text the index of the word in which it begins; -1 for a piece that is not part of a
     word.
 
     Words are separated by white space.

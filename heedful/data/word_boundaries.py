@@ -48,7 +48,7 @@ def get_added_texts(tokenizer: Tokenizer) -> tuple[str, ...]:
         (n for n in text_ids if (t := tokenizer.decode([n])).isalnum() and tokenizer.decode([n, n]) != t), None
     )
     if letter_id is None:
-        raise DataError("no piece of this vocabulary is a letter or a word, so nothing can be said of words in it")
+        raise DataError("no piece of this vocabulary is a letter or a word, so words cannot be found in it")
     letter = tokenizer.decode([letter_id])
     added = [""] * tokenizer.size
     for token_id in text_ids:

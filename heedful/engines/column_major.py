@@ -17,7 +17,7 @@ def store_column_major(model: nn.Module) -> None:
     and an output that is tied to an embedding, whose rows are looked up, gets a copy.
     """
     for module in list(model.modules()):
-        if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
+        if is_parametrized(module, "weight"):  # a weight that is computed again in each call
             remove_parametrizations(module, "weight")
     tables = {id(module.weight) for module in model.modules() if type(module) is nn.Embedding}
     for module in list(model.modules()):

@@ -61,7 +61,7 @@ class Int8Linear(nn.Linear):
         dtype: torch.dtype = torch.float32,
         product_class: type[Int8Product] = Int8Product,
     ) -> None:
-        nn.Module.__init__(self)  # nn.Linear would make a weight
+        nn.Module.__init__(self)  # nn.Linear would create a weight
         self.out_features, self.in_features = matrix.rows.shape
         self.register_parameter("bias", bias)
         self.matrix, self._dtype = matrix, dtype
@@ -75,7 +75,7 @@ class Int8Linear(nn.Linear):
         return self.product is not None
 
     @cached_property
-    def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
+    def weight(self) -> Tensor:  # type: ignore[override]  # which other code may set
         """The weight in floating point."""
         return self.matrix.dequantize().to(self._dtype).t().contiguous().t()
 
@@ -98,7 +98,7 @@ class Int8Embedding(nn.Embedding):
         self.scale: Tensor
 
     @cached_property
-    def weight(self) -> Tensor:  # type: ignore[override]  # which others may set
+    def weight(self) -> Tensor:  # type: ignore[override]  # which other code may set
         """The table in floating point."""
         return self.matrix.dequantize().to(self.scale.dtype)
 
@@ -134,7 +134,7 @@ def quantize_to_int8(
         product_class: class of the products with input vectors.
     """
     for module in list(model.modules()):
-        if is_parametrized(module, "weight"):  # a weight that is computed anew in each call
+        if is_parametrized(module, "weight"):  # a weight that is computed again in each call
             remove_parametrizations(module, "weight")
     known, matrices_by_id = dict(quantized or {}), dict[int, Int8Matrix]()
     modules = find_quantizable(model)

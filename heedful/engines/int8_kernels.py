@@ -67,7 +67,7 @@ class FbgemmKernel(Int8Kernel):
         previous_engine = torch.backends.quantized.engine
         torch.backends.quantized.engine = "fbgemm"
         try:
-            with warnings.catch_warnings():  # that a later PyTorch will do without; then another kernel works
+            with warnings.catch_warnings():  # a later PyTorch will remove this; then another kernel works
                 warnings.simplefilter("ignore")
                 quantized = torch._make_per_channel_quantized_tensor(
                     rows, scale.double(), torch.zeros(len(rows), dtype=torch.long), 0
@@ -184,7 +184,7 @@ class Int8Product:
         prepared = self._get_kernel(kernel)
         x = x / x.abs().amax().clamp(min=_TINY)
         seconds = []
-        for _ in range(3):  # the first of which makes ready what the others find
+        for _ in range(3):  # the first of them prepares what the others use
             start = time.perf_counter()
             prepared.multiply(x)
             seconds.append(time.perf_counter() - start)

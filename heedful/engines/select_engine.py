@@ -77,7 +77,7 @@ def prepare_for_inference(
         quantize_to_int8(model, kept_int8, product_class=_product_class(name))
     store_column_major(model)
     if name == "native":
-        from heedful.engines.native.stack import replace_with_native  # what few installations have
+        from heedful.engines.native.stack import replace_with_native  # few installations have it
 
         replace_with_native(model)
     return model
@@ -107,11 +107,9 @@ def _product_class(name: EngineName) -> type[Int8Product]:
 def require_engine(engine: EngineName, *, device: torch.device) -> None:
     """Raise `RecipeError` if the engine does not exist, not for this device, or is not installed."""
     if engine not in ENGINES:
-        raise RecipeError(f"engine {engine!r}: is none; choose one of {', '.join(ENGINES)}")
+        raise RecipeError(f"engine {engine!r}: is not an engine; choose one of {', '.join(ENGINES)}")
     if engine in ("int8", "native") and device.type != "cpu":
-        raise RecipeError(
-            f"engine {engine!r}: computes on a CPU and not on {device}; leave it out, or choose device cpu"
-        )
+        raise RecipeError(f"engine {engine!r}: computes on a CPU, not on {device}; leave it out, or choose device cpu")
     if engine == "native" and load_library() is None:
         raise RecipeError(
             "engine 'native': needs heedful-native, which is not installed; install it with pip install ./native "

@@ -39,7 +39,7 @@ _SUPPORTED_STACK: Final = {
 }
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
-# Where maps and norms go in CTranslate2's specification of a layer; several of ours become one, stacked by rows.
+# Where maps and norms go in CTranslate2's specification of a layer; several of heedful's become one, stacked by rows.
 _LAYER_WEIGHTS: Mapping[str, Sequence[str]] = {
     "self_attention.linear.0": ("attention.query", "attention.key_value"),
     "self_attention.linear.1": ("attention.aggregation.output",),
@@ -95,7 +95,7 @@ def save_ctranslate2(
             assert isinstance(origin.tokenizer, Tokenizer)
             spec = _build_encoder_spec(config, weights, origin.tokenizer)
             if any(not name.startswith("encoder.") for name in origin.all_tensors):
-                notes = ("CTranslate2 has encoders without heads: it gives hidden vectors, the head is left out",)
+                notes = ("CTranslate2 encoders have no heads: the export gives hidden vectors and leaves the head out",)
         case _:
             assert_never(origin.model)
     spec.validate()
@@ -132,7 +132,7 @@ class _ExportWeights:
             parts = [self.tensors[f"{name}.{kind}"] for name in names if f"{name}.{kind}" in self.tensors]
             if parts:
                 setattr(spec, attribute, torch.cat(parts).numpy())
-            elif attribute == "beta":  # which every norm has there
+            elif attribute == "beta":  # every norm has it there
                 setattr(spec, attribute, torch.zeros_like(self.tensors[f"{names[0]}.weight"]).numpy())
 
     def copy_stack(
@@ -180,7 +180,7 @@ class _ExportWeights:
         """Set score scaling, head aggregation and relative positions of one `MultiHeadAttention` specification."""
         if heads.score == "dot":
             spec.queries_scale = np.float32(1)
-        if config.aggregation == "concat":  # a product with the identity joins heads as nothing does
+        if config.aggregation == "concat":  # a product with the identity leaves the joined heads as they are
             spec.linear[-1].weight = np.eye(config.d_model, dtype=np.float32)
             spec.linear[-1].bias = np.zeros(config.d_model, dtype=np.float32)
         if config.shared_key_value:
@@ -188,7 +188,7 @@ class _ExportWeights:
         relative = getattr(self.model.get_submodule(prefix), "relative", None)
         if isinstance(relative, ShawPosition):
             keys = self.tensors[f"{prefix}.relative.key"]
-            # ours divides this product by the root of the width, whatever the score does
+            # heedful divides this product by the root of the width, for every score
             spec.relative_position_keys = (keys / config.d_key**0.5 if heads.score == "dot" else keys).numpy()
             values = torch.zeros_like(keys) if relative.value is None else self.tensors[f"{prefix}.relative.value"]
             spec.relative_position_values = values.numpy()
@@ -242,7 +242,7 @@ def _build_translator_spec(
     for number, (name, factor) in enumerate(factors.items()):
         table = weights.tensors[f"encoder.stack.embedding.factors.{number}.weight"]
         words = _factor_vocabulary(name, factor, spec.config)
-        # the marks that CTranslate2 puts around a text, and labels that are unknown, have the vector of nothing known
+        # CTranslate2's marks around a text, and unknown labels, get the vector of unknown labels
         rows = torch.cat((table, table[:1].expand(len(words) - len(table), -1)))
         spec.encoder.embeddings[1 + number].weight = rows.contiguous().numpy()
         spec.register_source_vocabulary(words)
@@ -266,9 +266,8 @@ def _factor_vocabulary(name: str, factor: Factor, config: Any) -> list[str]:
     special_tokens = list(dict.fromkeys((config.bos_token, config.eos_token)))
     if clashes := {config.unk_token, *special_tokens} & {*labels}:
         raise RunError(
-            f"factors.{name}: has the label {min(clashes)!r}, which CTranslate2 takes for a mark of its own; rename "
-            "the "
-            "label in the training text and train again to export it"
+            f"factors.{name}: has the label {min(clashes)!r}, which CTranslate2 would read as one of its own marks; "
+            "rename the label in the training text and train again to export it"
         )
     return [config.unk_token, *labels, *(token for token in special_tokens if token != config.unk_token)]
 
@@ -280,9 +279,9 @@ def _describe_factors(factors: Mapping[str, Factor]) -> tuple[str, ...]:
     example = LABEL_SEPARATOR.join(("piece", *factors))
     folded = any(factor.lowercases for factor in factors.values())
     return (
-        f"CTranslate2 reads each piece of a source with its factors behind it, as {example} (U+FFE8 between); the "
-        "numbers of heedful.data.factors.SourceEncoder say which, "
-        + ("of text in lower case, " if folded else "")
+        f"CTranslate2 reads each piece of a source with its factors after it, as in {example} (U+FFE8 between them); "
+        "heedful.data.factors.SourceEncoder gives their numbers, "
+        + ("for text in lower case, " if folded else "")
         + f"and {', '.join(f'heedful.factor-{name}.json' for name in factors)} hold the labels",
     )
 
@@ -338,7 +337,7 @@ def _get_spec_options(config: StackConfig) -> dict[str, Any]:
     pre_norm = config.residual == "pre_norm"
     options = {"pre_norm": pre_norm, "no_final_norm": not pre_norm, "activation": _get_activation(config)}
     match config.positions:
-        case RotaryConfig():  # of 0 dimensions means of all; ours, too, turns neighbours
+        case RotaryConfig():  # 0 dimensions means all of them; heedful, too, rotates neighbours
             return options | {"rotary_dim": 0, "rotary_interleave": True}
         case ShawConfig():
             return options | {"relative_position": True}
@@ -362,8 +361,8 @@ def _require_supported(config: StackConfig, supported: Mapping[str, tuple[Any, .
     require_supported(config, "CTranslate2", supported)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(
-            "model.positions.of = sentence: CTranslate2 has one vector for each position, whatever the length of its "
-            'sentence; train a model with model.positions.of = "longest" to export it'
+            "model.positions.of = sentence: CTranslate2 has one vector for each position, the same for sentences "
+            'of all lengths; train a model with model.positions.of = "longest" to export it'
         )
 
 

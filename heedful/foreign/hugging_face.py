@@ -119,7 +119,8 @@ def open_hugging_face(folder: Path) -> HuggingFaceFolder:
     if not isinstance(kind, str) or kind not in MODEL_FAMILIES:
         choices = ", ".join(MODEL_FAMILIES)
         raise RunError(
-            f"{folder / CONFIG_FILE}: model_type = {kind!r}: heedful reads {choices}; take a model of these kinds"
+            f"{folder / CONFIG_FILE}: model_type = {kind!r}: heedful reads {choices}; take a model of one of these "
+            "kinds"
         )
     return HuggingFaceFolder(folder, content, MODEL_FAMILIES[kind])
 
@@ -156,7 +157,7 @@ class HuggingFaceFolder:
             converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
             if head_location.reads_summary and "encoder.summary.dense.weight" not in converted:
                 pooler = f"{self.family.build_mapping(config).prefix}pooler.dense.weight"
-                raise RunError(f"{location}: holds no tensor {pooler}; take a complete copy of this model")
+                raise RunError(f"{location}: does not contain tensor {pooler}; take a complete copy of this model")
         return PortableModel(self.folder, config, tokenizer, converted, self.max_positions, head=head)
 
     @cached_property
@@ -178,10 +179,8 @@ class HuggingFaceFolder:
         """Number of tokens that the model's positions allow."""
         value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
         if type(value) is not int:
-            raise RunError(
-                f"{self.folder / CONFIG_FILE}: says nothing of max_position_embeddings; take a complete copy"
-            )
-        # RoBERTa counts from behind the id of padding
+            raise RunError(f"{self.folder / CONFIG_FILE}: does not give max_position_embeddings; take a complete copy")
+        # RoBERTa counts from the id after that of padding
         pad = read_token_id({"pad_token_id": 1, **self.content}, "pad_token_id") or 0
         return value - pad - 1 if self.family is ROBERTA_PRELAYERNORM else value
 
@@ -236,7 +235,7 @@ class HuggingFaceFolder:
             RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
         """
         if step is not None:
-            raise RunError(f"{self.folder}: is no run of heedful and keeps no checkpoint of step {step}")
+            raise RunError(f"{self.folder}: is not a run of heedful and has no checkpoint of step {step}")
         origin = self.origin if adapt is None else adapt(self.origin)
         model = load_for_inference(origin, device=device, engine=engine, log=log)
         if isinstance(self.origin.tokenizer, tuple):
@@ -358,7 +357,7 @@ class HuggingFaceFolder:
         if start_id is None:
             start_id = read_token_id(self.generation_settings, "pad_token_id" if kind == "marian" else "eos_token_id")
         if start_id is None:
-            raise RunError(f"{self.folder / CONFIG_FILE}: says nothing of decoder_start_token_id; take a complete copy")
+            raise RunError(f"{self.folder / CONFIG_FILE}: does not give decoder_start_token_id; take a complete copy")
         forbidden_ids = read_forbidden_tokens(self.generation_settings)
         if kind == "marian":
             return read_marian_vocabularies(self.folder, sizes=sizes, start=start_id, forbidden=forbidden_ids)
@@ -404,8 +403,7 @@ def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: s
     for key in ("layers", "encoder_layers", "decoder_layers"):
         if (layers := getattr(config, key, 0)) > num_tensors:
             raise RunError(
-                f"{location}: {CONFIG_FILE} speaks of {layers:,} layers, and there are {num_tensors:,} tensors; "
-                "restore it"
+                f"{location}: {CONFIG_FILE} gives {layers:,} layers, but there are {num_tensors:,} tensors; restore it"
             )
 
 
@@ -480,7 +478,9 @@ def list_weight_files(folder: Path) -> list[Path]:
         return [folder / _WEIGHTS_FILE]
     for file in names.values():
         if Path(file).name != file:
-            raise RunError(f"{folder / _INDEX_FILE}: names {file!r}, which is no file beside it; take another copy")
+            raise RunError(
+                f"{folder / _INDEX_FILE}: names {file!r}, which is not a file in the same folder; take another copy"
+            )
     return [folder / file for file in sorted(set(names.values()))]
 
 
@@ -509,11 +509,11 @@ def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[
         candidates = (folder / name for name in _PICKLED_FILES if (folder / name).exists())
         if (pickled := next(candidates, find_pickled_file(folder))) is not None:
             raise RunError(
-                f"{pickled}: heedful reads no pickled weights, because opening them may run a program; save "
+                f"{pickled}: heedful does not read pickled weights, because opening them may run a program; save "
                 "the model as safetensors, with transformers: "
                 f"{auto_class}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
             )
-        raise RunError(f"{folder}: holds no {_WEIGHTS_FILE}; take a complete copy of this model")
+        raise RunError(f"{folder}: does not contain {_WEIGHTS_FILE}; take a complete copy of this model")
     tensors: dict[str, Tensor] = {}
     for file in files:
         try:

@@ -81,8 +81,8 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
     if code is not None:
         write_atomic(folder / CODE, code.encode())
         notes.append(
-            f"transformers has no class whose head reads the mean of all tokens: {CODE} has it, and from_pretrained of "
-            "transformers reads it with trust_remote_code=True"
+            f"transformers has no class whose head reads the mean of all tokens: {CODE} contains one, and "
+            "from_pretrained of transformers loads it with trust_remote_code=True"
         )
     return tuple(notes)
 
@@ -159,7 +159,7 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
         return ids
     special = target.special
     if family in _DECODER_FAMILIES:
-        # what stands before a document is the end of the one before it
+        # before a document comes the end of the previous one
         return ids | {"bos_token_id": special.eos, "eos_token_id": special.eos}
     bos_id = source.prefix_ids[0] if source.prefix_ids else special.bos
     return ids | {
@@ -203,8 +203,8 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     if family is MARIAN:
         return _write_marian_vocabulary(source, target, folder)
     return [
-        f"transformers has no tokenizer for this vocabulary; it takes the ids that heedful gives, {HEEDFUL_VOCABULARY} "
-        "holds it"
+        f"transformers has no tokenizer for this vocabulary; give it token ids from heedful; {HEEDFUL_VOCABULARY} "
+        "holds the vocabulary"
         if family in (*ENCODER_FAMILIES, *_DECODER_FAMILIES)
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(HEEDFUL_SIDES)} hold it"
     ]
@@ -255,7 +255,7 @@ def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path)
     for side, tokenizer in (("source", source), ("target", target)):
         if not isinstance(tokenizer, SentencePieceTokenizer | MarianTokenizer):
             return [
-                "transformers cuts text for Marian with sentencepiece alone; it takes the ids that heedful gives, "
+                "transformers splits text for Marian with sentencepiece only; give it token ids from heedful; "
                 f"{' and '.join(HEEDFUL_SIDES)} hold the vocabularies"
             ]
         (folder / f"{side}.spm").write_bytes(tokenizer.model)

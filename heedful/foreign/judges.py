@@ -58,11 +58,11 @@ def open_judge(folder: Path, *, device: torch.device) -> TranslationJudge:
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if not folder.is_dir():
-        raise RecipeError(f"{folder}: there is no such folder; name one that holds a judge, {_EXPECTED_FOLDER}")
+        raise RecipeError(f"{folder}: there is no such folder; name one that contains a judge, {_EXPECTED_FOLDER}")
     for kind in JUDGE_FOLDERS:
         if kind.matches_folder(folder):
             return kind.open(folder, device=device)
-    raise RunError(f"{folder}: holds no judge; take a folder with {_EXPECTED_FOLDER}")
+    raise RunError(f"{folder}: does not contain a judge; take a folder with {_EXPECTED_FOLDER}")
 
 
 class JudgeFolder(ABC):
@@ -116,17 +116,18 @@ class BertRegressionFolder(JudgeFolder):
         )
         if opened.family is not BERT:
             raise RunError(
-                f"{config}: model_type = {opened.family.model_type!r}: judges are of {BERT.model_type!r}; take "
+                f"{config}: model_type = {opened.family.model_type!r}: judges have {BERT.model_type!r}; take "
                 + _EXPECTED_FOLDER
             )
         architectures = opened.content.get("architectures") or [head_location.architecture]
         if head_location.architecture not in architectures:
-            raise RunError(f"{config}: architectures = {architectures!r}: that is no judge; take {_EXPECTED_FOLDER}")
+            raise RunError(f"{config}: architectures = {architectures!r}: this is not a judge; take {_EXPECTED_FOLDER}")
         tensors = read_folder_tensors(folder, auto_class="AutoModelForSequenceClassification")
         output = {parameter: f"{head_location.output}.{parameter}" for parameter in ("weight", "bias")}
         if missing := [name for name in output.values() if name not in tensors]:
             raise RunError(
-                f"{folder}: holds no tensor {missing[0]}, which makes a number of a text; take {_EXPECTED_FOLDER}"
+                f"{folder}: does not contain tensor {missing[0]}, which turns a text into a number; "
+                f"take {_EXPECTED_FOLDER}"
             )
         origin = opened.build_origin(tensors)
         head = {f"output.{parameter}": tensors[name] for parameter, name in output.items()}
@@ -159,12 +160,12 @@ JUDGE_FOLDERS: Final[tuple[JudgeFolder, ...]] = (
     BertRegressionFolder(),
     UnsupportedJudgeFolder(
         ("hparams.yaml", "checkpoints/model.ckpt", "model.ckpt"),
-        "is a model of COMET, whose weights are pickled, and opening them may run a program; keep the translations "
-        "with heedful evaluate --output and score them with comet-score, which the package unbabel-comet has",
+        "is a COMET model with pickled weights, and opening them may run a program; save the translations with "
+        "heedful evaluate --output and score them with comet-score of the package unbabel-comet",
     ),
     UnsupportedJudgeFolder(
         ("bleurt_config.json", "saved_model.pb"),
-        f"is a model of TensorFlow; take one that was converted to {_EXPECTED_FOLDER}",
+        f"is a TensorFlow model; take one that was converted to {_EXPECTED_FOLDER}",
     ),
     UnsupportedJudgeFolder((MANIFEST,), "is a run of heedful; write it with heedful export, and name that folder"),
 )
@@ -206,7 +207,9 @@ class RegressionJudge(TranslationJudge):
         )
         for number, score in enumerate(scores, 1):
             if not math.isfinite(score):
-                raise RunError(f"{self.path}: says {score} of sentence {number}, which is no score; take another copy")
+                raise RunError(
+                    f"{self.path}: gives {score} for sentence {number}, which is not a score; take another copy"
+                )
         return JudgeScores(tuple(scores), sum(row.num_truncated > 0 for row in rows))
 
     def _compute_scores(self, rows: list[EncoderInput]) -> list[float]:
@@ -226,7 +229,9 @@ def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, de
             f"{location}: its classifier has {outputs} outputs, and a judge has one; take {_EXPECTED_FOLDER}"
         )
     if "encoder.summary.dense.weight" not in origin.tensors:
-        raise RunError(f"{location}: holds no tensor bert.pooler.dense.weight; take a complete copy of this model")
+        raise RunError(
+            f"{location}: does not contain tensor bert.pooler.dense.weight; take a complete copy of this model"
+        )
     with skip_initialization():
         encoder = build_from_origin(origin).get_submodule("encoder")
         assert isinstance(encoder, TransformerEncoder)

@@ -106,7 +106,7 @@ def read_peft_adapter(
     for key, supported in _SUPPORTED.items():
         if key in content and content[key] not in supported:
             raise RunError(
-                f"{folder / PEFT_CONFIG_FILE}: {key} = {content[key]!r}: heedful reads {supported[0]!r} alone; take a "
+                f"{folder / PEFT_CONFIG_FILE}: {key} = {content[key]!r}: heedful reads only {supported[0]!r}; take a "
                 "plain LoRA"
             )
     tensors = {
@@ -125,7 +125,8 @@ def read_peft_adapter(
             layer = layers.get(match["map"], layers.get(table.prefix + match["map"]))
             if up is None or layer is None or up.dim() != 2 or up.size(0) % len(layer.parts):
                 raise RunError(
-                    f"{folder / PEFT_WEIGHTS_FILE}: {name} adapts nothing that this model has; name another model"
+                    f"{folder / PEFT_WEIGHTS_FILE}: {name} adapts a part that this model does not have; name another "
+                    "model"
                 )
             result |= _import_lora(
                 layer, tensor, up * _read_scale(content, match["map"], rank=len(tensor), path=folder / PEFT_CONFIG_FILE)
@@ -155,10 +156,10 @@ def save_peft_adapter(
         RunError: the adapter is not a LoRA, or the format has no place for a tensor.
     """
     if not isinstance(adapter, LoraAdapter):
-        raise RunError(f"{origin.folder}: has bottlenecks, which PEFT has not; train an adapter of kind lora")
+        raise RunError(f"{origin.folder}: has bottlenecks, which PEFT does not support; train an adapter of kind lora")
     family = choose_family(origin.model)
     table, drop_prefix = family.build_mapping(origin.model), origin.head is None and family in ENCODER_FAMILIES
-    family.write_config(origin.model, origin.tensors)  # refuses what transformers has not
+    family.write_config(origin.model, origin.tensors)  # PEFT refuses what transformers does not have
     exported: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
     for layer in _iter_adapted_layers(table):
@@ -242,7 +243,9 @@ def _export_trained_modules(
     for name, tensor in others.items():
         part, _, parameter = name.rpartition(".")
         if part not in simple_names:
-            raise RunError(f"{origin.folder}: {name} was learned beside the adapter, and PEFT has no place for it")
+            raise RunError(
+                f"{origin.folder}: {name} was trained together with the adapter, and PEFT has no place for it"
+            )
         result[f"{simple_names[part]}.{parameter}"] = tensor
     modules = [name.rpartition(".")[0].removeprefix(table.prefix).partition(".")[0] for name in result]
     return result, list(dict.fromkeys(modules))
@@ -275,7 +278,7 @@ def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path)
     matches = [alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name)]
     alpha = matches[0] if matches else content.get("lora_alpha")
     if not isinstance(alpha, int | float) or rank < 1:
-        raise RunError(f"{path}: lora_alpha = {alpha!r} is no number; take a complete copy")
+        raise RunError(f"{path}: lora_alpha = {alpha!r} is not a number; take a complete copy")
     return alpha / (math.sqrt(rank) if content.get("use_rslora") else rank)
 
 

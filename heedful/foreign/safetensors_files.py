@@ -23,8 +23,9 @@ def read_safetensors(path: Path) -> dict[str, Tensor]:
     """
     if not path.exists() and (pickled := find_pickled_file(path.parent)) is not None:
         raise RunError(
-            f"{pickled}: heedful reads no pickled weights, because opening them may run a program; where you trust "
-            f"this file, save it as {path.name} beside it: python -c 'import sys, torch; from safetensors.torch import "
+            f"{pickled}: heedful does not read pickled weights, because opening them may run a program; if you trust "
+            f"this file, save it as {path.name} in the same folder: python -c 'import sys, torch; from "
+            "safetensors.torch import "
             f'save_file; save_file(torch.load(sys.argv[1], weights_only=True), sys.argv[2])\' "{pickled}" "{path}"'
         )
     try:

@@ -82,15 +82,14 @@ def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
             steps += [dense, activation]
         elif kind == "Normalize" and pooling is not None:
             steps.append(UnitNorm())
-        elif kind != "Dropout":  # which does nothing where nothing is learned
+        elif kind != "Dropout":  # dropout does nothing outside training
             raise RunError(
-                f"{folder / MODULES_FILE}: has the module {kind} in {path.name or 'the folder itself'}, and heedful "
-                "reads "
-                "one Pooling, and Dense and Normalize behind it; take another model"
+                f"{folder / MODULES_FILE}: has the module {kind} in {path.name or 'the folder itself'}, but heedful "
+                "reads one Pooling, and Dense and Normalize after it; take another model"
             )
     if pooling is None:
         raise RunError(
-            f"{folder / MODULES_FILE}: names no Pooling, which makes one vector of a text; take another copy"
+            f"{folder / MODULES_FILE}: does not name a Pooling, which turns a text into one vector; take another copy"
         )
     return SentenceSettings(SentencePooler(pooling, steps).eval(), max_length, lowercase)
 
@@ -106,7 +105,7 @@ def _read_modules(folder: Path) -> list[tuple[str, Path]] | None:
         kind = entry.get("type") if isinstance(entry, dict) else None
         path = entry.get("path", "") if isinstance(entry, dict) else None
         if not isinstance(kind, str) or not isinstance(path, str) or path != Path(path).name:
-            raise RunError(f"{modules_file}: does not say of each module its type and its folder; take another copy")
+            raise RunError(f"{modules_file}: does not give the type and the folder of each module; take another copy")
         modules.append((kind.rpartition(".")[2], folder / path if path else folder))
     if not modules or modules[0][0] != "Transformer" or modules[0][1] != folder:
         raise RunError(f"{modules_file}: does not begin with the Transformer of this folder; take another model")
@@ -119,7 +118,9 @@ def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
         content = read_json_or_empty(folder / name)
         length, lowercase = content.get("max_seq_length"), content.get("do_lower_case", False)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 3):
-            raise RunError(f"{folder / name}: max_seq_length = {length!r} is no number of tokens from 3; mend the file")
+            raise RunError(
+                f"{folder / name}: max_seq_length = {length!r} is not a whole number of 3 or more; mend the file"
+            )
         if length is not None or lowercase:
             return length, bool(lowercase)
     return None, False
@@ -134,7 +135,7 @@ def _reject_default_prompt(folder: Path) -> None:
         raise RunError(
             f"{folder / _PROMPTS_FILE}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful "
             "does "
-            "not; take the key out, and write the prompt before your texts"
+            "not; remove the key, and write the prompt before your texts"
         )
 
 
@@ -155,7 +156,7 @@ def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
     dimension = content.get("word_embedding_dimension", content.get("embedding_dimension", width))
     if dimension != width:
         raise RunError(
-            f"{path}: pools vectors of {dimension!r} numbers, and the encoder has {width}; take another copy"
+            f"{path}: pools vectors of {dimension!r} numbers, but the encoder has {width}; take another copy"
         )
     return MultiModePooler(modes)
 

@@ -55,7 +55,7 @@ def load_vision_weights(network: VisionBackbone, path: Path) -> None:
     )
     for name, tensor in parameters.items():
         if name not in result:
-            raise RunError(f"{file}: holds no tensor for {name}; take the weights of another network")
+            raise RunError(f"{file}: does not contain a tensor for {name}; take the weights of another network")
         if result[name].shape != tensor.shape:
             raise RunError(
                 f"{file}: {name} would have the shape {tuple(result[name].shape)} instead of {tuple(tensor.shape)}; "
@@ -167,16 +167,16 @@ def _find_weight_file(path: Path) -> Path:
 def _read_weight_file(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a weight file; raise DataError if it cannot be read."""
     if not path.is_file():
-        raise DataError(f"{path}: there are no such weights; check the path")
+        raise DataError(f"{path}: does not exist; check the path")
     try:
         if path.suffix == ".safetensors":
             return read_tensors(path)
         content = torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # what refuses to unpickle does so in exceptions of many kinds
+    except Exception as error:  # unpickling fails with exceptions of many kinds
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise DataError(f"{path}: no file of weights that can be read ({reason}); fetch it again") from None
+        raise DataError(f"{path}: is not a readable file of weights ({reason}); download it again") from None
     if isinstance(content, dict) and isinstance(content.get("state_dict"), dict):
         content = content["state_dict"]
     if not isinstance(content, dict) or not all(isinstance(value, Tensor) for value in content.values()):
-        raise DataError(f"{path}: holds no table of tensors; save the network's state_dict")
+        raise DataError(f"{path}: is not a table of tensors; save the network's state_dict")
     return content

@@ -63,7 +63,7 @@ def read_json_object(path: Path) -> dict[str, Any]:
     """Read the object in a JSON file; raise RunError if there is none."""
     content = _parse_json(path)
     if not isinstance(content, dict):
-        raise RunError(f"{path}: holds no JSON object; take another copy of this file")
+        raise RunError(f"{path}: is not a JSON object; take another copy of this file")
     return content
 
 
@@ -71,7 +71,7 @@ def read_json_list(path: Path) -> list[Any]:
     """Read the list in a JSON file; raise RunError if there is none."""
     content = _parse_json(path)
     if not isinstance(content, list):
-        raise RunError(f"{path}: holds no JSON list; take another copy of this file")
+        raise RunError(f"{path}: is not a JSON list; take another copy of this file")
     return content
 
 
@@ -82,7 +82,7 @@ def _parse_json(path: Path) -> Any:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
     except ValueError:
-        raise RunError(f"{path}: is no valid JSON; take another copy of this file") from None
+        raise RunError(f"{path}: is not valid JSON; take another copy of this file") from None
 
 
 def read_json_or_empty(path: Path) -> dict[str, Any]:
@@ -135,7 +135,7 @@ def read_text_vocabulary(
         raise RunError(f"{folder}: the vocabulary has no piece that begins or ends a text; take a complete copy of it")
     eos, side = special_ids["eos"], side or TranslationSide()
     unk = special_ids.get("unk")
-    if unk in (special_ids["bos"], eos):  # GPT-2, whose bytes leave nothing unknown
+    if unk in (special_ids["bos"], eos):  # GPT-2 has no unknown pieces, because it works on bytes
         unk = None
     other_ids = {int(entry["id"]) for entry in added if entry.get("special")} | side.forbidden | {special_ids["bos"]}
     if (pad := ids.get(names.get("pad_token", ""))) is not None:
@@ -214,14 +214,14 @@ def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: 
     if tokenizer_file.exists():
         content = read_json_object(tokenizer_file)
         if not isinstance(content.get("model"), dict) or not isinstance(content["model"].get("vocab"), dict):
-            raise RunError(f"{tokenizer_file}: has no list of pieces; heedful reads WordPiece, and BPE of bytes")
+            raise RunError(f"{tokenizer_file}: has no list of pieces; heedful reads WordPiece and byte-level BPE")
         return _override_normalizer(content, settings)
     if bert and text.exists():
         vocabulary = {piece: number for number, piece in enumerate(_read_lines(text))}
         if unk not in vocabulary:
             raise RunError(
-                f"{text}: has no piece {unk!r}, which stands for unknown words; say in tokenizer_config.json which "
-                "does (unk_token), or take another copy"
+                f"{text}: has no piece {unk!r}, the piece for unknown words; name the right one in "
+                "tokenizer_config.json (unk_token), or take another copy"
             )
         content = build_wordpiece_json(
             vocabulary,
@@ -238,7 +238,7 @@ def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: 
         )
     else:
         expected = "vocab.txt" if bert else "vocab.json with merges.txt"
-        raise RunError(f"{folder}: holds no vocabulary; it needs tokenizer.json, or {expected}")
+        raise RunError(f"{folder}: does not contain a vocabulary; it needs tokenizer.json, or {expected}")
     return {**content, "added_tokens": _read_added_tokens(folder, settings)}
 
 
@@ -288,7 +288,7 @@ def _require_valid_added_tokens(added: Any, folder: Path) -> None:
 def _validate_ids(content: Mapping[str, Any], path: Path) -> dict[str, int]:
     """Return the pieces with their ids; raise RunError if an id is not a natural number."""
     if not content or not all(type(number) is int and number >= 0 for number in content.values()):
-        raise RunError(f"{path}: is no list of pieces with their ids; take another copy of this file")
+        raise RunError(f"{path}: is not a list of pieces with their ids; take another copy of this file")
     return dict(content)
 
 

@@ -158,7 +158,7 @@ def find_top_candidates(
     ranking_normalizers = log_normalizers = compute_logsumexp(logits)
     processed = pipeline.apply_penalties(logits, pipeline_state)
     if pipeline.penalties:
-        ranking_normalizers = compute_logsumexp(processed)  # what may follow has to be a distribution again
+        ranking_normalizers = compute_logsumexp(processed)  # the allowed tokens must be a distribution again
     processed = pipeline.apply_masks(processed, pipeline_state)
     if search.filters:
         lengths = (beam_state.prefix_lengths + beam_state.counts).unsqueeze(1).expand(-1, rows_per_sentence).flatten()

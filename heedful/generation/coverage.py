@@ -45,9 +45,7 @@ class CoverageReranker(SearchStrategy):
         RecipeError: the request has no attention lookup.
         """
         if request.attention_lookup is None:
-            raise RecipeError(
-                "coverage: asks what was attended to in the source, which translation alone tells; leave it out"
-            )
+            raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")
         result = self.search.decode_request(step, state, replace(request, attention_lookup=None))
         rows = [row for row, hypotheses in enumerate(result.hypotheses) for _ in hypotheses]
         weights = iter(

@@ -167,7 +167,7 @@ class CTCPrefixBeam(CTCSearch):
                 for token, token_score in zip(ids, top_scores, strict=True):
                     if token == self.blank or token_score == _LOG_ZERO or len(text) == max_length:
                         continue
-                    # after its own like, only what has a blank between becomes a second one
+                    # after an equal token, only one with a blank between becomes a second token
                     new_score = (ends_in_blank if token == last else total) + token_score
                     longer = (*text, token)
                     extended[longer] = (extended[longer][0], _logaddexp(extended[longer][1], new_score))

@@ -121,8 +121,8 @@ def _check_options(search: DiverseBeamSearch, request: GenerationRequest) -> Non
         raise RecipeError(f"n-best: {search.n_best} of a beam of width {search.width}; must be from 1 to the width")
     if request.constraints is not None:
         raise RecipeError(
-            "terms that must be written: groups of beams that avoid each other cannot look for them; leave the groups "
-            "out (--groups 1), or the terms"
+            "terms that must be written: groups of beams that avoid each other cannot search for them; leave the "
+            "groups out (--groups 1), or the terms"
         )
 
 

@@ -205,7 +205,7 @@ class BadWords:
         """Return the state that each token leads to from a state; -1 where the token is forbidden."""
         transitions = self._transitions.get(state_id)
         if transitions is None:
-            with self._lock, torch.inference_mode(False):  # is kept, whoever wants it next
+            with self._lock, torch.inference_mode(False):  # stays in memory for later calls
                 row = self._get_raw_transitions(state_id)
                 dead_ends = {target for target in set(row) if target != _FORBIDDEN and self._is_dead_end(target)}
                 transitions = self._transitions[state_id] = torch.tensor(
@@ -239,7 +239,7 @@ class BadWords:
         if not matches:
             tokens: Iterable[int] = range(len(self._token_texts))
             row = [0] * len(self._token_texts)
-        else:  # tokens with which nothing of it goes on lead where they lead from nothing
+        else:  # tokens that do not continue the term lead where they lead from its start
             row = list(self._get_raw_transitions(self._get_state_id(empty_state)))
             tokens = [
                 token_id

@@ -74,7 +74,7 @@ def update_rows(
     positions, lengths, sampled_positions = torch.empty(3, rows, dtype=torch.long).unbind()
     fields_after, values = (positions, lengths, torch.empty_like(has_ended)), torch.empty_like(totals)
     summary = torch.empty(2, dtype=torch.long)
-    # addresses of copies are good as long as the copies are there
+    # addresses of copies are valid while the copies exist
     inputs, previous = (
         [tensor.contiguous() for tensor in tensors] for tensors in ((sampled_ids, has_ended, limits), fields_before)
     )

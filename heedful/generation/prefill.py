@@ -125,4 +125,4 @@ def _check_inputs(prompt: Tokens, prefix: Int[Tensor, "B L"], *, limits: Int[Ten
         raise RecipeError(f"prompt: row {int(empty[0])} is empty; begin it with at least one token")
     is_forced = prefix >= 0
     if bool((is_forced[:, 1:] & ~is_forced[:, :-1]).any()):
-        raise RecipeError("prefix: an id stands behind a -1; forced ids must be the first of their row")
+        raise RecipeError("prefix: an id comes after a -1; forced ids must be the first of their row")

@@ -167,7 +167,7 @@ class RollingContextEngine:
         assert state.text is not None
         is_token = tokens.positions >= 0
         columns = torch.where(is_token, sizes - 1, self.max_context)
-        padded = functional.pad(state.text, (0, 0, 0, 1))  # what is no token falls into the last column
+        padded = functional.pad(state.text, (0, 0, 0, 1))  # entries that are not tokens fall into the last column
         text = padded.scatter_(1, columns.unsqueeze(2).expand(-1, -1, 2), _stack_ids_and_segments(tokens))[:, :-1]
         return replace(state, text=text, counts=sizes[:, -1])
 

@@ -130,7 +130,7 @@ def apply_filters(
 @lru_cache(maxsize=64)
 def _ids_tensor(ids: tuple[int, ...], device: torch.device) -> Int[Tensor, " n"]:
     """Return the ids as a cached tensor on the device."""
-    with torch.inference_mode(False):  # it is kept, and may next be wanted where gradients are recorded
+    with torch.inference_mode(False):  # it is kept, and a later call may record gradients
         return torch.tensor(ids, dtype=torch.long, device=device)
 
 

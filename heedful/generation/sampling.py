@@ -100,7 +100,9 @@ def run_sampling(
 ) -> SearchResult:
     """Draw `num_samples` outputs for each sentence; return them and, if requested, the model state after each."""
     if request.constraints is not None:
-        raise RecipeError("terms that must be written: only a beam can look for them; give it a width, as in --beam 5")
+        raise RecipeError(
+            "terms that must be written: only beam search can search for them; give it a width, as in --beam 5"
+        )
     if num_samples < 1:
         raise RecipeError(f"samples: {num_samples} of each sentence; must be at least 1")
     prefill, state = prefill_prompt(step, state, request, eos=eos)

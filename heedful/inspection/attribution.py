@@ -127,7 +127,7 @@ class _WordVectors:
             total = outputs[rows, torch.tensor(numbers, device=outputs.device)].sum()
             if not total.requires_grad:
                 raise RecipeError(
-                    "attribution: gradients of what this model says do not reach what it read; leave it out"
+                    "attribution: gradients do not flow from this model's output to its input; leave it out"
                 )
             gradients = torch.autograd.grad(total, list(leaves.values()), allow_unused=True)
         return {

@@ -22,7 +22,7 @@ def require_consistent(record: InspectionRecord) -> None:
             )
     for number, branch in enumerate(record.tree):
         if not -1 <= branch.parent < number:
-            raise DataError(f"branch {number}: continues branch {branch.parent}; branches stand behind their parents")
+            raise DataError(f"branch {number}: continues branch {branch.parent}; branches come after their parents")
     max_tokens = max((len(axis.tokens) for axis in record.axes), default=0)
     for answer in record.answers:
         _check_answer(answer, max_tokens)
@@ -54,4 +54,4 @@ def _check_answer(answer: ModelAnswer, num_tokens: int) -> None:
         raise DataError(f"answer about {answer.about}: has neither options nor a number")
     for index in (answer.place, *(option.place for option in answer.options)):
         if index is not None and not 0 <= index < num_tokens:
-            raise DataError(f"answer about {answer.about}: speaks of token {index}, and there are {num_tokens}")
+            raise DataError(f"answer about {answer.about}: refers to token {index}, but there are {num_tokens}")

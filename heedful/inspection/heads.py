@@ -145,7 +145,7 @@ def compute_head_measures(
 
 def measure_map(attention_map: AttentionMap) -> HeadMeasures:
     """Measure each head of a map."""
-    # What was written stands at the place of what was read then, so that a decoder's axes count the same places.
+    # A written token gets the position of the token read in the same step, so that both axes of a decoder agree.
     return compute_head_measures(
         attention_map.weights, attention_map.visible, same_axis=attention_map.role in ("encoder", "decoder")
     )
@@ -221,7 +221,7 @@ def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, atte
             raise DataError(
                 f"the {name} tokens of the records differ ({' '.join(first_tokens)!r} and "
                 f"{' '.join(second_tokens)!r}); "
-                "record the same text, with --pair where models write differently"
+                "record the same text, with --pair if the models write different texts"
             )
 
 

@@ -223,7 +223,7 @@ class _LinePlot:
         return [f'<path class="band" fill="currentColor" fill-opacity=".13" stroke-opacity=".25" d="M{course}Z"/>']
 
     def _draw_line(self, number: int, line: PlotLine) -> list[str]:
-        # Points with bars stand beside those of other lines, or their bars would hide each other.
+        # Points with bars are drawn next to those of other lines, or their bars would hide each other.
         """Draw a line with its band, bars and points."""
         offset = min(5.0, 60 / len(self.lines)) * (number - (len(self.lines) - 1) / 2) if line.spread else 0.0
         pixels = [(self.x_axis.to_pixel(x) + offset, self.y_axis.to_pixel(y)) for x, y in line.points]

@@ -73,7 +73,7 @@ class MapAxis:
             if not end <= span.start <= span.stop <= count:
                 raise DataError(
                     f"axis {self.name}: span {span.name!r} from {span.start} to {span.stop} of {count} tokens; spans "
-                    "lie behind each other and end where the tokens do, or before"
+                    "follow each other and end at the last token or before"
                 )
             end = span.stop
 
@@ -441,8 +441,8 @@ class InspectionRecord:
                 raise DataError(
                     f"attribution: rows {attribution.places} of {count} {attribution.about}, "
                     f"{attribution.scores.shape[1]} columns for "
-                    f"{width} tokens of {_join_names(attribution.axes)}; give each token a column and each row "
-                    "something said"
+                    f"{width} tokens of {_join_names(attribution.axes)}; give each token a column and each row an "
+                    "answer"
                 )
 
     def list_attribution_labels(self, attribution: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:

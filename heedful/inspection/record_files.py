@@ -55,7 +55,7 @@ def save_record(record: InspectionRecord, path: str | Path) -> None:
         beside.touch()
         mode = beside.stat().st_mode
         save_file(arrays, beside, metadata={_HEADER_KEY: json.dumps(content, ensure_ascii=False)})
-        beside.chmod(mode)  # safetensors lets nobody but the owner read
+        beside.chmod(mode)  # safetensors allows only the owner to read
 
 
 def load_record(path: str | Path) -> InspectionRecord:
@@ -70,9 +70,9 @@ def load_record(path: str | Path) -> InspectionRecord:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror or error}); name a record's file") from None
     except (SafetensorError, ValueError) as error:
-        raise RunError(f"{path}: is no record, or was damaged ({error}); save it again") from None
+        raise RunError(f"{path}: is not a record, or is damaged ({error}); save it again") from None
     if header is None:
-        raise RunError(f"{path}: holds tensors but no record; name a file that `heedful inspect --save` wrote")
+        raise RunError(f"{path}: contains tensors but no record; name a file that `heedful inspect --save` wrote")
     try:
         content = parse_json(header)
         version = content["format"]
@@ -239,7 +239,7 @@ def _to_string_array(texts: tuple[str, ...]) -> np.ndarray:
 def _write_csv(record: InspectionRecord, path: Path) -> None:
     """Write all weights as .csv."""
     with path.open("w", encoding="utf-8", errors="replace", newline="") as file:
-        writer = csv.writer(file)  # its own ends of lines, or a carriage return in a token would not be quoted
+        writer = csv.writer(file)  # set the line ends here, or a carriage return in a token would not be quoted
         writer.writerow(("role", "layer", "head", "query index", "query", "key index", "key", "weight"))
         for attention_map in record.maps:
             writer.writerows(_iter_csv_rows(record, attention_map))

@@ -54,7 +54,7 @@ class LogarithmicScale(Scale):
             return tuple((10.0**n, _format_power(1, n)) for n in range(first, last + stride, stride))
         factors = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
         marks = [(factor, n) for n in range(first - 1, last + 2) for factor in factors]
-        # from the last mark that is not above the lowest value to the first one behind it that reaches the highest
+        # from the last mark that is not above the lowest value to the first later one that reaches the highest
         start = max(i for i, (factor, n) in enumerate(marks) if factor * 10.0**n <= low * (1 + 1e-9))
         end = next(i for i, (factor, n) in enumerate(marks) if i > start and factor * 10.0**n >= high * (1 - 1e-9))
         return tuple((factor * 10.0**n, _format_power(factor, n)) for factor, n in marks[start : end + 1])

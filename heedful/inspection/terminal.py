@@ -33,7 +33,7 @@ _TRAITS: dict[AttentionKind, dict[str, str]] = {
     "encoder": {
         "diagonal": "the token itself",
         "previous": "the token before",
-        "next": "the token behind",
+        "next": "the token after",
         **_ENDS,
     },
     "decoder": {
@@ -44,7 +44,7 @@ _TRAITS: dict[AttentionKind, dict[str, str]] = {
     "cross": {
         "diagonal": "the token at the same place",
         "previous": "one place before",
-        "next": "one place behind",
+        "next": "one place after",
         **_ENDS,
     },
     "summary": _ENDS,
@@ -144,7 +144,7 @@ def _build_levels_table(levels: Sequence[LayerInfo]) -> Table:
     )
     for level in levels:
         state = " and ".join(level.carries) + ("" if level.starts == "nothing" else ", from the source")
-        sides = ((level.before, "before"), (level.after, "behind"))
+        sides = ((level.before, "before"), (level.after, "after"))
         sees = ", ".join(f"{'all' if count is None else count} {side}" for count, side in sides if count != 0)
         reach = "its own token" + f" and {sees}" * bool(sees)
         table.add_row(*map(Text, (level.side, level.name, state, reach, make_visible(", ".join(level.across) or "-"))))

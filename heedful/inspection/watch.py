@@ -89,7 +89,7 @@ def register_hooks(hooks: Mapping[nn.Module, ForwardHook]) -> Iterator[None]:
     token = object()
 
     def wrap_hook(forward_hook: ForwardHook) -> Callable[..., Tensor | None]:
-        # Other threads call it too. While it comes and goes they may do so without the keywords, which come in between.
+        # Other threads call it too. While a hook is added or removed, they may call it without the keywords.
         """Return a PyTorch hook that calls `forward_hook` only in this thread or task."""
 
         def call_hook(module: nn.Module, args: tuple[Any, ...], *rest: Any) -> Tensor | None:

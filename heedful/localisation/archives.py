@@ -49,7 +49,7 @@ class ZipArchive:
         self.path = path
         if data.startswith(_OLE_SIGNATURE):
             raise DataError(
-                f"{path}: is encrypted, or a file of an older format with another ending; save it anew, without a "
+                f"{path}: is encrypted, or has an older format in spite of its ending; save it again, without a "
                 "password"
             )
         try:
@@ -63,7 +63,9 @@ class ZipArchive:
     def from_file(cls, path: Path) -> Self:
         """Read the archive in a file."""
         if path.is_file() and path.stat().st_size > MAX_BYTES:
-            raise DataError(f"{path}: is larger than {MAX_BYTES >> 20} MiB; take pictures and films out, and try again")
+            raise DataError(
+                f"{path}: is larger than {MAX_BYTES >> 20} MiB; take pictures and videos out, and try again"
+            )
         return cls(read_file_bytes(path), path)
 
     def __contains__(self, name: str) -> bool:
@@ -79,13 +81,12 @@ class ZipArchive:
             DataError: it does not exist, is damaged, or unpacks to a suspiciously large size.
         """
         if name not in self._members:
-            raise DataError(f"{self.path}: has no {name}; is it what its ending says? save it anew and try again")
+            raise DataError(f"{self.path}: has no {name}; does it have the right ending? save it again and try again")
         member = self._members[name]
         if member.file_size > max(_UNLIMITED_SIZE, _MAX_COMPRESSION_RATIO * member.compress_size):
             raise DataError(
-                f"{self.path}: {name} unpacks to more than {_MAX_COMPRESSION_RATIO} times its size, which no letter "
-                "does; "
-                "is it meant to harm?"
+                f"{self.path}: {name} unpacks to more than {_MAX_COMPRESSION_RATIO} times its size, which no normal "
+                "document does; is it an attack?"
             )
         return self._read_unchecked(name)
 
@@ -110,32 +111,35 @@ class ZipArchive:
                 info.extra = _drop_extra_field(member.extra, _ZIP64_FIELD)
                 data = contents[name] if name in contents else self._read_unchecked(name)
                 file.writestr(info, data)
-                info.external_attr = member.external_attr  # where it has none, zipfile thinks of some
+                info.external_attr = member.external_attr  # if it has none, zipfile sets others
         return buffer.getvalue()
 
     def _check_limits(self) -> None:
         """Raise DataError if the members break a limit, or are encrypted or compressed by another method."""
         members = self._file.infolist()
         if len(members) > MAX_MEMBERS:
-            raise DataError(f"{self.path}: has {len(members):,} members, and {MAX_MEMBERS:,} at most are read")
+            raise DataError(f"{self.path}: has {len(members):,} members, but at most {MAX_MEMBERS:,} are read")
         if len(self._members) < len(members):
-            raise DataError(f"{self.path}: has two members of one name; save it anew and try again")
+            raise DataError(f"{self.path}: has two members with the same name; save it again and try again")
         if sum(member.file_size for member in members) > MAX_BYTES:
             raise DataError(
-                f"{self.path}: unpacks to more than {MAX_BYTES >> 20} MiB, which no letter does; is it meant to harm?"
+                f"{self.path}: unpacks to more than {MAX_BYTES >> 20} MiB, which no normal document does; is it an "
+                "attack?"
             )
         for member in members:
             if member.flag_bits & _ENCRYPTED_FLAG:
                 raise DataError(f"{self.path}: is encrypted; save it without a password and try again")
             if member.compress_type not in _COMPRESSION_METHODS:
                 raise DataError(
-                    f"{self.path}: {member.filename} is compressed by method {member.compress_type}, and 0 or 8 is "
-                    "needed; save it anew and try again"
+                    f"{self.path}: {member.filename} is compressed by method {member.compress_type}, but 0 or 8 is "
+                    "needed; save it again and try again"
                 )
 
     def _damaged_error(self, error: Exception) -> DataError:
         """Build the error for a damaged archive."""
-        return DataError(f"{self.path}: no zip, or a damaged one ({error}); fetch it again, or save it anew")
+        return DataError(
+            f"{self.path}: is not a zip archive, or is damaged ({error}); fetch it again, or save it again"
+        )
 
 
 def _drop_extra_field(extra: bytes, field_id: int) -> bytes:

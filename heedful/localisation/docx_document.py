@@ -99,7 +99,7 @@ def read_docx(path: Path) -> OfficeDocument:
         if _TRANSLATED_TYPES.search(kind := override.get_attribute("ContentType") or "")
     ]
     if not any(kind.endswith(_MAIN_TYPE) for _, kind in members):
-        raise DataError(f"{path}: is an archive, and none of Word; is it what its ending says?")
+        raise DataError(f"{path}: is an archive, but not a Word document; does it have the right ending?")
     main = [name.lstrip("/") for name, kind in members if kind.endswith(_MAIN_TYPE)]
     other_names = sorted({name.lstrip("/") for name, _ in members} - {*main})
     return OfficeDocument(
@@ -127,7 +127,7 @@ class DocxPart(ParagraphDocument):
         mark = find_namespace_prefix(root_element, _NAMESPACES)
         if mark is None:
             raise DataError(
-                f"{self.path}: begins with <{root_element.tag}>, which is none of Word's; save the file anew"
+                f"{self.path}: begins with <{root_element.tag}>, which is not an element of Word; save the file again"
             )
         self._prefix = mark
         for element in iter_elements(text, ("p",)):

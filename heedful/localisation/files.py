@@ -76,5 +76,7 @@ def read_document(path: Path, *, source: str | None = None, target: str | None =
             raise DataError(f"{path}: a TMX holds many languages; say which: --source-language en --target-language de")
         return TmxDocument.from_file(path, source=source, target=target)
     if suffix not in _DOCUMENT_READERS:
-        raise DataError(f"{path}: is none of {', '.join(sorted(DOCUMENT_SUFFIXES))}; give text as lines, with --input")
+        raise DataError(
+            f"{path}: is not one of {', '.join(sorted(DOCUMENT_SUFFIXES))}; give text as lines, with --input"
+        )
     return _DOCUMENT_READERS[suffix](path)

@@ -128,7 +128,7 @@ class HtmlDocument(TextDocument):
         if attribute_edits:
             text = self.apply_edits(attribute_edits)[len(self.content.mark) :].decode(self.content.encoding)
             page = HtmlDocument(replace(self.content, text=text), self.path)
-        # a translated attribute may have no letters any more, and so no place: texts are counted by themselves
+        # a translated attribute may have no letters and so no position: texts are counted separately
         old_numbers, new_numbers = (
             [index for index, unit in enumerate(document._page_units) if unit.value is None]
             for document in (self, page)

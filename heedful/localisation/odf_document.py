@@ -72,7 +72,7 @@ class OdfPart(ParagraphDocument):
     def __init__(self, content: TextContent, path: Path) -> None:
         mark = find_namespace_prefix(find_root(content.text, path=path), _TEXT_NAMESPACES)
         if mark is None:
-            raise DataError(f"{path}: has no text of OpenDocument; is the file what its ending says?")
+            raise DataError(f"{path}: has no OpenDocument text; does it have the right ending?")
         self._prefix = mark
         self._visible_styles = dict(_iter_visible_styles(content.text))
         super().__init__(content, path)
@@ -145,7 +145,7 @@ class OdfPart(ParagraphDocument):
                 yield raw
                 continue
             text = raw.replace("\t", " ").replace("\n", " ")
-            if number == 0 and text.startswith(" "):  # which would not be seen
+            if number == 0 and text.startswith(" "):  # which would be invisible
                 text = f" {text}"
             yield _SPACES.sub(self._encode_spaces, escape_xml(text))
 

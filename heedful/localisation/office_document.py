@@ -33,7 +33,7 @@ _MIN_CODE_LIMIT: Final = 100_000
 LETTER_PATTERN: Final = re.compile(r"[^\W\d_]")
 
 
-class RepeatedPartsError(Exception):  # nobody sees it but the member that it is raised in
+class RepeatedPartsError(Exception):  # it is raised and caught within one member
     """Raised if the codes of a paragraph repeat the same parts of the file too often."""
 
 
@@ -114,8 +114,8 @@ class ParagraphDocument(TextDocument):
             self._paragraphs = sorted(self._find_paragraphs(), key=lambda paragraph: (paragraph.start, -paragraph.stop))
         except RepeatedPartsError:
             raise DataError(
-                f"{path}: has a paragraph of so many parts that look so special that it would be more than "
-                f"{_MAX_REPETITION} times as large when it is filled; clear the formatting of the longest paragraphs"
+                f"{path}: has a paragraph with so many differently formatted parts that it would be more than "
+                f"{_MAX_REPETITION} times as large after translation; clear the formatting of the longest paragraphs"
             ) from None
         self._units = [
             TranslationUnit(paragraph.segment, None, "untranslated", f"{path}:{number}")

@@ -286,12 +286,12 @@ def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: 
         _store_string(entry, match, current, location)
         indent = match.end()
     elif current is None or not line.startswith('"', indent):
-        raise DataError(f"{location}: {line.strip()[:40]!r} is no line of a PO file; mend it (msgfmt -c tells more)")
+        raise DataError(f"{location}: {line.strip()[:40]!r} is not a line of a PO file; mend it (msgfmt -c tells more)")
     while indent < len(line):
         string = _STRING.match(line, indent)
         if string is None:
             raise DataError(
-                f"{location}: a string without its closing quotation mark, or text beside it; mend the line"
+                f"{location}: a string without its closing quotation mark, or with text outside of it; mend the line"
             )
         current.strings.append(_ESCAPE.sub(_decode_escape, string[1]))
         indent = string.end()
@@ -305,7 +305,7 @@ def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, loca
     if keyword == "msgstr" and "msgid" not in entry.strings:
         raise DataError(f"{location}: msgstr without a msgid before it; mend the file")
     if (keyword == "msgstr" and number in entry.forms) or keyword in entry.strings:
-        raise DataError(f"{location}: {keyword} stands twice in one message; mend the file")
+        raise DataError(f"{location}: {keyword} occurs twice in one message; mend the file")
     if keyword == "msgstr":
         entry.forms[number] = string
     else:

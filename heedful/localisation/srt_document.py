@@ -133,9 +133,8 @@ class SrtDocument(TextDocument):
         broken = next((line for line in lines[:num_lines] if _BROKEN_TIMES.search(line.text)), None)
         if broken is not None:
             raise DataError(
-                f"{self.format_location(broken.start)}: {broken.text.strip()[:40]!r} looks like times and is not; "
-                "write them as "
-                "00:00:01,000 --> 00:00:02,000"
+                f"{self.format_location(broken.start)}: {broken.text.strip()[:40]!r} looks like times, but is not; "
+                "write them as 00:00:01,000 --> 00:00:02,000"
             )
         if not num_lines:
             offset = times.start + len(times.text) + len(times.end)

@@ -101,7 +101,7 @@ def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes
     shown_encoding = encoding[:40]
     try:
         encoding = codecs.lookup(encoding).name
-    except (LookupError, ValueError):  # the second where its name holds what no name does
+    except (LookupError, ValueError):  # the second if the name has an invalid character
         encoding = ""
     if encoding not in _DOCUMENT_ENCODINGS:
         raise DataError(f"{path}: declares the encoding {shown_encoding!r}, which is unknown; convert it to UTF-8")
@@ -110,8 +110,8 @@ def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
-            f"{path}:{line}: byte 0x{data[len(mark) + error.start]:02x} is not {encoding.upper()}, which the file is "
-            "said to be; convert it, or mend what it declares"
+            f"{path}:{line}: byte 0x{data[len(mark) + error.start]:02x} is not {encoding.upper()}, the encoding that "
+            "is declared or assumed; convert the file, or mend the declaration"
         ) from None
     except UnicodeError as error:
         raise DataError(f"{path}: cannot be read as {encoding} ({error}); convert it to UTF-8") from None

@@ -230,7 +230,6 @@ def _import_rapidfuzz() -> Any:
         import rapidfuzz
     except ImportError:
         raise MissingExtraError(
-            "looking into translation memories needs the package rapidfuzz; install it with: "
-            "pip install 'heedful[localisation]'"
+            "translation memories need the package rapidfuzz; install it with: pip install 'heedful[localisation]'"
         ) from None
     return rapidfuzz

@@ -82,7 +82,7 @@ class XliffDocument(TextDocument):
             return Xliff2Document(content, path)
         if version in ("1.0", "1.1", "1.2"):
             return Xliff1Document(content, path)
-        raise DataError(f"{path}: XLIFF of version {version!r}; have it written as 1.2 or 2.0, which are read")
+        raise DataError(f"{path}: is XLIFF of version {version!r}; export it as 1.2 or 2.0, which can be read")
 
     @property
     def units(self) -> Sequence[TranslationUnit]:

@@ -144,15 +144,15 @@ def _check_well_formed(data: bytes, path: Path) -> None:
     match = _VERSION.search(data[len(mark) :][:400].replace(b"\0", b""))
     if match is not None and (version := match[1].decode()) != _SUPPORTED_VERSION:
         raise DataError(
-            f"{path}: is XML {version}, and {_SUPPORTED_VERSION} is what is read; save it as {_SUPPORTED_VERSION}"
+            f"{path}: is XML {version}, but only {_SUPPORTED_VERSION} can be read; save it as {_SUPPORTED_VERSION}"
         )
     parser = expat.ParserCreate()
 
     def reject_entity(name: str, *_: Any) -> NoReturn:
         """Raise DataError, because entities are not supported."""
         raise DataError(
-            f"{path}:{parser.CurrentLineNumber}: declares or uses the entity {name!r}; entities of a file's own are "
-            "not read, since they can grow without end: write out what it stands for"
+            f"{path}:{parser.CurrentLineNumber}: declares or uses the entity {name!r}; entities that a file defines "
+            "are not read, since they can grow without limit: write their text instead"
         )
 
     depth = 0
@@ -203,7 +203,7 @@ def iter_elements(text: str, names: Collection[str], *, start: int = 0) -> Itera
         start: offset to begin at.
     """
     stack: list[XmlElement] = []
-    open_wanted = 0  # open elements that are wanted
+    open_wanted = 0  # open elements that the caller asked for
     position = start
     for match in _MARKUP.finditer(text, start):
         if open_wanted and match.start() > position:

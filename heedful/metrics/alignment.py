@@ -32,7 +32,7 @@ class GoldAlignment:
             match = _LINK.fullmatch(word)
             if match is None:
                 raise DataError(
-                    f"{location}: {word!r} is no link; write source-target, as in 0-0, or 0p0 if it is possible"
+                    f"{location}: {word!r} is not a link; write source-target, as in 0-0, or 0p0 if it is possible"
                 )
             link = (int(match[1]), int(match[3]))
             possible.add(link)

@@ -107,7 +107,7 @@ def find_best_threshold(
     _check_lengths(answers, golds)
     _check_lengths(no_answer_scores, golds)
     num_unanswerable = sum(not any(_normalize_golds(gold)) for gold in golds)
-    # From answering nothing on, each question that is answered gains its score or loses what silence would have got.
+    # Starting with no answers, each answered question adds its score and loses the score that no answer would get.
     order = sorted(range(len(no_answer_scores)), key=lambda i: no_answer_scores[i])
     gains = [metric(answers[i], golds[i]) - (not any(_normalize_golds(golds[i]))) for i in order]
     best_total, threshold = float(num_unanswerable), no_answer_scores[order[0]]

@@ -112,7 +112,7 @@ def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[st
     for name in systems[0]:
         sizes = {system[name].num_examples for system in systems}
         if len(sizes) != 1 or 0 in sizes:
-            raise DataError(f"metrics of {sorted(sizes)} examples: they must be of the same ones, at least of one")
+            raise DataError(f"metrics of {sorted(sizes)} examples: they must cover the same examples, at least one")
         names_by_size.setdefault(sizes.pop(), []).append(name)
     return names_by_size
 

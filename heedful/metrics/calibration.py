@@ -37,7 +37,9 @@ def fit_isotonic(xs: Sequence[float], ys: Sequence[float]) -> MonotoneCurve:
         DataError: there are no points, or `xs` and `ys` differ in length.
     """
     if not xs or len(xs) != len(ys):
-        raise DataError(f"{len(xs)} scores and {len(ys)} values make no curve; give as many of both, and at least one")
+        raise DataError(
+            f"{len(xs)} scores and {len(ys)} values do not make a curve; give the same number of both, and at least one"
+        )
     pools: list[tuple[float, float, int]] = []
     for x, y in sorted(zip(xs, ys, strict=True)):
         pools.append((x, y, 1))

@@ -103,5 +103,5 @@ def _split_tag(tag: str) -> tuple[str, str]:
         return "O", ""
     prefix, _, entity_type = tag.partition("-")
     if prefix not in _PREFIXES or (not entity_type and "-" in tag):
-        raise DataError(f"{tag!r} is no tag of an entity; write O, or B, I, E, L, S or U with a type, as in B-person")
+        raise DataError(f"{tag!r} is not an entity tag; write O, or B, I, E, L, S or U with a type, as in B-person")
     return prefix, entity_type

@@ -57,7 +57,7 @@ class KneserNeyModel:
         self.order = order
         counts = _count_adjusted(sequences, order=order)
         if not counts[0]:
-            raise DataError("there is nothing to count n-grams of; check the text")
+            raise DataError("there are no n-grams to count; check the text")
         self.discounts = tuple(map(_estimate_discounts, counts))
         self._contexts = [
             _build_contexts(each, discounts) for each, discounts in zip(counts, self.discounts, strict=True)
@@ -70,7 +70,7 @@ class KneserNeyModel:
         for length in range(len(context) + 1):
             counts_of_context = self._contexts[length].get(context[len(context) - length :])
             if counts_of_context is None:
-                break  # nor was any longer one seen
+                break  # then no longer one was seen either
             count = counts_of_context.counts.get(token_id, 0)
             discounted = count - _get_discount(count, self.discounts[length]) if count else 0.0
             probability = (discounted + counts_of_context.freed_mass * probability) / counts_of_context.total

@@ -9,7 +9,7 @@ from typing import Final, TypeAlias
 
 _SPACES: Final = " \u00a0\u2009\u202f"
 _NUMBER: Final = re.compile(
-    rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}}(?!\d))+(?:[.,]\d+)?(?!\d)"  # thousands that spaces part
+    rf"\d{{1,3}}(?:[{_SPACES}]\d{{3}}(?!\d))+(?:[.,]\d+)?(?!\d)"  # thousands with spaces between them
     r"|\d+(?:[.,:'\u2019]\d+)*"
 )
 _POINTS: Final = (".", ",")

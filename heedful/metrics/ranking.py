@@ -73,7 +73,7 @@ def rank_paired_targets(
 def _check_ranks(ranks: Sequence[Sequence[int | None]]) -> None:
     """Raise `DataError` unless there are questions, each with a relevant passage."""
     if not ranks:
-        raise DataError("there are no questions to measure by; name a file that has some")
+        raise DataError("there are no questions to evaluate with; name a file with questions")
     for number, question_ranks in enumerate(ranks, 1):
         if not question_ranks:
             raise DataError(f"question {number}: no passage answers it; leave it out")

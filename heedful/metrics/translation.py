@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from heedful.errors import DataError, MissingExtraError, RecipeError
 
-if TYPE_CHECKING:  # who only translates need not wait for it
+if TYPE_CHECKING:  # imported late, because translation alone does not need it
     from sacrebleu.metrics.bleu import BLEU
 
 TOKENIZERS = ("13a", "intl", "zh", "ja-mecab", "ko-mecab", "char", "none")
@@ -85,14 +85,14 @@ def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | 
     suitable = select_bleu_tokenizer(references)
     if suitable == "13a":
         return None
-    spaces = (
-        "" if suitable == "ko-mecab" else "; TER, WER and chrF's words count what stands between spaces all the same"
-    )
+    spaces = "" if suitable == "ko-mecab" else "; TER, WER and the words of chrF still count what is between spaces"
     if tokenize == suitable:
         japanese = suitable == "char" and _KANA.search("".join(references))
         better = '; for words of Japanese: pip install "sacrebleu[ja]"' if japanese else ""
-        return f"BLEU cuts words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
-    return f"BLEU cuts words by {tokenize}; --tokenize {suitable} suits the language of the references{spaces}"
+        return (
+            f"BLEU splits words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
+        )
+    return f"BLEU splits words by {tokenize}; --tokenize {suitable} suits the language of the references{spaces}"
 
 
 def bleu(
@@ -126,7 +126,7 @@ def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
     from sacrebleu.metrics.bleu import BLEU
 
     try:
-        # sacrebleu warns of text that looks tokenized, which is what "none" is for
+        # sacrebleu warns about text that looks tokenized, but "none" expects such text
         return BLEU(lowercase=lowercase, tokenize=tokenize, force=tokenize == "none")
     except (ImportError, RuntimeError) as error:
         remedy = f'pip install "sacrebleu[{tokenize[:2]}]"'

@@ -143,7 +143,7 @@ class ConditionalEncoder(Encoder[Tokens]):
 
     def forward(self, source: Tokens) -> Memory:
         """Return a slot for each premise token, then one for each hypothesis token; the summary compares both texts."""
-        assert source.segments is not None, "premise and hypothesis are told apart by segments"
+        assert source.segments is not None, "segments separate premise and hypothesis"
         token_mask = source.positions >= 0
         is_hypothesis = token_mask & (source.segments > 0)
         assert bool(is_hypothesis.any(1).all()), "a row has no second text"
@@ -172,7 +172,7 @@ class ConditionalEncoder(Encoder[Tokens]):
 def _drop_output(state: CellState) -> CellState:
     """Return a cell state with its output set to zeros."""
     output, *memory = state
-    assert memory, "a cell that is all output has no memory to hand on"
+    assert memory, "a cell whose whole state is output has no memory to pass on"
     return (torch.zeros_like(output), *memory)
 
 

@@ -69,10 +69,10 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         for layer in self.layers:
             x = scaled_residual_add(x, layer(x, packed))
         z: Tensor = self.outward(x)
-        if self.training:  # whoever asks a trained model what mattered wants its own gradients
+        if self.training:  # attribution of a trained model needs the model's own gradients
             z = _ScaledGradient.apply(z, self.gradient_scale)  # type: ignore[no-untyped-call]  # torch's
         token_mask = (source.positions >= 0).unsqueeze(-1)
-        # where, because padding must not meet the sum even as zero times something
+        # torch.where, because padding must not enter the sum, not even multiplied by zero
         summary = torch.where(token_mask, z, 0.0).sum(1) / token_mask.sum(1).clamp(min=1)
         return Memory(z, z + embedded, source.positions, summary)
 
@@ -198,7 +198,7 @@ class ConvolutionalDecoderLayer(nn.Module):
         """
         h, past = self.convolution(x, past, packed=packed)
         query = self.query(h) + embedded
-        # rows of a group stand side by side, so that they share the group's memory in one product
+        # rows of a group are next to each other, so that they share the group's memory in one product
         query = query.reshape(memory.values.size(0), -1, query.size(2))
         visible = memory.visible.expand(-1, query.size(1), -1)
         context = self.across(query, key, value=memory.values, visible=visible).view_as(embedded)

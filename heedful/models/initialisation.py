@@ -112,7 +112,7 @@ class _SkipRandomInit(TorchFunctionMode):
         name = getattr(func, "__name__", "")
         if name == "uniform_" or (name.endswith(_RANDOM_SUFFIXES) and func is getattr(nn.init, name, None)):
             return args[0] if args else (kwargs or {})["tensor"]
-        if func is Tensor.normal_:  # of a tensor: it may be drawn again until all numbers are small, so these must be
+        if func is Tensor.normal_:  # of a tensor: it may be drawn again until all numbers are small, so use zeros
             with torch.no_grad():
                 return args[0].zero_()
         if func is torch.linalg.qr:

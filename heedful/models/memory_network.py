@@ -141,7 +141,7 @@ class SentenceEmbedding(nn.Module):
         self, words: Int[Tensor, "N J"], table: Float[Tensor, "V width"], weights: Float[Tensor, "N J"]
     ) -> Float[Tensor, "N tables d"]:
         """Sum the word embeddings of each sentence with these weights."""
-        if not words.numel():  # of no sentences, or of sentences without words, torch makes no sum
+        if not words.numel():  # torch cannot sum over no sentences, or over sentences without words
             return table.new_zeros(len(words), table.size(1) // self.width, self.width)
         sums = functional.embedding_bag(words.clamp(min=0), table, per_sample_weights=weights, mode="sum")
         return sums.view(len(words), -1, self.width)
@@ -196,7 +196,7 @@ class ChainedHops(nn.Module):
             else:
                 score = (queries[-1].unsqueeze(1) @ memory.keys.transpose(1, 2)) * visible
                 queries.append((score @ next_memory.keys).squeeze(1))
-        # each step has keys and values of its own: side by side, where a query is zeros beside those of its step
+        # each step has its own keys and values: they are next to each other, and a query is zero outside its own step
         keys, values = (torch.cat([getattr(item, name) for item in memories], 2) for name in ("keys", "values"))
         contexts: Tensor = self.chain(
             torch.stack(queries, 1).unsqueeze(2).mul(_identity_mask(queries)).flatten(2),

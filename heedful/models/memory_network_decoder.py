@@ -85,13 +85,13 @@ class MemoryNetworkDecoder(Decoder):
 
     def init_state(self, memory: Memories | None) -> StackState:
         """Return the state before the first token; `memory` must be None."""
-        assert memory is None, "this remembers what it reads, and nothing else"
+        assert memory is None, "this decoder remembers only what it reads"
         return StackState(None, {}, (LayerState(),))
 
     def forward(self, tokens: Tokens, state: StackState) -> tuple[Float[Tensor, "B T d"], StackState]:
         """Return the query after the last hop for each token, and the new state."""
         rows, length = tokens.positions.shape
-        groups = rows // state.width  # the rows of a group side by side, as in a stack
+        groups = rows // state.width  # the rows of a group are next to each other, as in a stack
         tables: Tensor = self.embedding(tokens).view(groups, 1, state.width * length, 2 * self.map.in_features)
         key, value = tables.chunk(2, -1)
         new = KVCache(key, value)

@@ -54,7 +54,7 @@ class _NoFillMode(TorchFunctionMode):
         if getattr(func, "__name__", "") in _FILL_FUNCTIONS:
             return args[0] if args else (kwargs or {})["tensor"]
         options = dict(kwargs or {})
-        if func is torch.arange:  # small, and what is made of it is never large
+        if func is torch.arange:  # small, and so is everything made from it
             options["device"] = "cpu"
             if any(isinstance(number, int | float) and abs(number) > _LONGEST_RANGE for number in args):
                 raise OverflowError("a range of too many numbers overflows")
@@ -71,7 +71,7 @@ class ModelTooLargeError(RecipeError):
         elif bytes_ >= _UNCOUNTABLE:
             what = "has more parameters than 64 bits can count"
         else:
-            what = f"has more than {modules - 1:,} modules, which are the most"
+            what = f"has more than {modules - 1:,} modules, the largest possible number"
         super().__init__(f"{reason or 'model'}: the model {what}; make it smaller")
 
     def with_reason(self, reason: str) -> ModelTooLargeError:

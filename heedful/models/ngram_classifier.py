@@ -67,7 +67,7 @@ class NgramClassifier(nn.Module):
         hashes = ids.narrow(1, 0, windows)
         for offset in range(1, length):
             hashes = (hashes * _HASH_FACTOR + ids.narrow(1, offset, windows)) % _HASH_PRIME
-        # once more, or neighbouring ids would share rows as regularly as they come
+        # hashed once more, or neighbouring ids would share rows in a regular pattern
         return hashes * _HASH_MULTIPLIER % _HASH_PRIME % self.buckets + (self.vocabulary + (length - 2) * self.buckets)
 
     def fit(

@@ -146,7 +146,7 @@ class PairEncoder(Encoder[Tokens]):
         """
         texts, document_counts = 0, torch.zeros(len(self.rarity), dtype=torch.long)
         for tokens in batches:
-            assert tokens.segments is not None, "the texts of a pair are told apart by segments"
+            assert tokens.segments is not None, "segments separate the texts of a pair"
             for segment in (0, 1):
                 token_mask = (tokens.positions >= 0) & (tokens.segments == segment)
                 row = (
@@ -173,7 +173,7 @@ class PairEncoder(Encoder[Tokens]):
 
     def _split_sides(self, source: Tokens) -> tuple[PairSide, PairSide]:
         """Split the tokens into both texts."""
-        assert source.segments is not None, "the texts of a pair are told apart by segments"
+        assert source.segments is not None, "segments separate the texts of a pair"
         embedded = self.embedding(source)
         token_mask = source.positions >= 0
         is_second = source.segments > 0

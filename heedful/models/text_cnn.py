@@ -74,7 +74,7 @@ class WindowEncoder(Encoder[Tokens]):
         embedded = self.embedding(source)
         ordered = packed.zero_padding(packed.pack(embedded))
         features = torch.cat([windows(ordered) for windows in self.windows], -1)
-        # nothing is below zero, so zeros where there is no token are never the strongest
+        # no value is below zero, so zeros where there is no token are never the maximum
         max_features = packed.zero_padding(features).amax(1)
         values = packed.unpack(features)
         mean = mean_pool(embedded, source.positions)

@@ -33,7 +33,7 @@ class LoraConfig(Config):
     def _check_duplicates(cls, on: tuple[AdapterTarget, ...]) -> tuple[AdapterTarget, ...]:
         """Raise `ValueError` if a projection is named twice."""
         if duplicates := [role for number, role in enumerate(on) if role in on[:number]]:
-            raise ValueError(f'names "{duplicates[0]}" twice: leave one of them away')
+            raise ValueError(f'names "{duplicates[0]}" twice: leave one of them out')
         return on
 
 

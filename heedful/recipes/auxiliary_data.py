@@ -67,7 +67,7 @@ class AuxiliaryText:
         text_survey = build_report(self.dataset)
         count = sum(1 for pair in self.dataset.read_examples("train") if _is_held_out(pair.texts, held_out))
         if count == text_survey.example_counts["train"]:
-            raise DataError(f"--also: {self.description} has nothing but pairs that are held out; leave it away")
+            raise DataError(f"--also: {self.description} has only pairs that are held out; leave it out")
         return SurveyedText(self, text_survey, held_out, count)
 
 
@@ -102,9 +102,7 @@ class SurveyedText:
         """Description of the text, in lines."""
         dataset = self.text.dataset
         doubt = "" if self.text.is_certain else ", which is not certain"
-        lines = [
-            f"beside it, {self.text.description}: {dataset.format_description}, {dataset.learning_description}{doubt}"
-        ]
+        lines = [f"also, {self.text.description}: {dataset.format_description}, {dataset.learning_description}{doubt}"]
         excluded = (
             f"; {self.num_excluded:,} left out, whose source or translation is held out" if self.num_excluded else ""
         )
@@ -154,9 +152,9 @@ def find_auxiliary_texts(
     if not allows_multiple_texts(main.task):
         supporting_tasks = ", ".join(task for task in list_tasks() if allows_multiple_texts(task))
         raise RecipeError(
-            f'--also: task = "{main.task}" learns from one text; leave it away, or add --task {supporting_tasks}'
+            f'--also: task = "{main.task}" trains on one text; leave it out, or add --task {supporting_tasks}'
         )
-    assert isinstance(main.dataset, DetectedParallelText), "what takes several texts is parallel"
+    assert isinstance(main.dataset, DetectedParallelText), "only parallel text can be given as several texts"
     used_names = [derive_name(main.dataset)]
     texts: list[AuxiliaryText] = []
     languages = _get_languages(main.dataset)
@@ -234,7 +232,9 @@ def build_text_tables(
         tags = list(dict.fromkeys(table[side] for table in tables.values() if side in table))
         base_languages = list(dict.fromkeys(re.split("[-_]", tag.lower())[0] for tag in tags))
         if len(base_languages) > 1:
-            raise RecipeError(f"--also: files call one language {' and '.join(tags)}; let them call it the same")
+            raise RecipeError(
+                f"--also: the files name one language {' and '.join(tags)}; use the same name in all files"
+            )
         for table in tables.values():
             table.update(
                 {side: tags[0] if len(tags) == 1 else base_languages[0]} if tags else _select_language(languages, side)
@@ -275,9 +275,8 @@ def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
             yield [first, remaining.pop(0)]
         else:
             raise RecipeError(
-                f"--also: {first.path}: {first.description}, where translations need two files; name its translation "
-                "behind "
-                "it, as in --also made.en made.de"
+                f"--also: {first.path}: {first.description}, but translations need two files; give its translation "
+                "after it, as in --also made.en made.de"
             )
 
 
@@ -304,13 +303,13 @@ def _select_memory_languages(
         if len(available) == 2:
             return ()  # which has its own order
         raise RecipeError(
-            f"--also: {path} has {', '.join(available)}, and the languages of the text itself cannot be told; name its "
-            "files by them, as in train.en train.de"
+            f"--also: {path} has {', '.join(available)}, but the languages of the main text are unknown; name its "
+            "files by language, as in train.en train.de"
         )
     tags = [next((tag for tag in available if has_same_language(tag, language.code)), None) for language in languages]
     for tag, language in zip(tags, languages, strict=True):
         if tag is None:
-            raise RecipeError(f"--also: {path} has {', '.join(available)}, and nothing in {language}; leave it away")
+            raise RecipeError(f"--also: {path} has {', '.join(available)}, but nothing in {language}; leave it out")
     return [tag for tag in tags if tag is not None]
 
 
@@ -345,7 +344,7 @@ def _align_direction(
         return dataset.swap_sides(), ()
     first, second = languages
     return dataset, [
-        f"note: that seems to be {own_languages[0]} to {own_languages[1]}, and the text itself is {first} to {second}"
+        f"note: that seems to be {own_languages[0]} to {own_languages[1]}, but the main text is {first} to {second}"
     ]
 
 

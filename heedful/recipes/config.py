@@ -190,8 +190,8 @@ class LengthLimit:
         if self.tokens <= max_length:
             raise config_error(
                 self.key,
-                f"= {self.tokens} must be above data.max_length = {max_length}, the token that begins or ends {what} "
-                "takes a place too",
+                f"= {self.tokens} must be above data.max_length = {max_length}, because the token that begins or ends "
+                f"{what} also takes a place",
             )
 
 
@@ -202,9 +202,9 @@ class RecipeRelative:
 class FieldRole(Enum):
     """Role of a key in a run that has already started; tables pass their role on to keys that have none."""
 
-    FREE = "may change between two sittings: how they begin, end or look"
-    FIXED = "decides what is learned"
-    ENCODING = "says how text becomes ids"
+    FREE = "may change when training is resumed: its start, end or output"
+    FIXED = "determines what the model learns"
+    ENCODING = "determines how text is encoded as ids"
 
 
 _WINDOWS_ESCAPES: Final = re.compile(r"(^|[/\\])[A-Za-z]:[\x07\x08\t\n\x0b\x0c\r]")
@@ -216,13 +216,13 @@ def _check_path(path: Path) -> Path:
     """Return the path if it can be used; raise `ValueError` otherwise."""
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
-        raise ValueError("holds a character that no path written in UTF-8 can have; rename the file")
+        raise ValueError("contains a character that UTF-8 cannot encode; rename the file")
     if problem := find_name_problem(text):
         raise ValueError(f"cannot be a path ({problem}); write a shorter one")
     if _WINDOWS_ESCAPES.search(text):
         raise ValueError(
-            r"has a line end or a tab in it, as \n and \t mean in double quotes: write a path of Windows in single "
-            "quotes, or with forward slashes"
+            r"contains a line end or a tab, which is the meaning of \n and \t in double quotes: write a Windows path "
+            r"in single quotes, or with forward slashes"
         )
     return path
 
@@ -243,7 +243,7 @@ def _require_vectors(freeze: bool, info: ValidationInfo) -> bool:
     """Raise `ValueError` if vectors are to be frozen but no file of vectors is given."""
     vector_keys = [key for key in ("vectors", "source_vectors", "target_vectors") if key in info.data]
     if freeze and not any(info.data[key] for key in vector_keys):
-        raise ValueError(f"has nothing to keep: give {' or '.join(vector_keys)}, or leave it away")
+        raise ValueError(f"has nothing to keep: give {' or '.join(vector_keys)}, or leave it out")
     return freeze
 
 

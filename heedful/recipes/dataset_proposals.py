@@ -54,7 +54,7 @@ def propose_datasets(
     if task is not None and task not in list_tasks():
         suggestion = suggest_task(task)
         remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(list_tasks())}"
-        raise RecipeError(f"--task: {task!r} is no task; {remedy}")
+        raise RecipeError(f"--task: {task!r} is not a task; {remedy}")
     best: dict[str, DatasetProposal] = {}
     hints: list[str] = []
     for name, form in _iter_forms(task):
@@ -82,7 +82,7 @@ def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
     for name in list_tasks() if task is None else [task]:
         try:
             yield from ((name, form) for form in get_forms(name))
-        except RecipeError:  # of an installed package that cannot be used, and nobody asks for
+        except RecipeError:  # of an installed package that cannot be used and is not requested
             if task is not None:
                 raise
 
@@ -101,7 +101,7 @@ def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Seq
     if task is not None and not get_forms(task):
         return (
             f'no recipe is made for task = "{task}": copy one that comes with heedful (heedful recipes lists them) and '
-            "say there where your data is"
+            "set the paths of your data in it"
         )
     file_descriptions = "\n".join(f"  {file.path}: {file.description}" for file in files)
     for_task = f' for task = "{task}"' if task else ""
@@ -109,6 +109,7 @@ def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Seq
     return (
         "cannot tell how to learn from "
         f"{'this' if len(files) == 1 else 'these'}{for_task}{columns_text}:\n{file_descriptions}\n"
-        "Name two files whose lines translate each other, or for each part (train, validation, test, by their names) "
+        "Give two files whose lines are translations of each other, or for each part (train, validation, test, by "
+        "their names) "
         "one file of texts and labels, of tagged words, of questions, or of text; docs/new.md shows each form"
     )

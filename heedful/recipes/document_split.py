@@ -28,9 +28,11 @@ def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column
         return proposal
     option, dataset = "--documents" if blank_lines else "--document-column", proposal.dataset
     if all(key.path != "data.train.document_column" for key in list_keys(proposal.task)):
-        raise RecipeError(f'{option}: task = "{proposal.task}" knows no documents; leave it away')
+        raise RecipeError(f'{option}: task = "{proposal.task}" has no documents; leave it out')
     if blank_lines and column is not None:
-        raise RecipeError("--documents, --document-column: lines end documents, or a column names them; give one")
+        raise RecipeError(
+            "--documents, --document-column: empty lines end documents, or a column names them; give one of them"
+        )
     if isinstance(dataset, DetectedLineFiles) and blank_lines:
         return replace(proposal, dataset=replace(dataset, has_documents=True))
     if isinstance(dataset, DetectedColumnPair) and column is not None:
@@ -41,10 +43,10 @@ def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column
         _require_other_column(column, dataset.columns)
         return replace(proposal, dataset=replace(dataset, document_column=column))
     if blank_lines and isinstance(dataset, DetectedColumnPair | DetectedParquet):
-        raise RecipeError("--documents: is for two files; of a table name the column: --document-column NAME")
+        raise RecipeError("--documents: is for two files; for a table, give the column: --document-column NAME")
     if isinstance(dataset, DetectedLineFiles):
         raise RecipeError("--document-column: is for tables; in two files empty lines end documents: --documents")
-    raise RecipeError(f"{option}: {dataset.format_description}, which tell no documents; leave it away")
+    raise RecipeError(f"{option}: {dataset.format_description}, which do not mark documents; leave it out")
 
 
 def list_document_options(dataset: DetectedDataset) -> list[str]:
@@ -64,4 +66,4 @@ def list_document_options(dataset: DetectedDataset) -> list[str]:
 def _require_other_column(column: str, columns: Sequence[str]) -> None:
     """Raise `RecipeError` if the document column is also a text column."""
     if column in columns:
-        raise RecipeError(f"--document-column: {column} is what is translated; name another column")
+        raise RecipeError(f"--document-column: {column} contains the text to translate; give another column")

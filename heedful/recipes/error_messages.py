@@ -30,7 +30,7 @@ _EXPECTED = {
     "path_type": "must be a path in quotes",
     "string_type": "must be text in quotes",
     "string_too_short": "must not be empty",
-    "string_unicode": "holds a character that UTF-8 cannot write",
+    "string_unicode": "contains a character that UTF-8 cannot encode",
 }
 _BOUNDS = {
     "greater_than": ("above", "gt"),
@@ -63,7 +63,7 @@ def describe_errors(
     details = error.errors(include_url=False)
     for number, detail in enumerate(details):
         if len(messages) == _MAX_MESSAGES:  # each takes time to find out what was meant
-            messages[f"{source}: and {len(details) - number:,} more problems; mend these first"] = None
+            messages[f"{source}: and {len(details) - number:,} more problems; correct these first"] = None
             break
         # This one only follows from another that has its own sentence: a default could not be derived.
         if detail["type"] == "default_factory_not_called":
@@ -126,7 +126,10 @@ def _describe_error(
         description = config_class.describe_keys().get(path[-1])
         return path, f"is missing: {description}" if description else "is missing"
     if detail["type"] == "extra_forbidden":
-        return path, f"{_format_value(value)}is no known key; {_suggest_key(path, config_class, root, table_content)}"
+        return (
+            path,
+            f"{_format_value(value)}is not a known key; {_suggest_key(path, config_class, root, table_content)}",
+        )
     if detail["type"] == "union_tag_not_found":
         return path, f"is not complete: give {_describe_kinds(annotation)}"
     if detail["type"] == "union_tag_invalid":
@@ -244,7 +247,7 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
 def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
     """Return a suggestion for a key with this name or meaning in another table; empty if there is none."""
     if name in synonyms.TRAIN_OPTIONS:
-        return f"where to compute is said by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
+        return f"the device is set by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
     meaning, candidate_keys = synonyms.KEY_SYNONYMS.get(name, ("", ()))
     matching_key = next((key for key in candidate_keys if key in all_keys), None)
     if matching_key is not None:

@@ -59,7 +59,7 @@ def override_generation(
         owners = " or ".join(
             f"{format_key('kind')} {other_kind}" for other_kind, own_keys in _KEYS_OF_KIND.items() if name in own_keys
         )
-        reason = "is no option of it" if error_detail["type"] == "extra_forbidden" else error_detail["msg"].lower()
+        reason = "is not an option of it" if error_detail["type"] == "extra_forbidden" else error_detail["msg"].lower()
         remedy = f"leave it out, or give {owners}" if owners and kind not in owners else help_hint
         raise RecipeError(
             f"{format_key(name)}: does not fit {format_key('kind')} {kind} ({reason}); {remedy}"

@@ -208,7 +208,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except NestedTooDeeplyError as error:
         raise RecipeError(f"{path}: is nested too deeply for a recipe ({error})") from None
     except ValueError as error:
-        raise RecipeError(f"{path}: is no valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None
+        raise RecipeError(f"{path}: is not valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None
 
 
 def _read_recipe_bytes(path: Path) -> bytes:
@@ -233,7 +233,7 @@ def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]
         suggestion = suggest_task(str(task))
         hint = f"; did you mean {toml.format_value(suggestion)}?" if suggestion else ""
         raise RecipeError(
-            f"{source}: task = {task!r} is no task; choose one of "
+            f"{source}: task = {task!r} is not a task; choose one of "
             f"{', '.join(map(toml.format_value, list_tasks()))}{hint}"
         )
     return get_recipe_class(task)
@@ -261,7 +261,7 @@ def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: s
         )
     if (too_large_key := _find_too_large_number(table)) is not None:
         source = "command line" if too_large_key in flags else source
-        raise RecipeError(f"{source}: {too_large_key} is too large a whole number: {_MAX_INT:,} is the most")
+        raise RecipeError(f"{source}: {too_large_key} is too large; the largest number is {_MAX_INT:,}")
     try:
         return recipe_class.model_validate(dict(table))
     except ValidationError as error:
@@ -305,7 +305,7 @@ def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
             counts[task] = 0
         except ValidationError as error:
             counts[task] = _count_unknown_keys(error)
-        except RecipeError:  # of an installed package that cannot be used, and nobody asks for
+        except RecipeError:  # of an installed package that cannot be used and is not requested
             continue
     fewest = min(counts.values())
     best = [toml.format_value(task) for task, count in counts.items() if count == fewest]

@@ -66,12 +66,13 @@ def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
         path = tuple(key_part.replace("-", "_") for key_part in typed_path)
         if not word.startswith("--") or not all(path):
             raise RecipeError(
-                f"command line: {word!r} is no option; a recipe is changed by --key value, as in --training.steps 2000"
+                f"command line: {word!r} is not an option; a recipe is changed by --key value, as in --training.steps "
+                "2000"
             )
         if len(path) > MAX_TOML_DEPTH:
             raise RecipeError(
                 f"command line: {name[:_MAX_SHOWN]}... is a key of {len(path):,} parts, and {MAX_TOML_DEPTH} are the "
-                "most"
+                "maximum"
             )
         overrides.append(Override(path, text if equals else next(iter(value), None), typed_path))
         if len(overrides) > _MAX_OVERRIDES:
@@ -143,7 +144,9 @@ def _set_nested_value(table: Any, annotation: Any, override: Override, path: tup
     """Return the nested table that an annotation describes, with an override applied at a path."""
     if not isinstance(table, Mapping):
         key = override.path[: -len(path)]
-        raise RecipeError(f"command line: {override.flag} cannot be set as {'.'.join(key)} is no table in the recipe")
+        raise RecipeError(
+            f"command line: {override.flag} cannot be set, because {'.'.join(key)} is not a table in the recipe"
+        )
     if (value_annotation := get_dict_value_annotation(annotation)) is not None:
         name = _match_user_name(table, override, path)
         if len(path) == 1:

@@ -43,7 +43,9 @@ def format_language_tag(language: str) -> str:
 def _check_tag(text: str) -> str:
     """Return the tag if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
-        raise ValueError(f"{text!r} must be one word in angle brackets, as in <captions>, and none of a model's own")
+        raise ValueError(
+            f"{text!r} must be one word in angle brackets, as in <captions>, and not one of the model's own tokens"
+        )
     return text
 
 
@@ -57,7 +59,7 @@ def _check_language(text: str) -> str:
 def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
     """Raise `ValueError` if a file of factors is given for a text that is read in both directions."""
     if path is not None and info.data.get("both_ways"):
-        raise ValueError("knows the words of one language; leave both_ways away")
+        raise ValueError("describes the words of one language; leave both_ways out")
     return path
 
 
@@ -105,7 +107,7 @@ class TranslationTextConfig(Config):
     def _check_both_ways(cls, both_ways: bool, info: ValidationInfo) -> bool:
         """Raise `ValueError` if `both_ways` is set and a language is missing."""
         if both_ways and not (info.data.get("source_language") and info.data.get("target_language")):
-            raise ValueError("needs source_language and target_language, so that each of them can be asked for")
+            raise ValueError("needs source_language and target_language, so that each of them can be requested")
         return both_ways
 
     if TYPE_CHECKING:  # each form of text has its own

@@ -159,7 +159,7 @@ class Recipe(Config):
     format: Literal[1] = FORMAT
     """version of the recipe format"""
     task: str
-    """what is learned"""
+    """the task to learn"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
     """seed of all random numbers"""
     output: Annotated[AnyPath, FieldRole.FREE]
@@ -226,7 +226,7 @@ class MemoryRecipe(Recipe):
         """Raise an error if a coverage penalty is given, which only translation supports."""
         if getattr(generation, "coverage", 0):
             raise config_error(
-                "generation.coverage", "asks what was attended to in a sentence; leave it out of this task"
+                "generation.coverage", "needs attention to a source text, which this task does not have; leave it out"
             )
         return generation
 
@@ -259,7 +259,7 @@ class FineTunableRecipe(Recipe):
         """Raise an error if an adapter is given without `init`."""
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
-                "training.adapter", "needs init, the folder of the model whose weights stay as they are: give that too"
+                "training.adapter", "needs init, the folder of the model whose weights stay unchanged: give that too"
             )
         return training
 

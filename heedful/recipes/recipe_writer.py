@@ -70,7 +70,7 @@ class RecipeDraft:
 
     def _iter_lines(self) -> Iterator[str]:
         """Yield the lines of the recipe."""
-        yield from _format_comment(f"Written by: {self.command}", "What it saw:")
+        yield from _format_comment(f"Written by: {self.command}", "What it found:")
         yield from _format_comment(*(f"- {line}" for line in self.observations))
         yield ""
         yield f"task = {toml.format_value(self.task)}"
@@ -104,10 +104,10 @@ class RecipeDraft:
         yield from self._iter_text_tables()
         yield "[training]"
         minutes = int(self.minutes) if float(self.minutes).is_integer() else self.minutes
-        yield f"minutes = {minutes}  # time on the clock; a model is better for more of it, or say steps or epochs"
+        yield f"minutes = {minutes}  # training time; more time gives a better model; steps or epochs are also possible"
         yield ""
         yield from _format_comment(
-            "What is not said here is fitted or has a default: heedful recipe KEY explains a key, and",
+            "Other keys are fitted to the data or have a default: heedful recipe KEY explains a key, and",
             "heedful train RECIPE --print-config shows all. You may want to set next:",
         )
         descriptions = {key.path: _describe_key(key) for key in reversed(list_keys(self.task))}

@@ -16,7 +16,7 @@ from heedful.registry import get_recipe_class
 
 Schema: TypeAlias = Mapping[str, Any]
 
-_AUTO_KEY_NOTE: Final = "; chosen by the data and the time where the recipe leaves it open"
+_AUTO_KEY_NOTE: Final = "; chosen from the data and the time if the recipe does not set it"
 
 
 @dataclass(frozen=True)

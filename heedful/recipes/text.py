@@ -185,7 +185,7 @@ class TextTokenizerConfig(TokenizerConfig):
         """Raise `ValueError` if `verbatim` is set for a tokenizer whose pieces have no line ends."""
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
-            raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces know no line ends')
+            raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces contain no line ends')
         return verbatim
 
 

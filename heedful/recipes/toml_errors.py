@@ -9,7 +9,7 @@ _LINE_NUMBER: Final = re.compile(r"\(at line (\d+)")
 _BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~][^\"'#\[\]{}]*?)\s*(#.*)?$")
 _BARE_WORD_HINTS: Final = dict.fromkeys(("true", "yes", "on"), "is written true")
 _BARE_WORD_HINTS.update(dict.fromkeys(("false", "no", "off"), "is written false"))
-_BARE_WORD_HINTS.update(dict.fromkeys(("none", "null", "nil"), "is no value: leave the key away"))
+_BARE_WORD_HINTS.update(dict.fromkeys(("none", "null", "nil"), "is not a value: leave the key out"))
 _PATTERN_HINTS: Final = (
     (
         re.compile(r'"[^"]*\\[^"]*"'),
@@ -19,7 +19,7 @@ _PATTERN_HINTS: Final = (
     (re.compile("[\u201c\u201d\u2018\u2019\u201e]"), 'quotes must be straight ones, as in task = "tagging"'),
     (
         re.compile(r"^\s*[\w.-]+\s*:(\s|$)"),
-        "a key and its value stand as in key = value, and a table begins with [name]",
+        "write a key and its value as in key = value; a table begins with [name]",
     ),
 )
 """Patterns of common mistakes in a line, with the hint for each."""
@@ -38,5 +38,5 @@ def _suggest_for_line(line: str) -> str:
     """Return the hint for a line; empty if no pattern matches."""
     if match := _BARE_VALUE.match(line):
         hint = _BARE_WORD_HINTS.get(match[2].lower())
-        return f"{match[2]} {hint}" if hint else f'text stands in quotes, as in {match[1]} = "{match[2]}"'
+        return f"{match[2]} {hint}" if hint else f'text must be in quotes, as in {match[1]} = "{match[2]}"'
     return next((hint_of_pattern for pattern, hint_of_pattern in _PATTERN_HINTS if pattern.search(line)), "")

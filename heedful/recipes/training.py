@@ -99,7 +99,7 @@ class LinearConfig(Config):
     def _check_warmup(cls, warmup: int, info: ValidationInfo) -> int:
         """Raise `ValueError` if both `warmup` and `warmup_share` are given."""
         if warmup and info.data.get("warmup_share") is not None:
-            raise ValueError("says the same as training.schedule.warmup_share: leave one of them away")
+            raise ValueError("sets the same as training.schedule.warmup_share: leave one of them out")
         return warmup
 
 
@@ -184,7 +184,7 @@ class TrainingConfig(Config):
         """Raise `ValueError` if fewer checkpoints are kept than averaged."""
         average = info.data.get("average")
         if average is not None and keep < average:
-            raise ValueError(f"must be at least training.average = {average}, what is averaged must be kept")
+            raise ValueError(f"must be at least training.average = {average}; averaged checkpoints must be kept")
         return keep
 
 
@@ -213,7 +213,9 @@ class FineTunableTrainingConfig(TrainingConfig):
     def _check_freeze(cls, freeze: int | str, info: ValidationInfo) -> int | str:
         """Raise `ValueError` if `freeze` is given together with an adapter."""
         if freeze != 0 and info.data.get("adapter") is not None:
-            raise ValueError("says less than training.adapter, which keeps all weights of init: leave one of them away")
+            raise ValueError(
+                "has no effect with training.adapter, which keeps all weights of init: leave one of them out"
+            )
         return freeze
 
 
@@ -232,7 +234,7 @@ class FineTuningTrainingConfig(FineTunableTrainingConfig):
     def _check_min_steps(cls, min_steps: int | None, info: ValidationInfo) -> int | None:
         """Raise `ValueError` if `min_steps` is given without `epochs`."""
         if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
-            raise ValueError("says how far to go behind training.epochs: give that too, or leave min_steps away")
+            raise ValueError("extends training beyond training.epochs: give that too, or leave min_steps out")
         return min_steps
 
 
@@ -270,7 +272,7 @@ class DecoderTrainingConfig(TrainingConfig):
         if self.reinforce is not None and not is_sampled:
             raise config_error(
                 "training.reinforce",
-                f'teaches attention that is drawn: set {key} = "sampled" in a model of kind "recurrent", or leave '
-                "training.reinforce away",
+                f'trains sampled attention: set {key} = "sampled" in a model of kind "recurrent", or leave '
+                "training.reinforce out",
             )
         return self

@@ -34,7 +34,7 @@ def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.n
                 raise ValueError(f"it has the shape {found_shape}, and {shape} belongs to this index")
             start = file.tell()
             if os.fstat(file.fileno()).st_size != start + found_dtype.itemsize * math.prod(found_shape):
-                raise ValueError("its size is another one than that of its array")
+                raise ValueError("its size differs from that of its array")
             if not math.prod(found_shape):
                 return np.zeros(found_shape, found_dtype)
             return np.memmap(file, dtype=found_dtype, mode="r", offset=start, shape=found_shape)
@@ -54,7 +54,7 @@ def _read_array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[
         header: tuple[tuple[int, ...], bool, np.dtype[Any]] = readers[version](file)
     except ValueError:
         raise
-    except Exception as error:  # what evaluates the text of a header raises many kinds
+    except Exception as error:  # parsing a header raises many kinds of exceptions
         raise ValueError(f"its header cannot be read, {type(error).__name__}") from None
     if min(header[0], default=0) < 0:
         raise ValueError("a length below 0")

@@ -89,7 +89,7 @@ class BM25Index:
         vocabulary: dict[str, int] = {}
         rows = [[vocabulary.setdefault(term, len(vocabulary)) for term in passage] for passage in passages]
         if not vocabulary:
-            raise DataError("no passage has a word, so nothing can be found; name a file of text")
+            raise DataError("the passages contain no words, so nothing can be found; name a file of text")
         library.index((rows, vocabulary), create_empty_token=False, show_progress=False)
         return cls(library)
 
@@ -110,9 +110,9 @@ class BM25Index:
             if settings["method"] != _METHOD or (count := settings["num_docs"]) != num_passages:
                 raise ValueError(f"its settings are not those of {num_passages:,} passages by {_METHOD}")
             if starts[0] != 0 or starts[-1] != len(rows) or np.diff(starts).min(initial=0) < 0:
-                raise ValueError("its terms do not begin where others end")
+                raise ValueError("its terms do not begin where the previous ones end")
             if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < count:
-                raise ValueError("it speaks of passages that are not there")
+                raise ValueError("it refers to passages that do not exist")
             if not np.isfinite(scores).all():
                 raise ValueError("it holds scores that are not numbers")
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:

@@ -107,7 +107,7 @@ class PassageIndex:
                 raise TypeError("a part of it is not a text")
         except (ValueError, KeyError, TypeError, AttributeError) as error:
             path = self.folder / self.manifest.build / PASSAGES
-            raise RunError(f"{path}:{row + 1}: holds no passage ({error}); build the index again") from None
+            raise RunError(f"{path}:{row + 1}: is not a passage ({error}); build the index again") from None
         return SearchPassage(*parts)
 
     @property
@@ -195,7 +195,7 @@ class PassageIndex:
         try:
             with open_regular(path) as file:
                 return np.memmap(file, dtype=np.uint8, mode="r")
-        except (OSError, ValueError) as error:  # the second of an empty file
+        except (OSError, ValueError) as error:  # the second is raised for an empty file
             raise RunError(
                 f"{path}: cannot be read ({describe_error(error)}); build the index again with --rebuild"
             ) from None
@@ -206,7 +206,7 @@ class PassageIndex:
         path = self.folder / self.manifest.build / VECTORS
         vectors = map_array(path, dtypes="float32", shape=(len(self), self.manifest.dimensions))
         if not all(np.isfinite(vectors[at : at + _VECTOR_BATCH]).all() for at in range(0, len(vectors), _VECTOR_BATCH)):
-            raise RunError(f"{path}: holds what is not a number; build the index again with --rebuild")
+            raise RunError(f"{path}: holds values that are not numbers; build the index again with --rebuild")
         return vectors
 
     @cached_property
@@ -219,12 +219,12 @@ class PassageIndex:
                 raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
             check_path_name(Path(model_folder))
             if not Path(model_folder).is_dir():
-                raise RunError(f"{model_folder}: the model of this index is not here; say with --model where it is")
+                raise RunError(f"{model_folder}: the model of this index is not here; give its folder with --model")
             encoder = load_embedder(Path(model_folder), **self.encoder_options)
         (vector,) = normalize_vectors(encoder.embed([self[0].full_text], cut=lambda _: None))
         if len(vector) != self.manifest.dimensions or not float(vector @ self._vectors[0]) >= _MIN_SAME_MODEL_COSINE:
             raise RunError(
-                f"{self.folder}: this model makes other vectors than those of the index; name the one that made it "
-                "with --model, or build the index again with --rebuild"
+                f"{self.folder}: this model did not make the vectors of the index; name the one that did with --model, "
+                "or build the index again with --rebuild"
             )
         return encoder

@@ -93,7 +93,7 @@ def read_index_manifest(folder: Path) -> IndexManifest:
         if version == FORMAT:
             return _parse_manifest(content)
     except (FileNotFoundError, KeyError):
-        raise RunError(f"{folder}: holds no index of passages; build it first with: heedful index") from None
+        raise RunError(f"{folder}: does not contain an index of passages; build it first with: heedful index") from None
     except (OSError, ValueError, TypeError) as error:
         raise RunError(f"{path}: is damaged ({describe_error(error)}); build the index again with --rebuild") from None
     raise RunError(f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; build the index again")
@@ -209,17 +209,17 @@ def _lock_folder(folder: Path, *, rebuild: bool) -> Iterator[None]:
         has_index = (folder / MANIFEST).exists()
         entries = list(folder.iterdir()) if folder.exists() else []
         if has_index and '"checkpoints"' in read_text(folder / MANIFEST, errors="replace"):
-            raise RunError(f"{folder}: is a run and no index; choose another folder")
-        own_names = (_LOCK, unfinished)  # a kill may leave the second
+            raise RunError(f"{folder}: is a run, not an index; choose another folder")
+        own_names = (_LOCK, unfinished)  # an interrupted build may leave the second
         if not has_index and any(path.name not in own_names and not path.name.isdecimal() for path in entries):
-            raise RunError(f"{folder}: is not empty and holds no index; choose another folder")
+            raise RunError(f"{folder}: is not empty and does not contain an index; choose another folder")
         if has_index and not rebuild:
-            raise RunError(f"{folder}: is an index already; replace it with --rebuild, or choose another folder")
+            raise RunError(f"{folder}: is already an index; replace it with --rebuild, or choose another folder")
         make_folder(folder)
         lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()
     except Timeout:
-        raise RunError(f"{folder}: another process builds this index; wait for its end") from None
+        raise RunError(f"{folder}: another process is building this index; wait until it has finished") from None
     except OSError as error:
         raise RunError(f"{folder}: cannot be an index ({error.strerror}); choose another folder") from None
     try:
@@ -240,7 +240,7 @@ def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]])
                     raise DataError(f"{location}: the passage is empty; mend or delete it")
                 if (first_location := location_by_id.setdefault(passage.id, location)) != location:
                     raise DataError(
-                        f"{location}: the id {passage.id!r} is that of {first_location} too; give each its own"
+                        f"{location}: the id {passage.id!r} is also used in {first_location}; give each passage its own"
                     )
                 content = {name: value for name, value in asdict(passage).items() if value or name != "title"}
                 line = json.dumps(content, ensure_ascii=False).encode() + b"\n"

@@ -75,7 +75,8 @@ def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int
     for passage_id in judged.passages:
         if passage_id not in index.rows_by_id:
             raise DataError(
-                f"{judged.location}: the index has no passage {passage_id!r}; measure by questions about its passages"
+                f"{judged.location}: the index has no passage {passage_id!r}; evaluate with questions about its "
+                "passages"
             )
         rows.append(index.rows_by_id[passage_id])
     for row, text in zip(rows, judged.texts, strict=False):

@@ -79,7 +79,7 @@ class PassageColumns(PassageReader):
         super().__init__(path)
         self._columns = (text_column, title_column, id_column)
         if min(column for column in self._columns if column is not None) < 0:
-            raise RecipeError("columns are counted from 0; name no negative one")
+            raise RecipeError("columns are counted from 0; do not give a negative one")
 
     def __iter__(self) -> Iterator[tuple[str, SearchPassage]]:
         text_column, title_column, id_column = self._columns

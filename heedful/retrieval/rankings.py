@@ -121,7 +121,7 @@ def combine_scores(bm25: Float[np.ndarray, " N"], cosine: Float[np.ndarray, " N"
 def standardize(scores: Float[np.ndarray, " N"]) -> Float[np.ndarray, " N"]:
     """Scale scores to mean 0 and deviation 1; return zeros where they do not differ."""
     doubles = scores.astype(np.float64)
-    if not len(doubles) or doubles.max() - doubles.min() < 1e-6:  # what rounding alone makes of equal scores
+    if not len(doubles) or doubles.max() - doubles.min() < 1e-6:  # differences that come from rounding only
         return np.zeros_like(doubles)
     centred: np.ndarray = doubles - doubles.mean()
     spread: np.ndarray = centred / doubles.std()

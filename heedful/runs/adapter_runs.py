@@ -167,7 +167,7 @@ def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights
     }
     if missing := [name for name in adapter_file.taken if name not in base_weights]:
         raise RunError(
-            f"{folder / ADAPTER_FILE}: speaks of {missing[0]}, which {adapter_file.base.folder} has not; restore both"
+            f"{folder / ADAPTER_FILE}: names {missing[0]}, which {adapter_file.base.folder} does not have; restore both"
         )
     adapter = build_adapter(adapter_file.adapter)
     taken = {name: base_weights[name] for name in adapter_file.taken}
@@ -199,7 +199,7 @@ def require_same_base(folder: Path, init: Path) -> None:
     adapter_file = read_adapter_file(folder)
     if adapter_file is not None and compute_base_digest(init) != adapter_file.base.sha256:
         raise RunError(
-            f"init = {init}: has other weights than when the run in {folder} began to adapt it; put those back, or "
+            f"init = {init}: its weights have changed since the run in {folder} began to adapt it; restore them, or "
             "choose another folder with --output"
         )
 
@@ -209,15 +209,14 @@ def _find_base(base: AdapterBase, folder: Path) -> Path:
     candidates = [candidate for candidate in (base.folder, folder / base.beside) if candidate.is_dir()]
     if not candidates:
         raise RunError(
-            f"{folder}: holds an adapter alone, and the model that it belongs to is not in {base.folder} any more; put "
-            "it back, or name it and give this folder with --adapter"
+            f"{folder}: contains only an adapter, and its model is no longer in {base.folder}; restore it, or give the "
+            "model and this folder with --adapter"
         )
     matches = [candidate for candidate in candidates if compute_base_digest(candidate) == base.sha256]
     if not matches:
         raise RunError(
-            f"{folder}: holds an adapter alone, and {candidates[0]} has other weights than those that it was trained "
-            "on; "
-            "put these back"
+            f"{folder}: contains only an adapter, and {candidates[0]} has other weights than those that it was trained "
+            "on; restore these"
         )
     return matches[0]
 

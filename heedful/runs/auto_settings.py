@@ -40,13 +40,13 @@ def fit_recipe(
     chosen = {
         key: value for key, value in get_task(recipe).choose_settings(recipe, budget).items() if is_unset(recipe, key)
     }
-    assert chosen.keys() <= set(recipe.auto_keys), "a task chooses what its recipe says that it does"
+    assert chosen.keys() <= set(recipe.auto_keys), "a task chooses the settings that its recipe class declares"
     if not chosen:
         return recipe
-    log("chosen by the data and the time; what stands in the recipe goes before it:")
+    log("chosen from the data and the time; keys of the recipe take precedence:")
     for line in format_settings(chosen):
         log(f"  {line}")
-    return apply_settings(recipe, chosen, source="what was chosen by the data and the time")
+    return apply_settings(recipe, chosen, source="the settings chosen from the data and the time")
 
 
 def format_settings(settings: Settings) -> Iterator[str]:

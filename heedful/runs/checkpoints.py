@@ -143,7 +143,7 @@ def load_snapshot(folder: Path) -> TrainingSnapshot | None:
         progress = TrainState(**content)
     except (OSError, ValueError, TypeError, AttributeError) as error:
         raise RunError(
-            f"{folder / name}: cannot be understood ({error}); install the version of heedful that wrote it"
+            f"{folder / name}: cannot be read ({error}); install the version of heedful that wrote it"
         ) from None
     return TrainingSnapshot(
         load_tensors(folder, _weights_name(step), manifest=manifest),
@@ -223,7 +223,7 @@ def find_weights_file(folder: Path, *, step: int | None = None) -> str:
     manifest = read_manifest(folder)
     if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
         kept = ", ".join(str(s) for s in manifest.checkpoints)
-        raise RunError(f"{folder}: keeps no checkpoint of step {step}; it keeps {kept or 'none'}")
+        raise RunError(f"{folder}: has no checkpoint of step {step}; it has {kept or 'none'}")
     if step is None and MODEL_FILE in manifest.files:
         return MODEL_FILE
     return _weights_name(get_best_step(folder, manifest) if step is None else step)
@@ -235,7 +235,9 @@ def get_best_step(folder: Path, manifest: RunManifest) -> int:
     """
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
-        raise RunError(f"{folder}: no checkpoint has been saved yet; go on training with the command that began it")
+        raise RunError(
+            f"{folder}: no checkpoint has been saved yet; continue training with the command that started it"
+        )
     return step
 
 

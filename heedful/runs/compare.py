@@ -73,7 +73,7 @@ def build_shared_evaluator(runs: Sequence[ComparedRun], request: EvaluatorOption
     for run in runs:
         if run.recipe.task != first.recipe.task:
             raise RecipeError(
-                f"{run.folder}: its task is {run.recipe.task}, and that of {first.folder} is {first.recipe.task}; name "
+                f"{run.folder}: its task is {run.recipe.task}, but that of {first.folder} is {first.recipe.task}; give "
                 "runs of one task"
             )
         datasets = run.recipe.datasets.items()
@@ -92,7 +92,7 @@ def build_shared_evaluator(runs: Sequence[ComparedRun], request: EvaluatorOption
         ):
             raise RecipeError(
                 f"{run.folder}: {difference} {first.folder}, so their scores cannot be compared; leave it out"
-                + _add_text_hint(run, ", or name one text for all")
+                + _add_text_hint(run, ", or give one text for all")
             )
     return all_evaluators[0]
 
@@ -136,7 +136,7 @@ def _build_evaluator(run: ComparedRun, request: EvaluatorOptions) -> Evaluator:
     except DataError as error:
         if request.changed_options & {"text", "terms", "contrasts"}:  # it may be about what the user named
             raise
-        raise DataError(f"{run.folder}: {error}{_add_text_hint(run, '; or name the text')}") from None
+        raise DataError(f"{run.folder}: {error}{_add_text_hint(run, '; or give the text')}") from None
 
 
 def _add_text_hint(run: ComparedRun, hint: str) -> str:

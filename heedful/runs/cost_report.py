@@ -141,7 +141,7 @@ def describe_memory(memory: TrainingMemory) -> str:
         "moments"
     )
     if memory.activations is None:
-        return f"{known_text}, activations aside"
+        return f"{known_text}, without activations"
     return f"{known_text}, and very roughly {format_bytes(memory.activations)} for the activations of a batch"
 
 
@@ -153,7 +153,7 @@ def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
         updates_text = "" if ending.updates is None else f", after about {ending.updates:,}{of_total} updates"
         text = f"training.minutes = {limits.minutes:g} ends it in {format_duration(ending.seconds)}{updates_text}"
     else:
-        aside = ", validation aside" if forecast.evaluation_seconds is None else ""
+        aside = ", without validation" if forecast.evaluation_seconds is None else ""
         text = f"about {format_duration(ending.seconds)} for {ending.updates:,} updates{aside}"
     if forecast.seconds_to_evaluation < _MAX_EVALUATION_SHARE * ending.seconds:
         which = "next" if forecast.step >= forecast.evaluate_every else "first"

@@ -98,5 +98,5 @@ def _summarize_curve(name: str, curve: LearningCurve) -> str:
             parts.append(f"{last.loss:.4f} at update {last.step:,}")
     if curve.training:
         parts.append(f"training {curve.training[-1].loss:.4f} at update {curve.training[-1].step:,}")
-    parts.append("finished" if curve.finished else "not finished" if parts else "nothing was measured yet")
+    parts.append("finished" if curve.finished else "not finished" if parts else "no measurements yet")
     return f"{name}: {', '.join(parts)}"

@@ -62,8 +62,8 @@ def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> I
                 location = f"{format_data_key(name)}.{part}: {', '.join(text['files'])}"
                 digests = f"sha256 {str(old_digest)[:_MAX_DIGEST_SHOWN]} then, {text['sha256'][:_MAX_DIGEST_SHOWN]} now"
                 yield (
-                    f"{location}: has changed since this run was last trained ({digests}); put the old text back, or "
-                    "begin another run with --output"
+                    f"{location}: has changed since this run was last trained ({digests}); restore the old text, or "
+                    "start another run with --output"
                 )
 
 

@@ -35,7 +35,7 @@ _REQUEST_OPTIONS: Final[Mapping[str, str]] = {
     "text": "--source, --target and --data",
     "lowercase": "--lowercase",
     "tokenize": "--tokenize",
-    "search": "what says how to search",
+    "search": "search options",
     "context": "--context",
     "stride": "--stride",
     "terms": "--terms",
@@ -63,8 +63,8 @@ def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions)
     task = get_task(recipe)
     if task.report_class is None:
         raise RunError(
-            f"{folder}: its task is {recipe.task}, of which no two runs are asked the same; heedful evaluate measures "
-            "one alone"
+            f"{folder}: its task is {recipe.task}, whose runs do not get the same questions; heedful evaluate measures "
+            "a single run"
         )
     if request.task is not None and "task" not in task.supported_options:
         raise RecipeError(f"--task: {folder} has one task; leave it out")
@@ -74,8 +74,8 @@ def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions)
         _REQUEST_OPTIONS[name] for name in _REQUEST_OPTIONS if name in request.changed_options - task.supported_options
     ]:
         raise RecipeError(
-            f"{folder}: its task is {recipe.task}, which is measured on data.test or data.validation and knows nothing "
-            f"of {', '.join(unsupported)}; leave that out"
+            f"{folder}: its task is {recipe.task}, which is measured on data.test or data.validation and does not "
+            f"support {', '.join(unsupported)}; leave that out"
         )
     return task.build_evaluator(recipe, request)
 

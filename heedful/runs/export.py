@@ -128,7 +128,7 @@ def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None)
     """
     adapter_file = None if is_hugging_face_folder(Path(run)) else read_adapter_file(Path(run))
     if adapter_file is None:
-        raise RunError(f"{run}: has no adapter; leave --format away to export its model")
+        raise RunError(f"{run}: has no adapter; leave out --format to export its model")
     origin, adapter_tensors = open_origin(Path(run), step=step), read_stored_weights(Path(run), step=step).dequantize()
     return save_peft_adapter(
         origin, build_adapter(adapter_file.adapter), adapter_tensors, Path(folder), base=str(adapter_file.base.folder)
@@ -147,10 +147,11 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
     opened = open_run(Path(run))
     adapter = get_adapter(opened.recipe)
     if adapter is None:
-        raise RunError(f"{run}: has no adapter that could be merged, its weights are whole; leave --merge away")
+        raise RunError(f"{run}: has no adapter that could be merged; leave out --merge")
     if adapter.keeps_modules:
         raise RunError(
-            f"{run}: has bottlenecks, which compute what no weights of the model could; only an adapter of kind lora "
+            f"{run}: has bottlenecks, whose function cannot be expressed by weights of the model; only an adapter of "
+            "kind lora "
             "can be merged"
         )
     tensors = load_full_weights(opened.folder, step=step).dequantize()
@@ -163,7 +164,10 @@ def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
     """Describe that the pooling of a sentence-transformers folder is not exported; empty if nothing is lost."""
     if not is_hugging_face_folder(folder) or open_hugging_face(folder).sentence_settings.uses_mean_pooling:
         return ()
-    return ("how this folder makes one vector of a text's tokens is left out; means over them are other vectors",)
+    return (
+        "the pooling of this folder, which makes one vector of a text's tokens, is not exported; means over the tokens "
+        "give other vectors",
+    )
 
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:
@@ -184,6 +188,6 @@ def _open_translation_run(folder: Path, name: str) -> Run[Any, Any]:
     model = run.recipe.model
     if not isinstance(model, TransformerConfig):
         raise RunError(
-            f"model.kind = {model.kind}: {name} has only transformer; train a model of that kind to export it"
+            f"model.kind = {model.kind}: {name} supports only transformer; train a model of that kind to export it"
         )
     return run

@@ -54,13 +54,13 @@ class TrainedAdapter:
                 continue
             if name not in weights:
                 raise RunError(
-                    f"{self.folder}: brings {name}, for which this model has no place; use the run itself, which finds "
-                    "the model that it adapts, or name a model of its task"
+                    f"{self.folder}: contains {name}, for which this model has no place; use the run itself, which "
+                    "finds the model that it adapts, or give a model of its task"
                 )
             if weights[name].shape != tensor.shape:
                 raise RunError(
-                    f"{self.folder}: brings {name} of shape {tuple(tensor.shape)} where this model has "
-                    f"{tuple(weights[name].shape)}; name a model that it fits"
+                    f"{self.folder}: contains {name} of shape {tuple(tensor.shape)}, but this model has "
+                    f"{tuple(weights[name].shape)}; give a model that it fits"
                 )
         return self.adapter.merge_weights(weights, self.tensors, origin=str(self.folder))
 
@@ -82,14 +82,14 @@ def open_adapter(folder: Path, model: Config, *, base: Path | None = None) -> Tr
     check_path_name(folder)
     if is_peft_folder(folder):
         if not isinstance(model, EncoderConfig | DecoderConfig | TransformerConfig):
-            raise RunError(f"{folder}: adapts a Transformer, and this model is none; name another model")
+            raise RunError(f"{folder}: adapts a Transformer, but this model is not a Transformer; give another model")
         family = None if base is None else open_hugging_face(base).family
         adapter, tensors = read_peft_adapter(folder, model, family=family)
         return TrainedAdapter(folder, adapter, tensors, None, {})
     adapter_file = read_adapter_file(folder)
     if adapter_file is None:
         raise RunError(
-            f"{folder}: holds no adapter but a model of its own; name a run that was trained with training.adapter, or "
+            f"{folder}: contains a model and not an adapter; give a run that was trained with training.adapter, or "
             "a folder of PEFT"
         )
     tensors = read_stored_weights(folder).dequantize()
@@ -113,7 +113,7 @@ def apply_adapter(
     """
     if get_unmerged_adapter(run.recipe) is not None and trained_adapter.adapter.keeps_modules:
         raise RunError(
-            f"{run.folder}: has bottlenecks already, and {trained_adapter.folder} would bring others; name its base"
+            f"{run.folder}: already has bottlenecks, and {trained_adapter.folder} would add others; give its base model"
         )
     own_digests = _read_vocabulary_digests(run.folder)
     if other := sorted(
@@ -122,9 +122,8 @@ def apply_adapter(
         if own_digests[name] != trained_adapter.vocabularies[name]
     ):
         raise RunError(
-            f"{trained_adapter.folder}: was trained with another {other[0]} than that of {run.folder}; name a model "
-            "that has "
-            "the same"
+            f"{trained_adapter.folder}: was trained with another {other[0]} than that of {run.folder}; give a model "
+            "that has the same"
         )
     _warn_other_base(trained_adapter, run.folder, log)
     tensors = trained_adapter.apply_to(weights.dequantize())
@@ -144,7 +143,7 @@ def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:
         tokenizer = _load_tokenizer(folder / name)
         if tokenizer is not None and _list_pieces(tokenizer) not in map(_list_pieces, _list_tokenizers(origin)):
             raise RunError(
-                f"{folder}: was trained with another {name} than that of {origin.folder}; name a model that has the "
+                f"{folder}: was trained with another {name} than that of {origin.folder}; give a model that has the "
                 "same"
             )
     adapter = trained_adapter.adapter if trained_adapter.adapter.keeps_modules else None

@@ -59,13 +59,11 @@ def resolve_recipe(recipe: AnyRecipe) -> AnyRecipe:
         recipe if "tokenizer" in recipe.model_fields_set else apply_settings(recipe, _GIVEN_TOKENIZER, source="")
     )
     if not (with_tokenizer.allows_new_vocabulary or isinstance(with_tokenizer.tokenizer, GivenTokenizerConfig)):
-        raise RecipeError(
-            f"tokenizer: init = {recipe.init} brings its own vocabulary; leave the table [tokenizer] away"
-        )
+        raise RecipeError(f"tokenizer: init = {recipe.init} has its own vocabulary; leave out the table [tokenizer]")
     if get_adapter(recipe) is not None and not isinstance(with_tokenizer.tokenizer, GivenTokenizerConfig):
         raise RecipeError(
-            "tokenizer: pieces of a vocabulary that is learned anew must learn, and training.adapter keeps all weights "
-            "of init; leave one of them away"
+            "tokenizer: the vectors of a new vocabulary must be trained, but training.adapter keeps all weights of "
+            "init; leave one of them out"
         )
     settings, source = (
         {"model": _resolve_architecture(recipe, origin), **_resolve_vocabulary(with_tokenizer, origin)},
@@ -165,7 +163,10 @@ def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str]
         adapter.attach(model)
     counts = {name: parameter.numel() for name, parameter in model.named_parameters()}
     num_trainable = sum(count for name, count in counts.items() if name not in frozen_names)
-    log(f"training.adapter: {num_trainable:,} of {sum(counts.values()):,} numbers learn, and are all that is stored")
+    log(
+        f"training.adapter: {num_trainable:,} of {sum(counts.values()):,} parameters are trained, and only these are "
+        "stored"
+    )
 
 
 def _copy_pretrained(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
@@ -181,7 +182,7 @@ def _copy_pretrained(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str
         name = names_in_origin.get(first_name)
         if name is None:
             if first_name.startswith(prefix) and not first_name.startswith((f"{prefix}summary.", *heads)):
-                raise RunError(f"{recipe.init}: has no {first_name}, which this model needs; name another init")
+                raise RunError(f"{recipe.init}: has no {first_name}, which this model needs; give another init")
         elif name.startswith((prefix, *heads)):
             copied[name] = parameter
     initial_values = {
@@ -196,7 +197,7 @@ def _copy_pretrained(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str
     unused_names = [name for name in tensors if origin.aliases.get(name, name) not in used_names]
     num_weights = sum(tensors[name].numel() for name in copied)
     log(
-        f"{recipe.init}: {num_weights:,} weights taken over; new: {_list_modules(new_names)}; left behind: "
+        f"{recipe.init}: {num_weights:,} weights taken over; new: {_list_modules(new_names)}; not used: "
         f"{_list_modules(unused_names)}"
     )
 
@@ -232,8 +233,8 @@ def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor,
         or pretrained.size(vocabulary_dimension) > parameter.size(vocabulary_dimension)
     ):
         raise RunError(
-            f"{run.recipe.init}: {name} is {_format_shape(pretrained)} where this model has "
-            f"{_format_shape(parameter)}; name another init"
+            f"{run.recipe.init}: {name} is {_format_shape(pretrained)}, but this model has {_format_shape(parameter)}; "
+            "give another init"
         )
     value = parameter.detach().clone()
     value.narrow(vocabulary_dimension, 0, pretrained.size(vocabulary_dimension)).copy_(pretrained)
@@ -244,9 +245,9 @@ def _open_init(recipe: FineTunableRecipe) -> PretrainedSource:
     """Open the model that `init` names; raise an error if the task cannot start from it."""
     assert recipe.init is not None
     if not recipe.init.is_dir():
-        raise RunError(f"init = {recipe.init}: there is no such folder; name that of a run or of a downloaded model")
+        raise RunError(f"init = {recipe.init}: no such folder; give the folder of a run or of a downloaded model")
     origin = open_predecessor(recipe.init)
-    requirement = f'task = "{recipe.task}" needs {recipe.required_init}; name another one'
+    requirement = f'task = "{recipe.task}" needs {recipe.required_init}; give another one'
     if not recipe.accepts_init(origin.model):
         raise RecipeError(f"init = {recipe.init}: is {_describe_architecture(origin.model)}, and {requirement}")
     if len(origin.tokenizers) != len(get_task(recipe).tokenizer_files):
@@ -256,8 +257,8 @@ def _open_init(recipe: FineTunableRecipe) -> PretrainedSource:
         raise RecipeError(f"init = {recipe.init}: {description}, and {requirement}")
     if origin.adapter is not None:
         raise RunError(
-            f"init = {recipe.init}: computes with bottlenecks, which are no part of its weights; name the model "
-            "that it adapts, or one that was adapted with LoRA"
+            f"init = {recipe.init}: computes with bottlenecks, which are not part of its weights; give the model that "
+            "it adapts, or one that was adapted with LoRA"
         )
     return origin
 
@@ -281,7 +282,7 @@ def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> 
             settings[full_key] = value
         elif isinstance(recipe.tokenizer, GivenTokenizerConfig) and getattr(recipe.tokenizer, key) != value:
             raise RecipeError(
-                f"{full_key}: init = {recipe.init} has {str(value).lower()}, and its vocabulary is given; leave it away"
+                f"{full_key}: init = {recipe.init} has {str(value).lower()}, and its vocabulary is given; leave it out"
             )
     return settings
 
@@ -293,9 +294,8 @@ def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -
         return model.model_dump(mode="json", exclude_none=True)
     if recipe_model.kind != model.kind:
         raise RecipeError(
-            f'model.kind = "{recipe_model.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave model.kind '
-            "away, "
-            f'or set it to "{model.kind}" where other keys of [model] are given'
+            f'model.kind = "{recipe_model.kind}": init = {recipe.init} is of the kind "{model.kind}"; leave out '
+            f'model.kind, or set it to "{model.kind}" if other keys of [model] are given'
         )
     return _merge_config(
         recipe_model, model.model_dump(mode="json", exclude_none=True), key_prefix="model", init=recipe.init
@@ -318,8 +318,7 @@ def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, 
         elif key not in _CHANGEABLE_KEYS and own_values[key] != init_values.get(key):
             raise RecipeError(
                 f"{key_prefix}.{key} = {own_values[key]}: init = {init} has {init_values.get(key)}, and its weights "
-                "fit nothing "
-                f"else; leave {key_prefix}.{key} away"
+                f"fit no other value; leave out {key_prefix}.{key}"
             )
         else:
             merged[key] = own_values[key]

@@ -74,8 +74,8 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     """
     if is_hugging_face_folder(folder):
         raise RunError(
-            f"{folder}: is a model of Hugging Face and no run, so it has no recipe to train or to measure by; train "
-            f'from it with init = "{folder}" in a recipe, or use it as it is'
+            f"{folder}: is a Hugging Face model and not a run, so it has no recipe for training or "
+            f'evaluation; train from it with init = "{folder}" in a recipe, or use it unchanged'
         )
     manifest = read_manifest(folder)
     verify_file(folder, CONFIG, manifest=manifest)
@@ -102,7 +102,7 @@ def _read_recipe(path: Path) -> Recipe:
     try:
         return build_stored_recipe(table, source=str(path))
     except RecipeError as error:
-        raise RunError(f"{path}: holds a recipe that this version of heedful cannot read: {error}") from None
+        raise RunError(f"{path}: contains a recipe that this version of heedful cannot read: {error}") from None
 
 
 def has_checkpoint(folder: Path) -> bool:
@@ -224,10 +224,10 @@ def load(
 def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load_kwargs: Mapping[str, Any]) -> Any:
     """Load the predictor of one run, of a Hugging Face folder, or of an ensemble of runs."""
     if adapter is not None and len(folders) > 1:
-        raise RunError(f"{adapter}: an adapter is put on one model, and {len(folders)} are named; name one run")
+        raise RunError(f"{adapter}: an adapter is for one model, but {len(folders)} are given; give one run")
     if hf_folders := [folder for folder in folders if is_hugging_face_folder(folder)]:
         if len(folders) > 1:
-            raise RunError(f"{hf_folders[0]}: is a model of Hugging Face, and only runs of heedful work together")
+            raise RunError(f"{hf_folders[0]}: is a Hugging Face model, and only runs of heedful can form an ensemble")
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
         attach_adapter = None if adapter is None else partial(apply_adapter_to_hf, adapter)
@@ -236,7 +236,7 @@ def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load
             step=step, adapt=attach_adapter, device=device, engine=engine, log=log
         )
     if not folders:
-        raise RunError("no run folder was given; name at least one")
+        raise RunError("no run folder was given; give at least one")
     first, *others = runs = [open_run(folder) for folder in folders]
     for other in others:
         require_task(other, first.recipe.task)
@@ -252,7 +252,7 @@ def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str |
     """
     if not isinstance(predictor, MultiHeadPredictor):
         if task is not None:
-            raise RunError(f"{folder}: has one task, which has no name; leave task={task!r} away")
+            raise RunError(f"{folder}: has one task, which has no name; leave out task={task!r}")
         return predictor if isinstance(predictor, kind) else _raise_wrong_kind(predictor, folder, kind, "kind")
     if task is not None:
         head = predictor.head(task)
@@ -266,7 +266,7 @@ def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str |
         return predictor.head(matching[0])
     all_heads = ", ".join(f"{name} ({type(predictor.head(name)).__name__})" for name in predictor.names)
     number = "several are" if matching else "none is"
-    remedy = "choose one with task=..." if matching else "ask for one of those"
+    remedy = "choose one with task=..." if matching else "request one of those"
     raise RunError(f"{folder}: has several tasks, {all_heads}, of which {number} of kind {kind.__name__}; {remedy}")
 
 
@@ -276,7 +276,8 @@ def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"
     raise RunError(
-        f"{subject} is {_choose_article(actual.__name__)} {actual.__name__} and no {kind.__name__}; load it with "
+        f"{subject} is {_choose_article(actual.__name__)} {actual.__name__} and not "
+        f"{_choose_article(kind.__name__)} {kind.__name__}; load it with "
         f"{argument}={module_prefix}{actual.__name__}"
     )
 
@@ -310,30 +311,30 @@ def load_predictor(
     if isinstance(predictor, MultiHeadPredictor):
         return predictor.find_head(predictor_type, purpose=use, name=task)
     if task is not None:
-        raise RunError(f"{folder}: has one task, which has no name; leave --task {task} away")
+        raise RunError(f"{folder}: has one task, which has no name; leave out --task {task}")
     if isinstance(predictor, Embedder) and not isinstance(predictor, predictor_type) and is_hugging_face_folder(folder):
         raise RunError(
             f"{folder}: its config.json names no architecture with a head that heedful reads, so it is an encoder and "
-            f"none that {use}; it makes vectors (heedful embed), and a recipe may begin from it (init)"
+            f"not a model that {use}; it computes vectors (heedful embed), and a recipe can start from it (init)"
         )
     if not isinstance(predictor, predictor_type):
         actual_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(predictor).__name__).lower()
         raise RunError(
-            f"{folder}: is {_choose_article(actual_name)} {actual_name} and none that {use}; name another model"
+            f"{folder}: is {_choose_article(actual_name)} {actual_name} and not a model that {use}; give another model"
         )
     return predictor
 
 
 def load_embedder(folder: Path, *, task: str | None = None, **load_kwargs: Any) -> TextEmbedder:
     """Load a model that embeds texts; raise `RunError` for other models."""
-    use = "makes vectors of texts"
+    use = "computes vectors of texts"
     return load_predictor(TextEmbedder, folder, use=use, task=task, **load_kwargs)  # type: ignore[type-abstract]  # protocol
 
 
 def require_task(run: Run[Any, Any], task: str) -> None:
     """Raise `RunError` if the task of a run is not the wanted one."""
     if run.recipe.task != task:
-        raise RunError(f"{run.folder}: its task is {run.recipe.task} where {task} is needed; name a run of that task")
+        raise RunError(f"{run.folder}: its task is {run.recipe.task}, but {task} is needed; give a run of that task")
 
 
 def resume_run_recipe(folder: Path, recipe: Recipe) -> Recipe:
@@ -349,11 +350,11 @@ def _read_stored_recipe(path: Path) -> Mapping[str, Any]:
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     except (ValueError, KeyError, TypeError):
-        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again") from None
+        raise RunError(f"{path}: contains no recipe; restore it from a copy or train again") from None
     if version != FORMAT:
         raise RunError(
             f"{path}: has format {version!r}, this version of heedful reads {FORMAT}; install the version that wrote it"
         )
     if not isinstance(table, dict):
-        raise RunError(f"{path}: holds no recipe; restore it from a copy or train again")
+        raise RunError(f"{path}: contains no recipe; restore it from a copy or train again")
     return table

@@ -74,7 +74,9 @@ class MetricsLog(Callback):
         try:
             lines = read_text(self.path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
         except OSError as error:
-            raise RunError(f"{self.path}: cannot be read ({error.strerror}); put it away, and train again") from None
+            raise RunError(
+                f"{self.path}: cannot be read ({error.strerror}); move it to another place, and train again"
+            ) from None
         with atomic_replace(self.path) as partial:
             kept = [line for line in lines if _is_kept(line, progress)]
             partial.write_text("".join(f"{line}\n" for line in kept), encoding="utf-8")

@@ -33,7 +33,9 @@ def open_predecessor(folder: Path) -> PretrainedSource:
         return PretrainedSource(folder, origin.model, hf_tokenizers, origin.tensors)
     run = open_run(folder)
     if any(isinstance(vocabulary, Factor) for vocabulary in run.vocabularies.values()):
-        raise RunError(f"{folder}: reads factors of words, and no other model begins with such a one; name another")
+        raise RunError(
+            f"{folder}: reads factors of words, and no other model can start from such a model; give another run"
+        )
     run_tokenizers = tuple(run.get_tokenizer(file) for file in run.task.tokenizer_files)
     tensors = load_full_weights(folder).dequantize()
     return PretrainedSource(
@@ -50,19 +52,19 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
     """
     if is_hugging_face_folder(folder):
         if step is not None:
-            raise RunError(f"{folder}: is no run of heedful and keeps no checkpoint of step {step}")
+            raise RunError(f"{folder}: is not a run of heedful and has no checkpoint of step {step}")
         return open_hugging_face(folder).origin
     run = open_run(folder)
     config = run.recipe.model
     if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
         raise RunError(
-            f"{folder}: its model is of the kind {config.kind}; only Transformers are carried over, those "
-            "that read or write text: name a run that has one"
+            f"{folder}: its model is of the kind {config.kind}; only Transformers that read or write text can be used: "
+            "give a run that has one"
         )
     tokenizers = tuple(vocabulary for vocabulary in run.vocabularies.values() if isinstance(vocabulary, Tokenizer))
     if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
         raise RunError(
-            f"{folder}: encoder and decoder read more than two texts, as no other model does; name another run"
+            f"{folder}: encoder and decoder read more than two texts, which no other model does; give another run"
         )
     tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
     tensors = load_full_weights(folder, step=step).dequantize()

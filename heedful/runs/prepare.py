@@ -45,9 +45,7 @@ def require_inputs(recipe: Recipe) -> None:
                     data.readers(part)
     except DataError as error:
         if missing_text := describe_missing_text(read_recorded_fingerprints(recipe.output)):
-            raise DataError(
-                f"{error}; the run in {recipe.output} has learned from {missing_text}: put it back"
-            ) from None
+            raise DataError(f"{error}; the run in {recipe.output} was trained on {missing_text}: restore it") from None
         raise
     get_task(recipe).check_files(recipe)
     if recipe.training.tensorboard:
@@ -72,7 +70,7 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise RunError(
-            f"{folder}: another process is training in it; wait for its end or choose another folder with --output"
+            f"{folder}: another process is training in it; wait until it ends, or choose another folder with --output"
         ) from None
     except OSError as error:
         raise RunError(
@@ -91,21 +89,22 @@ def _require_run_folder(folder: Path) -> None:
     if not (folder / MANIFEST).exists():
         if any((folder / name).exists() for name in _TRAINED_FILES):
             raise RunError(
-                f"{folder / MANIFEST}: is missing though something was trained here; restore it from a copy, or choose "
+                f"{folder / MANIFEST}: is missing, although a model was trained here; restore it from a copy, or "
+                "choose "
                 "another folder with --output"
             )
         if not any((folder / name).exists() for name in _RUN_FILES):
-            raise RunError(f"{folder}: is not empty and holds no run; choose another folder with --output")
+            raise RunError(f"{folder}: is not empty and contains no run; choose another folder with --output")
     elif is_inference_only(folder):
         raise RunError(
-            f"{folder}: was made for use, by heedful quantize or heedful export, and holds nothing that training could "
-            "go on from; train the run that it was made of, or begin another one from it (init)"
+            f"{folder}: was written by heedful quantize or heedful export for use only, and training cannot be resumed "
+            "from it; train the run that it was made from, or start another run from it (init)"
         )
     for path in folder.rglob("*"):
         if path.is_symlink() and path.is_dir():
             raise RunError(
-                f"{path}: leads to {path.resolve()}, where training would write and remove files; copy the run "
-                "with what is behind its links (cp -rL), or let the folder of the run itself be the link"
+                f"{path}: leads to {path.resolve()}, where training would write and remove files; copy the run with "
+                "the targets of its links (cp -rL), or make the run folder itself the link"
             )
 
 
@@ -135,16 +134,16 @@ def open_or_create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any
     )
     if forbidden_keys := [key for key in differing_keys if not key.startswith(tuple(unchanged_keys))]:
         if not has_checkpoint(folder):
-            log(f"{folder}: nothing was trained with the earlier recipe; beginning again")
+            log(f"{folder}: nothing was trained with the earlier recipe; starting again")
             for name in ("metrics.jsonl", MANIFEST):
                 (folder / name).unlink(missing_ok=True)
             return _create_run(recipe, log=log)
         raise RunError(
-            f"{folder}: holds a run whose recipe differs in {', '.join(forbidden_keys)}; choose another folder with "
+            f"{folder}: contains a run whose recipe differs in {', '.join(forbidden_keys)}; choose another folder with "
             "--output, or remove this one"
         )
     if has_checkpoint(folder):
-        log("going on where this run was left")
+        log("resuming this run")
     return run
 
 
@@ -176,7 +175,7 @@ def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
     sizes = {run.vocab_sizes[file] for file in run.task.tokenizer_files}
     if requested_size is not None and (smaller := sorted(size for size in sizes if size < requested_size)):
         counts = " and ".join(f"{size:,}" for size in smaller)
-        yield f"the training text has {counts} pieces, fewer than tokenizer.size = {requested_size}: these are taken"
+        yield f"the training text has {counts} pieces, fewer than tokenizer.size = {requested_size}: these are used"
 
 
 def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], name: str = "") -> Corpus:

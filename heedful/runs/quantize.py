@@ -43,9 +43,7 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
     require_path(run, name="run")
     require_path(folder, name="folder")
     if is_hugging_face_folder(Path(run)):
-        raise RunError(
-            f"{run}: is a model of Hugging Face and no run; it computes with bytes where --engine int8 is given"
-        )
+        raise RunError(f"{run}: is a Hugging Face model and not a run; it computes in 8 bits with --engine int8")
     opened = open_run(Path(run))
     weights = load_full_weights(opened.folder, step=step).dequantize()
     with skip_initialization():

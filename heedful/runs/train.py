@@ -196,7 +196,7 @@ def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, ta
     amounts = data.compute_epoch_tokens("train", sum_tokens_by_text(train_text[side].lengths, counts))
     for key, count, amount in zip(data.readers("train"), counts, amounts, strict=True):
         if key != "train":
-            yield f"{count:,} of these are of {table}.{key}, {amount / math.fsum(amounts):.0%} of each epoch"
+            yield f"{count:,} of these are from {table}.{key}, {amount / math.fsum(amounts):.0%} of each epoch"
 
 
 def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
@@ -205,8 +205,8 @@ def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: 
     if not count:
         return ""
     return (
-        f"{count:,} of {total:,} validation {noun} ({count / total:.1%}) are in the training text too, so validation "
-        f"looks better than it is; take them out of {table}.train or of {table}.validation"
+        f"{count:,} of {total:,} validation {noun} ({count / total:.1%}) are also in the training text, so validation "
+        f"results look better than they are; remove them from {table}.train or {table}.validation"
     )
 
 

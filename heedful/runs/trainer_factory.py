@@ -158,7 +158,7 @@ def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
         parameter.requires_grad_(name not in frozen)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
-            f"training.freeze = {toml.format_value(config.freeze)}: nothing of this model would be left to learn; "
+            f"training.freeze = {toml.format_value(config.freeze)}: no parameter of this model would be trained; "
             "freeze less"
         )
 

@@ -35,7 +35,7 @@ class TrainingWarnings(Callback):
             self._trend = old_trend.add_evaluation(evaluation.metrics["loss"], step=progress.step)
         monitor, overfitting_warning = self._config.monitor, describe_overfitting(old_trend, self._trend)
         if overfitting_warning and evaluation.improved:
-            overfitting_warning += f"; {monitor} gets better all the same, and it is what finds the best checkpoint"
+            overfitting_warning += f"; {monitor} still improves, and it determines the best checkpoint"
         for warning in filter(
             None, (describe_stall(progress, monitor=monitor, patience=self._config.patience), overfitting_warning)
         ):

@@ -16,7 +16,8 @@ from heedful.tasks.task import Run
 def transfer_vocabulary(
     origin: PretrainedSource, run: Run[Any, Any], *, log: Callable[[str], None]
 ) -> Mapping[str, Tensor]:
-    """Return the parameters of a model with the entries of its vocabularies replaced by those of the run's (`VocabularyMapping`).
+    """Return the parameters of a model with the entries of its vocabularies replaced by those of the run's
+    (`VocabularyMapping`).
 
     The model itself shows which parameters have an entry for each piece (`find_vocabulary_parameters`), so it may be of
     any family.

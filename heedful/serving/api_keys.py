@@ -34,7 +34,9 @@ def format_key_line(name: str, key: str) -> str:
         RecipeError: the name is not valid.
     """
     if not _NAME_PATTERN.fullmatch(name):
-        raise RecipeError(f"--new-key: {name!r} is no name of a key; take up to 64 letters, digits, '.', '_', '@', '-'")
+        raise RecipeError(
+            f"--new-key: {name!r} is not a valid name for a key; use up to 64 letters, digits, '.', '_', '@', '-'"
+        )
     return f"sha256:{_hash_key(key).hex()} {name}\n"
 
 
@@ -55,7 +57,7 @@ def add_key(path: Path, name: str | None) -> tuple[str, str]:
         candidate for number in range(1, len(old_names) + 2) if (candidate := f"key-{number}") not in old_names
     )
     if name in old_names:
-        raise RecipeError(f"{path}: has a key {name!r}; choose another name, or take its line away first")
+        raise RecipeError(f"{path}: already has a key {name!r}; choose another name, or remove its line first")
     key = generate_key()
     line = format_key_line(name, key)
     try:
@@ -106,7 +108,7 @@ class KeyFile:
         try:
             self._names = _read_keys(self._path)
         except RecipeError as error:
-            _logger.error("%s; until then the keys that were read last are those that count", error)
+            _logger.error("%s; until then, the keys that were read last stay valid", error)
 
 
 def _read_keys(path: Path) -> Mapping[bytes, str]:
@@ -121,7 +123,7 @@ def _read_key_text(path: Path) -> str:
     except OSError as error:
         raise RecipeError(f"{path}: cannot be read ({error.strerror}); give the path of a file of keys") from None
     except UnicodeDecodeError:
-        raise RecipeError(f"{path}: is no text; give the path of a file of keys") from None
+        raise RecipeError(f"{path}: is not a text; give the path of a file of keys") from None
 
 
 def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
@@ -132,8 +134,8 @@ def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
         if not content:
             continue
         match = _LINE_PATTERN.fullmatch(content)
-        if match is None:  # the line may be a key that somebody wrote down here, so it is not told
-            raise RecipeError(f"{path}:{number}: is no `sha256:HASH NAME`; write it with heedful serve --new-key")
+        if match is None:  # the line may be a key in plain text, so it is not shown
+            raise RecipeError(f"{path}:{number}: is not `sha256:HASH NAME`; write it with heedful serve --new-key")
         names[bytes.fromhex(match[1])] = match[2]
     return names
 

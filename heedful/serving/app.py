@@ -219,9 +219,9 @@ class ServerApp:
     ) -> Response:
         """Run the route of an admitted request, or build a 404 or 405 response."""
         if path_routes is None:
-            return JSONResponse({"error": "there is nothing at this path; GET /spec lists what may be asked"}, 404)
+            return JSONResponse({"error": "there is nothing at this path; GET /spec lists the paths"}, 404)
         if route is None:
-            message = f"{scope['method']}: not for this path; GET /spec lists what may be asked"
+            message = f"{scope['method']}: not allowed for this path; GET /spec lists the methods"
             return JSONResponse({"error": message}, 405, headers={"Allow": path_routes.allowed_methods})
         scope["path_params"] = path_routes.parse_parameters(scope["path"])
         return await route.respond(self._registry, Request(scope, receive, send))
@@ -238,7 +238,7 @@ class ServerApp:
         error = keyless_upload_too_large(max_bytes) if accepts_files and key_in_body else payload_too_large(max_bytes)
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS):
-            raise bad_request("Content-Length: is no number of bytes")
+            raise bad_request("Content-Length: is not a number of bytes")
         if int(length) > max_bytes:
             raise error
         return max_bytes, error

@@ -42,9 +42,8 @@ def require_capacity(settings: ServerSettings, num_processes: int) -> None:
     max_processes = _MAX_PROCESSES_PER_CORE * count_cores()
     if num_processes > max_processes:
         raise RecipeError(
-            f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, for which "
-            f"{max_processes:,} at most are "
-            f"begun: {_ADVICE}"
+            f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, which allow at most "
+            f"{max_processes:,}: {_ADVICE}"
         )
     total_memory = read_total_memory()
     needed = num_processes * (_PROCESS_BYTES + sum(_weights_size(model.run) for model in settings.models.values()))

@@ -50,7 +50,7 @@ class OriginPolicy:
         """Raise an `HTTPError` if a request is addressed to another server."""
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _HOST_PATTERN.fullmatch(hosts[0]):
-            raise bad_request("Host: the request must have one, which says for which server it is")
+            raise bad_request("Host: the request must have this header, which names the server")
         name = _normalize_host(hosts[0])
         server_address = _normalize_host(scope["server"][0]) if scope.get("server") else None
         if name not in self._hosts and name != server_address and _WILDCARD not in self._configured_hosts:

@@ -52,7 +52,7 @@ def model_error(error: HeedfulError) -> HTTPError:
 
 
 def not_found(message: str, *, param: str | None = None, code: str = "not_found") -> HTTPError:
-    """Build a 404 error: what was asked for is not on this server."""
+    """Build a 404 error: the requested thing does not exist on this server."""
     return HTTPError(404, message, code=code, param=param)
 
 
@@ -73,14 +73,14 @@ def unavailable(reason: str) -> HTTPError:
 
 def internal_error(request_id: str) -> HTTPError:
     """Build a 500 error that names the request id, under which the log has the details."""
-    return HTTPError(500, f"the server failed; its log tells more of request {request_id}", code="internal_error")
+    return HTTPError(500, f"the server failed; its log says more about request {request_id}", code="internal_error")
 
 
 def unauthorized_error(*, missing: bool) -> HTTPError:
     """Build a 401 error for a missing or unknown API key; routes of other protocols change the status to what their
     clients expect.
     """
-    problem = "this server asks for an API key" if missing else "this API key is not known here"
+    problem = "this server needs an API key" if missing else "this API key is unknown"
     return HTTPError(401, f"{problem}; send one as {_KEY_HINT}", code="invalid_api_key")
 
 
@@ -122,7 +122,8 @@ def keyless_upload_too_large(max_bytes: int) -> HTTPError:
     """Build a 413 error: without a key in the headers, the body of an upload may not be this large."""
     return HTTPError(
         413,
-        f"no key stands before the request, of which {max_bytes:,} bytes are read then; send one as {_KEY_HINT}",
+        f"the headers have no API key, and without one only {max_bytes:,} bytes of a request are read; send one as "
+        f"{_KEY_HINT}",
         code="too_large",
     )
 
@@ -130,11 +131,13 @@ def keyless_upload_too_large(max_bytes: int) -> HTTPError:
 def host_not_served(host: str) -> HTTPError:
     """Build a 421 error: the `Host` header names another server (protection against DNS rebinding)."""
     return HTTPError(
-        421, f"Host: {host[:100]!r} is no name of this server; its owner may add it to access.hosts", code="misdirected"
+        421,
+        f"Host: {host[:100]!r} is not a name of this server; its owner may add it to access.hosts",
+        code="misdirected",
     )
 
 
 def origin_forbidden(origin: str) -> HTTPError:
     """Build a 403 error: a web page of another origin may not send requests here."""
-    message = f"Origin: {origin[:100]!r} may not ask here; the server's owner may add it to access.origins"
+    message = f"Origin: {origin[:100]!r} may not send requests here; the server's owner may add it to access.origins"
     return HTTPError(403, message, code="foreign_origin")

@@ -30,7 +30,7 @@ _RETRY_STATUSES: Final = (429, 503)
 _HEADER_OVERHEAD: Final = len(b": \r\n")
 
 
-class _LimitExceeded(Exception):  # noqa: N818 - the parser is stopped by it, and nobody else sees it
+class _LimitExceeded(Exception):  # noqa: N818 - it stops the parser, and no other code sees it
     """Raised in a parser callback to stop the parser because a request exceeds a limit."""
 
 
@@ -64,7 +64,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._on_reject = on_reject
         self._arrival_timer: asyncio.TimerHandle | None = None
         self._write_timer: asyncio.TimerHandle | None = None
-        self._parse_error = (400, "this is no HTTP request")
+        self._parse_error = (400, "this is not an HTTP request")
         self._header_bytes = 0
         self._bytes_without_body = 0
 
@@ -82,7 +82,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             lingering.abort()
         elif num_from_address > limits.connections_per_address:
             self._start_arrival_timer()
-            self._send_error(429, "too many connections come from this address; close some, or use them again")
+            self._send_error(429, "too many connections come from this address; close some, or reuse them")
         elif len(self.connections) > limits.connections:
             self._start_arrival_timer()
             self._send_error(503, "the server has too many connections; ask again in a few seconds")

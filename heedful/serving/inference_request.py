@@ -103,7 +103,7 @@ class InferenceRequest:
         if self.job.on_tokens is not None:
             try:
                 self.job.on_tokens(index, ids)
-            except Exception as error:  # whoever listens may break, and others go on
+            except Exception as error:  # a failing listener must not stop the others
                 self.fail(error)
 
 
@@ -152,5 +152,5 @@ class SchedulerClient:
                     break
                 yield ids
         finally:
-            request.fail(ClientDisconnected())  # whoever closes the stream waits no longer; nothing, where all has come
+            request.fail(ClientDisconnected())  # a stream that is closed needs no more; no effect if all has arrived
         yield request.get_answers()[0][0]

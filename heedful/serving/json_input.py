@@ -47,7 +47,7 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
     except RecursionError:
         raise _too_deep(name) from None
     except ValueError:
-        raise bad_request(f"{name} is no JSON; send an object") from None
+        raise bad_request(f"{name} is not JSON; send an object") from None
     _require_max_depth(value, name)
     if "\\u" in text:
         _require_encodable(value, name)
@@ -77,4 +77,4 @@ def _require_encodable(value: Any, name: str) -> None:
 
 def _too_deep(name: str) -> HTTPError:
     """Build the error for JSON that is nested too deeply."""
-    return bad_request(f"{name} has more than {_MAX_DEPTH} lists and objects inside each other; send what is asked for")
+    return bad_request(f"{name} has more than {_MAX_DEPTH} levels of lists and objects; send fewer levels")

@@ -88,7 +88,7 @@ def find_languages(
             model_settings.target_language or match["target"],
         )
         pairs = ((source, target),)
-        log(f"{name}: is taken to translate {source} to {target}, by its name")
+        log(f"{name}: translates {source} to {target}, according to its name")
     if not pairs:
         log(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
@@ -117,7 +117,7 @@ def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
     if is_hugging_face_folder(run):
         return []
     recipe = open_run(run).recipe
-    assert isinstance(recipe, TranslationRecipe), "what translates has learned it"
+    assert isinstance(recipe, TranslationRecipe), "a translation model has a translation recipe"
     text_tables = recipe.data.get_tables("train")
     texts = [text for key, table in text_tables.items() for text in list_texts(table, key).values()]
     return list(dict.fromkeys((direction.source, direction.target) for text in texts for direction in text.directions))
@@ -137,7 +137,9 @@ def _apply_settings(
     if not matching:
         known = ", ".join(f"{source or '?'} to {target or '?'}" for source, target in filled)
         requested = " to ".join(language or "anything" for language in configured)
-        raise RecipeError(f"models.{name}: is to translate {requested}, and has learned {known}; name one of these")
+        raise RecipeError(
+            f"models.{name}: is requested to translate {requested}, but has learned {known}; name one of these"
+        )
     return tuple(dict.fromkeys((source, target) for source, target in matching if source and target))
 
 

@@ -74,7 +74,7 @@ class LogWriter(logging.Handler):
 
     def _format_drop_notice(self) -> str:
         """Format the line that says how many records were dropped."""
-        message = f"{self._num_dropped:,} records of the log are missing here, since nobody read those before them"
+        message = f"{self._num_dropped:,} log records are missing here, since earlier ones were not read in time"
         return self.format(logging.LogRecord("heedful.serving", logging.WARNING, __file__, 0, message, None, None))
 
     def _write_queued(self) -> None:
@@ -102,7 +102,7 @@ class LogWriter(logging.Handler):
                     remaining = remaining[os.write(self._descriptor, remaining) :]
                 except BlockingIOError:
                     time.sleep(_RETRY_SECONDS)
-        except (OSError, ValueError):  # nobody will read it
+        except (OSError, ValueError):  # there is no reader any more
             return
 
 

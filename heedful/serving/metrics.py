@@ -46,20 +46,20 @@ class ServerMetrics:
         )
         self._rejected_connections = Counter(
             "heedful_refused_connections",
-            "Connections that were closed before they had asked anything, by the status they were told.",
+            "Connections that were closed before their first request, by the status that was sent.",
             ("status",),
             registry=self._registry,
         )
         self._rows = Histogram(
             "heedful_batch_rows",
-            "Texts that a model answered at one time.",
+            "Texts that a model answered in one batch.",
             ("model",),
             buckets=_ROWS_BUCKETS,
             registry=self._registry,
         )
-        self._tokens = Counter("heedful_tokens", "Tokens that were written.", ("model",), registry=self._registry)
+        self._tokens = Counter("heedful_tokens", "Tokens that were generated.", ("model",), registry=self._registry)
         started_at = time.monotonic()
-        uptime = Gauge("heedful_uptime_seconds", "Seconds since the server began.", registry=self._registry)
+        uptime = Gauge("heedful_uptime_seconds", "Seconds since the server started.", registry=self._registry)
         uptime.set_function(lambda: time.monotonic() - started_at)
         self._registry.register(_QueueCollector(models))
 

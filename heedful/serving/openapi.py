@@ -23,15 +23,15 @@ from heedful.version import __version__
 JsonSchema = dict[str, Any]
 
 STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
-    400: "the request cannot be answered as it is; the message says what would",
+    400: "the request is not valid; the message says how to correct it",
     401: "a key is needed",
     403: "the key is not known",
-    404: "a model, a page or a file that is asked for is not here",
+    404: "the requested model, page or file does not exist",
     413: "the request is too large",
     429: "too many requests; Retry-After says when to ask again",
-    500: "the server failed; its log tells more, by the number of the request",
-    503: "the server is loading or ending; Retry-After says when to ask again",
-    504: "no answer within the time that was given",
+    500: "the server failed; its log says more under the number of the request",
+    503: "the server is starting or stopping; Retry-After says when to ask again",
+    504: "no answer within the given time",
 }
 """Error statuses and their meanings."""
 _KEY_STATUSES: Final = frozenset({401, 403})
@@ -43,7 +43,7 @@ _DEADLINE_PARAMETER: Final[JsonSchema] = {
     "name": DEADLINE_HEADER,
     "in": "header",
     "required": False,
-    "description": "seconds that you are ready to wait; work ends then",
+    "description": "maximum seconds to wait; the work stops then",
     "schema": {"type": "number", "exclusiveMinimum": 0},
 }
 
@@ -74,7 +74,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     for path, handler, summary, media_type in (
         ("/spec", answer_spec, "this description, in OpenAPI 3.1", "application/json"),
         ("/docs", answer_page, "this description, as a page", "text/html"),
-        ("/docs/{name}", answer_file, "what that page is made of", "text/plain"),
+        ("/docs/{name}", answer_file, "a file of that page", "text/plain"),
     ):
         yield Route(
             path=path, method="GET", handler=handler, summary=summary, public=True, group="about", media_type=media_type
@@ -100,7 +100,7 @@ def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonS
     )
     return {
         "openapi": "3.1.0",
-        "info": {"title": "heedful", "version": __version__, "description": "Attention models behind HTTP."},
+        "info": {"title": "heedful", "version": __version__, "description": "Attention models over HTTP."},
         "paths": paths,
         "components": {"schemas": definitions.get("$defs", {}), "securitySchemes": schemes},
     }
@@ -154,7 +154,7 @@ def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSch
         schema = {"type": "array", "items": schema} if route.is_list else schema
     content: JsonSchema = {route.media_type: {"schema": schema}}
     if route.request_type is not None and _can_stream(route.request_type):
-        event_description = "with `stream`: events `growing` with what there is so far, and last `record` or `error`"
+        event_description = "with `stream`: events `growing` with the result so far, and finally `record` or `error`"
         content[MEDIA_TYPE] = {"schema": {"type": "string", "description": event_description}}
     content |= {
         media: {"schema": {"type": "string", "description": condition}} for media, condition in route.other_media_types

@@ -9,8 +9,8 @@ from itertools import groupby
 from typing import Any, Final
 
 _INTRODUCTION: Final = (
-    'What this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
-    "Requests are JSON; errors are JSON too, and say what would be answered."
+    'The requests that this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
+    "Requests are JSON; errors are JSON too, and say how to correct the request."
 )
 
 
@@ -33,7 +33,7 @@ def render_docs_page(specification: Mapping[str, Any]) -> str:
         [
             '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            '<title>heedful: what may be asked</title><link rel="stylesheet" href="/docs/docs.css">',
+            '<title>heedful: API</title><link rel="stylesheet" href="/docs/docs.css">',
             '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml">',
             "</head><body><main>",
             f"<h1>heedful {escape(specification['info']['version'])}</h1><p>{_INTRODUCTION}</p>",

@@ -141,9 +141,9 @@ def serve_on_ray(settings: ServerSettings, log: Callable[[str], None]) -> None:
     try:
         serve.run(application, name="heedful")
     except RuntimeError as error:
-        raise RunError(f"Ray: no replica could begin ({error}); its dashboard, or its logs, tell why") from None
+        raise RunError(f"Ray: no replica could start ({error}); its dashboard or its logs say why") from None
     stop_event = threading.Event()
-    for signal_number in (signal.SIGINT, signal.SIGTERM):  # of which Ray has handlers of its own until here
+    for signal_number in (signal.SIGINT, signal.SIGTERM):  # until here, Ray has its own handlers for them
         signal.signal(signal_number, lambda *_: stop_event.set())
     log(f"http://{settings.host}:{settings.port}\nready")
     stop_event.wait()

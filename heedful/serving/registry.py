@@ -56,7 +56,9 @@ class LoadedModel(Generic[PredictorT]):
         self.created = int(time.time())
         self._queue = WorkQueue(name, threads=settings.limits.queue, max_requests=settings.limits.queue)
         if backend is None:
-            from heedful.serving.scheduler import Scheduler  # which reads torch, and a house answers before it is there
+            from heedful.serving.scheduler import (
+                Scheduler,
+            )  # which reads torch, and the server answers before torch is loaded
 
             backend = Scheduler(max_rows=settings.limits.rows)
         self.backend = backend
@@ -95,7 +97,7 @@ class LoadedModel(Generic[PredictorT]):
         def end_stream(future: asyncio.Future[Any]) -> None:
             """End the stream when the work has ended or was cancelled."""
             events.put_nowait(_END_OF_STREAM)  # however it ended, and if it never began
-            _ = future.cancelled() or future.exception()  # whoever left asks for nothing
+            _ = future.cancelled() or future.exception()  # a cancelled caller needs no answer
 
         note_request(model=self.name)
         with self._queue.reserve_slot():
@@ -189,7 +191,7 @@ class ModelRegistry:
             if len(candidates) == 1:
                 return candidates[0]
             several = f"model: several {action}: {names}; name one"
-            raise bad_request(several if candidates else f"model: there are none here that {action}", param="model")
+            raise bad_request(several if candidates else f"model: this server has none that {action}", param="model")
         if name not in self.models:
             message = f"model: {name!r} is not served here; those that {action}: {names}"
             raise not_found(message, param="model", code="model_not_found")

@@ -239,7 +239,7 @@ def to_http_error(error: Exception, request_id: str) -> HTTPError:
     is_server_fault = isinstance(error, RunError | MissingExtraError) and not isinstance(error, NoTokenError)
     if isinstance(error, HeedfulError) and not is_server_fault:
         return model_error(error)
-    log_failure(request_id)  # we lack something, or have a mistake
+    log_failure(request_id)  # something is missing here, or the server has a bug
     return internal_error(request_id)
 
 
@@ -265,7 +265,7 @@ def parse_json_object(body: bytes) -> Mapping[str, Any]:
     """Parse a body as a JSON object, or raise an `HTTPError`."""
     parsed = parse_json(body, name="the body of the request")
     if not isinstance(parsed, dict):
-        raise bad_request("the body of the request is no JSON object")
+        raise bad_request("the body of the request is not a JSON object")
     return parsed
 
 
@@ -285,7 +285,9 @@ def _read_timeout(registry: ModelRegistry, request: Request) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise bad_request(f"{DEADLINE_HEADER}: {header[:40]!r} is no number of seconds above 0", param=DEADLINE_HEADER)
+        raise bad_request(
+            f"{DEADLINE_HEADER}: {header[:40]!r} is not a number of seconds above 0", param=DEADLINE_HEADER
+        )
     return min(seconds, max_seconds)
 
 

@@ -172,7 +172,7 @@ class Scheduler:
                     self._step_batches()
                     self._run_next_batch()
                     self._return_free_memory(_BUSY_SECONDS)
-                except Exception as error:  # whoever waits is told, and the next are answered
+                except Exception as error:  # waiting callers get the error, and the next requests are answered
                     self._fail_all(error, (*self._separate_examples,))
 
     def _return_free_memory(self, min_interval: float) -> None:
@@ -311,7 +311,7 @@ class Scheduler:
                 outputs = batch.continuous_batch.step()
                 self._count_tokens([output.hypotheses for output in outputs])
                 batch.finish_examples(outputs)
-            except Exception as error:  # a state that broke is nobody's any more
+            except Exception as error:  # a broken state belongs to no request any more
                 for example in batch.examples.values():
                     example.request.fail(error)
                 del self._running[key]
@@ -399,7 +399,7 @@ class Scheduler:
                 self._admit_examples()
                 self._step_batches()
                 self._run_next_batch(between_steps=True)
-        except Exception as error:  # whoever waits is told, and the search that is under way goes on
+        except Exception as error:  # waiting callers get the error, and the running search continues
             self._fail_all(error)
 
     def _count_tokens(self, results: Iterable[Sequence[Hypothesis]]) -> None:
@@ -439,7 +439,7 @@ def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Seque
         own_examples = [example for example in examples if example.request is request]
         try:
             answer(own_examples)
-        except Exception as error:  # whatever it is, this caller is told, and others go on
+        except Exception as error:  # this caller gets any error, and others continue
             request.fail(error)
 
 

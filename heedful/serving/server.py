@@ -138,11 +138,11 @@ def build_server(registry: ModelRegistry, app: ServerApp | None = None) -> HTTPS
         ws="none",
         lifespan="off",
         log_config=None,
-        log_level="critical",  # what it says of requests, we say
+        log_level="critical",  # this server logs requests itself
         access_log=False,
         server_header=False,
         proxy_headers=False,
-        timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # parts of seconds are as good
+        timeout_keep_alive=settings.limits.idle,  # type: ignore[arg-type]  # fractions of seconds work too
         backlog=_BACKLOG,
     )
     return HTTPServer(config, registry)
@@ -188,7 +188,9 @@ def open_socket(settings: ServerSettings) -> socket.socket:
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
     except OSError:
-        raise RecipeError(f"host {host!r}: is no address here; take 127.0.0.1, or 0.0.0.0 for every one") from None
+        raise RecipeError(
+            f"host {host!r}: is not an address of this machine; take 127.0.0.1, or 0.0.0.0 for all addresses"
+        ) from None
     try:
         return socket.create_server(address[:2], family=family, backlog=_BACKLOG)
     except PermissionError:

@@ -119,7 +119,9 @@ class AccessSettings(Config):
             try:
                 ipaddress.ip_network(network)
             except ValueError:
-                raise ValueError(f"{network!r} is no address or network; write it as 10.0.0.1 or 10.0.0.0/8") from None
+                raise ValueError(
+                    f"{network!r} is not an address or network; write it as 10.0.0.1 or 10.0.0.0/8"
+                ) from None
         return proxies
 
 
@@ -215,4 +217,4 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except ValueError as error:
-        raise RecipeError(f"{path}: is no valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None
+        raise RecipeError(f"{path}: is not valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None

@@ -55,7 +55,7 @@ class TrustedProxies:
         address, num_passed = nearest, 0
         for hop in reversed(chain):
             parsed = _parse_address(_strip_port(hop))
-            if parsed is None:  # who said so is the last that is known
+            if parsed is None:  # the hop that reported it is the last known address
                 break
             address = str(parsed)
             if address not in self:

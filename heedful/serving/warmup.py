@@ -39,5 +39,5 @@ def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:
         (capability.warm_up for capability in list_capabilities(predictor) if capability.warm_up is not None), None
     )
     if warm_up is None:
-        raise RecipeError(f"{name}: is a {type(predictor).__name__}, which cannot be asked over HTTP; leave it out")
+        raise RecipeError(f"{name}: is a {type(predictor).__name__}, which cannot be used over HTTP; leave it out")
     return partial(warm_up, predictor)

@@ -190,7 +190,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
         captioning = CaptionSearchCall(self.model, algorithm, self.target, limits, self._build_batch_source)
         captions: list[CaptionResult] = []
         inputs = to_file_list(shown, np.ndarray, Clip, name="shown", noun="file or its content")
-        for chunk in iter_chunks(inputs, together):  # what is seen of more may not fit into the memory
+        for chunk in iter_chunks(inputs, together):  # features of more inputs may not fit into memory
             items = [
                 NumberedInput(self.extract_features(input_value), number)
                 for number, input_value in enumerate(chunk, first + len(captions))
@@ -263,7 +263,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
         """Inspect a captioning request, whose source is a file."""
         search = self.search
         if request.max_tokens is not None:
-            raise RecipeError("--tokens: belongs to language models; leave it out")
+            raise RecipeError("--tokens: is an option of language models; leave it out")
         if request.beam is not None:
             search = set_beam_width(search, request.beam)
         return self.inspect(request.source, request.target, search=search, scope=request.selection)
@@ -293,7 +293,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
     def _attend_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[CaptionAttention]:
         """Yield the attention of each given caption in a batch."""
         if not self.has_attention:
-            raise RecipeError(f"this model begins with the {self.input_noun} and never looks at it again")
+            raise RecipeError(f"this model begins with the {self.input_noun} and does not look at it again")
         path = self._cross_attention_paths[-1]
         inputs, _ = self.target.build_forced_batch([item.ids for item in batch])
         memory = self.model.encoder(self._build_batch_source(batch))
@@ -330,7 +330,7 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
         """Return the file names; raise `DataError` for an empty line."""
         for number, line in enumerate(lines, 1):
             if not line.strip():
-                raise DataError(f"{source_name}:{number}: names no {self.captioner.input_noun}; leave the line out")
+                raise DataError(f"{source_name}:{number}: does not name a {self.captioner.input_noun}; remove the line")
             yield line
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[CaptionResult]:

@@ -22,7 +22,7 @@ Example = TypeVar("Example")
 Output = TypeVar("Output")
 
 TokenCallback: TypeAlias = Callable[[int, Sequence[int]], None]
-"""Called with an example's index and the ids of its best text so far, whenever there are more of them."""
+"""Called with an example's index and the ids of its best text so far, whenever the text grows."""
 
 
 @dataclass(frozen=True)
@@ -195,4 +195,4 @@ def stream_ids(search_call: SearchCall[Example], example: Example) -> Generator[
             if update.finished:
                 yield search_call.search.eos
             return update
-    raise AssertionError("what grows ends with what was found")
+    raise AssertionError("a growing text ends as the text that was found")

@@ -99,7 +99,7 @@ class DecorrelationCriterion(Criterion):
         """Compute likelihood plus penalty."""
         with watch_attention(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
-        # padding asks too where everything is visible, and must not count
+        # padding also has queries where everything is visible; they must not count
         real_queries = {SOURCE_AXIS: batch.source.positions >= 0, WRITTEN_AXIS: batch.target.positions >= 0}
         penalty = decorrelation_penalty(
             call_weights * real_queries[site.declaration.queries][:, None, :, None]

@@ -207,7 +207,7 @@ class DecoderTarget:
         return encode_prefix(self.tokenizer, text)
 
     def build_forced_batch(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
-        """Return given texts as decoder inputs, and the labels that follow them; -1 is no label."""
+        """Return given texts as decoder inputs, and the labels that follow them; -1 means no label."""
         special = self.tokenizer.special
         inputs = to_tokens(pad_rows([[special.bos, *ids] for ids in texts]))
         return move_to_device((inputs, torch.from_numpy(pad_rows([[*ids, special.eos] for ids in texts]))), self.device)

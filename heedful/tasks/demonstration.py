@@ -63,7 +63,7 @@ class Demonstration(ABC):
 class PhrasebookDemonstration(Demonstration):
     """A quickstart with sentences about dates, times and numbers that Babel and num2words write in two languages.
 
-    Abstract: the task defines what is learned from them and the default languages.
+    Abstract: the task defines the model that learns from them and the default languages.
     """
 
     source: str
@@ -77,7 +77,7 @@ class PhrasebookDemonstration(Demonstration):
     def sentence_pairs(self) -> Phrasebook:
         """The sentence pairs."""
         if self.source == self.target:
-            raise RecipeError(f"--target: {self.target} is --source too; choose another")
+            raise RecipeError(f"--target: {self.target} is also --source; choose another")
         return build_phrasebook(self.source, self.target, seed=self.seed, size=self.size)
 
     @property

@@ -99,11 +99,11 @@ class Evaluator(ABC):
 
     def read_answers(self, path: Path) -> Any:
         """Read answers from a file; raise `DataError` if the task does not support it."""
-        raise DataError(f"{path}: is no run folder, and answers of this task are not read from files; name a run")
+        raise DataError(f"{path}: is not a run folder, and this task does not read answers from files; name a run")
 
     def format_answers(self, answers: Any) -> Iterator[str]:
         """Format answers as the lines that `read_answers` reads, if `has_answer_files`."""
-        raise NotImplementedError("this task writes no answers")
+        raise NotImplementedError("this task does not write answers")
 
     def check_recipe(self, recipe: Recipe) -> None:
         """Raise `RecipeError` if a recipe asks for more examples than there are."""

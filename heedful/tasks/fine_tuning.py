@@ -50,9 +50,9 @@ class FineTuningRecipe(FineTunableRecipe):
     init: InputPath | None = None
     """folder of a pre-trained model whose vocabulary, architecture and weights training begins with"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
-    """how text is cut into tokens; with `init` as that model does"""
+    """how text is cut into tokens; with `init` in the same way as that model"""
     model: TaggerConfig | ClassifierConfig = EncoderConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     training: Annotated[FineTuningTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 

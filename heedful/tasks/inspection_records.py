@@ -228,7 +228,7 @@ def add_attribution(
     if result is None and selection.attribution == "auto":
         return record
     if result is None:
-        note = "Nothing that this model read has embeddings of tokens, so nothing is said of what mattered."
+        note = "The input of this model has no token embeddings, so the page does not show what mattered."
         return replace(record, notes=(*record.notes, note))
     steps = selection.steps if method == "integrated" else 1
     rows = tuple(range(len(result.values)) if indices is None else indices)
@@ -386,9 +386,9 @@ def _collect_maps(
 def _explain_missing(model: nn.Module) -> Iterator[str]:
     """Yield sentences on why there is less to inspect than expected."""
     if silent_modules := find_undeclared_attention(model):
-        yield f"Attention at {', '.join(silent_modules)} does not declare who looks at what, so it is left out."
+        yield f"Attention at {', '.join(silent_modules)} does not declare what attends to what, so it is left out."
     elif not find_attention_sites(model):
-        yield "This model has no attention, so there are no weights to look at."
+        yield "This model has no attention, so there are no weights to show."
 
 
 def _find_device(value: Any) -> torch.device:

@@ -154,7 +154,8 @@ class LabelReport(EvaluationReport):
         """Warnings that the model is not better than the baseline, or that all examples have one label."""
         if label := self.evaluator.single_label:
             return (
-                f"warning: all {self.evaluator.size:,} examples have the label {label}, which tells nothing of a model",
+                f"warning: all {self.evaluator.size:,} examples have the label {label}, so the result says nothing "
+                "about the model",
             )
         failure = self.evaluator.describe_failure(
             {name: metric.value for name, metric in self.metrics.items()}, answers=self.answers

@@ -31,7 +31,7 @@ def cross_entropy(
         The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
     """
     apply_function: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
-    # inside an autograd function gradients are always off, so whether anybody wants them must be asked here
+    # inside an autograd function gradients are always off, so this checks whether they are needed
     return apply_function(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
 
 

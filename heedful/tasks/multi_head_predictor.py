@@ -49,7 +49,7 @@ class MultiHeadPredictor:
             name: name of its task; not needed if only one predictor is of that class.
 
         Raises:
-            RunError: there is none, or there are several and none is named.
+            RunError: there is no such predictor, or there are several and no task is named.
         """
         matches = {
             task_name: predictor
@@ -64,5 +64,5 @@ class MultiHeadPredictor:
         if name is None and len(matches) > 1:
             raise RunError(f"{self._location}: more than one of its tasks {purpose}; choose one of {named} with --task")
         if name is not None and name not in matches:
-            raise RunError(f"{self._location}: {name} is no task that {purpose}; choose one of {named}")
+            raise RunError(f"{self._location}: {name} is not a task that {purpose}; choose one of {named}")
         return matches[name] if name is not None else next(iter(matches.values()))

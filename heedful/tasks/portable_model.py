@@ -29,7 +29,7 @@ class InferenceSettings(BaseModel, frozen=True, extra="ignore", allow_inf_nan=Fa
         max_length: tokens of an input at most, begin and ends included.
         max_question: tokens of a question at most.
         stride: tokens between the starts of two windows of a context.
-        max_answer: tokens of an answer at most.
+        max_answer: maximum number of tokens of an answer.
         threshold: margin by which no answer must beat the best answer; None if there always is an answer.
     """
 
@@ -105,7 +105,7 @@ class PortableModel:
         """
         if self.adapter is not None:
             raise RunError(
-                f"{self.folder}: computes with bottlenecks, which {format_name} has not; export a run that was adapted "
+                f"{self.folder}: uses bottlenecks, which {format_name} does not support; export a run that was adapted "
                 "with "
                 "LoRA, which becomes a part of the weights, or choose onnx"
             )

@@ -227,13 +227,13 @@ class InspectRequest:
         """
         for name, value in (("--beam", self.beam), ("--tokens", self.max_tokens)):
             if value is not None:
-                raise RecipeError(f"{name}: this model writes nothing; leave it out")
+                raise RecipeError(f"{name}: this model does not write text; leave it out")
         return self
 
     def require_single_text(self, owner: str) -> str:
         """Return the only text of the request; raise `RecipeError` if there are two."""
         if self.target is not None:
-            raise RecipeError(f"--pair: belongs to other models; {owner} text is all --text")
+            raise RecipeError(f"--pair: is an option of other models; give {owner} text with --text alone")
         return self.source
 
 

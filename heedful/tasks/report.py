@@ -45,7 +45,7 @@ class EvaluatedSystem:
     @property
     def required_summary(self) -> RunSummary:
         """The summary, which must exist."""
-        assert self.summary is not None, f"{self.name} is no run"
+        assert self.summary is not None, f"{self.name} is not a run"
         return self.summary
 
 
@@ -122,7 +122,7 @@ class EvaluationReport(ABC):
             on_progress: called with the number of training examples read so far and their total, None before it is
                 known.
         """
-        raise NotImplementedError("this task has no page of its answers")
+        raise NotImplementedError("this task has no page of answers")
 
     @final
     def format_tests(self) -> str:

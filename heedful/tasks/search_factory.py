@@ -145,7 +145,7 @@ def build_length_limits(config: GenerationConfig) -> LengthLimits:
 
 
 def _build_penalties(config: RepetitionConfig, *, eos: int) -> tuple[LogitsProcessor, ...]:
-    # the end of a document also stands before every document, which is no repetition
+    # the end of a document also stands before every document, which is not a repetition
     """Build the repetition penalty of a config."""
     penalty = config.repetition_penalty
     return () if penalty == 1 else (RepetitionPenalty(penalty, exempt_ids=(eos,)),)

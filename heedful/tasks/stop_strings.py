@@ -82,7 +82,7 @@ class ContinuationDecoder:
 
 @dataclass(frozen=True)
 class _StopState:
-    """Generated ids of each row (-1 is none), the prompt it follows, and whether it has ended."""
+    """Generated ids of each row (-1 means no id), the prompt it follows, and whether it has ended."""
 
     ids: Int[Tensor, "N L"]
     prompts: Int[Tensor, " N"]

@@ -448,7 +448,7 @@ class FineTuningTask(Task[AnyRecipe, AnyModel]):
     @final
     def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "nothing but a run answers with labels"
+        assert recipe is not None, "only a run answers with labels"
         return self.build_member_evaluator(recipe, table="data")
 
     @final

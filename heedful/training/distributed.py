@@ -91,7 +91,7 @@ class DistributedContext:
         if not self.is_leader:
             (succeeded,) = self.broadcast([0.0])
             if not succeeded:
-                raise TrainingError("the leading process could not go on; its own message says why")
+                raise TrainingError("the leading process could not continue; its own message says why")
             return None
         try:
             result = work()
@@ -112,7 +112,7 @@ def single_process(device: torch.device) -> DistributedContext:
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:
         raise TrainingError(
-            f"torchrun has started {size} processes; let them train together: with world(device) as here, hand over "
+            f"torchrun has started {size} processes; let them train together: with world(device) as here, pass "
             "world=here"
         )
     return DistributedContext(0, 1, device)
@@ -153,8 +153,8 @@ def _convert_peer_errors() -> Iterator[None]:
     except RuntimeError as error:
         reason = re.split(r"\n|\. ", _SOURCE_PREFIX.sub("", str(error).strip()))[0]
         raise TrainingError(
-            f"another process of this training is gone ({reason}); its own message, if it left one, says why. The same "
-            "command goes on from the last checkpoint"
+            f"another process of this training is gone ({reason}); its own message, if there is one, says why. The "
+            "same command continues from the last checkpoint"
         ) from error
 
 

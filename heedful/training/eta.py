@@ -73,7 +73,7 @@ class TrainingForecast:
                 updates_left = plan.updates - plan.done + (limits.epochs - progress.epoch - 1) * plan.updates
             ends.append((max(progress.step + updates_left, limits.min_steps), "epochs"))
         forecast = replace(self, step=progress.step, stale=progress.stale, evaluate_every=plan.evaluate_every)
-        if not self.num_updates:  # afterwards the clock stands at the last update, where a pause may have begun
+        if not self.num_updates:  # afterwards the clock is at the last update, when a pause may have begun
             forecast = replace(forecast, elapsed=progress.seconds)
         if not ends:
             return forecast

@@ -71,9 +71,9 @@ def describe_overfitting(before: LossTrend, after: LossTrend) -> str:
     if before.overfitting_at is not None or lowest is None or current is None:
         return ""
     return (
-        f"training and validation loss part (overfitting): since step {lowest.step:,} validation has risen from "
+        f"training and validation loss diverge (overfitting): since step {lowest.step:,} validation has risen from "
         f"{lowest.validation:.3f} to {current.validation:.3f} and training has fallen from {lowest.training:.3f} to "
-        f"{current.training:.3f}; more text, more model.dropout or a smaller model help against it"
+        f"{current.training:.3f}; more text, more model.dropout or a smaller model can help"
     )
 
 
@@ -89,5 +89,5 @@ def describe_stall(state: TrainState, *, monitor: str, patience: int | None) -> 
     if patience is None:
         return f"{text}; training.patience would end a training that does not improve"
     if patience > limit:
-        return f"{text}; after {patience - limit} more without a better one training ends (training.patience)"
+        return f"{text}; after {patience - limit} more without improvement training ends (training.patience)"
     return f"{text}; training ends here (training.patience = {patience})"

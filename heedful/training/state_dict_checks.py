@@ -32,7 +32,7 @@ def require_same_tensors(
             raise RunError(f"{location}: has no {prefix}{name}, which this run needs; {_REMEDY}")
     for name, tensor in tensors.items():
         if name not in expected:
-            raise RunError(f"{location}: {prefix}{name} belongs to nothing in this run; {_REMEDY}")
+            raise RunError(f"{location}: {prefix}{name} is not part of this run; {_REMEDY}")
         if (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype):
             raise RunError(
                 f"{location}: {prefix}{name} is {_describe_tensor(tensor)}, this run needs "

@@ -85,9 +85,8 @@ class Trainer(Generic[Batch]):
 
     `Trainer(model, objective, steps=1000).run()` is enough for a training loop of your own. The defaults are:
 
-    - `device`: where the objective's batches are. An `ExampleObjective` takes a GPU if there is one, a `CorpusObjective` the
-    device it
-      was made with; others use the model's device. The model is moved there.
+    - `device`: where the objective's batches are. An `ExampleObjective` takes a GPU if there is one, a
+      `CorpusObjective` the device it was made with; others use the model's device. The model is moved there.
     - `precision`: fp32 (`FullPrecision`).
     - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that require a gradient.
     - `schedule`: a warm-up to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates if `steps` is not given),
@@ -225,7 +224,7 @@ class Trainer(Generic[Batch]):
         while not self._is_finished():
             updates = self.objective.plan_updates(self.progress.epoch, accumulate=self.config.accumulate)
             if not updates:
-                raise TrainingError(f"epoch {self.progress.epoch}: there is nothing to learn from; give more text")
+                raise TrainingError(f"epoch {self.progress.epoch}: there is no training data; give more text")
             self.callback.on_epoch_begin(self._build_plan(updates))
             position = 0
             for batches in updates:
@@ -345,7 +344,7 @@ class Trainer(Generic[Batch]):
             progress = replace(progress, stale=progress.stale + 1)
         self.progress = progress
         evaluation = ValidationResult(progress, metrics, improved, time.perf_counter() - start_time)
-        # told before it is saved: what a kill in between leaves is told again, but nothing is missing
+        # logged before it is saved: after a kill in between, a line may come twice, but none is missing
         self.callback.on_evaluate(evaluation)
         self._save_checkpoint(evaluation)
 
@@ -409,7 +408,7 @@ class Trainer(Generic[Batch]):
 def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingLimits:
     """Combine `limits` and `steps`; raises `TrainingError` if both are None."""
     if limits is None and steps is None:
-        raise TrainingError("nothing says when training ends; give steps=..., or limits=StoppingLimits(...)")
+        raise TrainingError("training has no end; give steps=..., or limits=StoppingLimits(...)")
     merged = limits or StoppingLimits()
     if steps is None:
         return merged

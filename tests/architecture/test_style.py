@@ -25,7 +25,7 @@ LONGER: dict[str, str] = {
     "cli/new.py:_write_recipe": "the questions and remarks of `heedful new` in the order in which users see them",
     "generation/sampling.py:_generate_tokens": "one loop with its state; it ends with the one decode loop",
     "serving/api/encoders.py:iter_routes": "one table of routes",
-    "tasks/translation/translator.py:translate": "one signature with all options of a translation, each checked in turn",
+    "tasks/translation/translator.py:translate": "one signature with all options, each checked in turn",
 }
 
 

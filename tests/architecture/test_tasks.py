@@ -26,6 +26,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
+    "cli.caption": ("captioning", "video"),
     "cli.translate_lines": ("translation",),
     "cli.translate_ray": ("translation",),
     "cli.translate_documents": ("translation",),

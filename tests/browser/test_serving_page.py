@@ -325,7 +325,7 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
 
     card = send(page, "Transcribe", folder / SOUND)
     (heard,) = told("transcribe", "sound", folder / SOUND).json["answers"]
-    assert card.locator(".said-text").text_content() == (heard["text"] or "Nothing is said.")
+    assert card.locator(".said-text").text_content() == (heard["text"] or "No speech was found.")
     assert panel(page).locator("audio").get_attribute("src").startswith("data:audio/")
     card = send(page, "Look", folder / PICTURE)
     (seen,) = told("look", "image", folder / PICTURE).json["answers"]
@@ -373,7 +373,7 @@ def test_how_something_was_heard_or_seen_opens_in_a_tab(
 
 def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, folder: Path) -> None:
     page = show(live, query="#transcribe")
-    panel(page).get_by_role("button", name="Write what is said").click()
+    panel(page).get_by_role("button", name="Transcribe").click()
     alert = panel(page).get_by_role("alert")
     alert.wait_for()
     assert alert.text_content() == "choose a sound first"
@@ -393,7 +393,7 @@ def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, fol
         {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"no sound"}
     )
     alert.wait_for()
-    assert "sound: is no sound that can be read" in alert.text_content()
+    assert "sound: is not a sound that can be read" in alert.text_content()
 
 
 def test_a_file_is_translated(show: Open, live: Live, folder: Path) -> None:

@@ -254,7 +254,7 @@ class TestMasks:
             (banded(8, 3, 0), "causal window of 3 before"),
             (banded(8, 0, 0), "only itself"),
             (np.repeat([[True, True, False, True, False]], 4, axis=0), "2 keys hidden from all"),
-            (np.eye(5, dtype=bool)[::-1], "of its own kind"),
+            (np.eye(5, dtype=bool)[::-1], "another kind of mask"),
         ],
     )
     def test_a_mask_is_named_by_its_bits(

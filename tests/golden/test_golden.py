@@ -29,7 +29,7 @@ COMPLETE = [name for name, expected in EXPECTED.items() if "resumed" in expected
 # Everything is fp32. Computing in fp64, or with kernels that know neither AVX nor oneDNN's fast paths, was measured to
 # move no number above 0.1 by more than 5e-6 of itself, and none below by more than 5e-7.
 CLOSE = {"relative": 1e-4, "absolute": 1e-5}
-# The command line rounds to four digits behind the point, and a number may stand where it rounds to either side.
+# The command line rounds to four digits after the point, and a number may stand where it rounds to either side.
 ROUNDED = {"relative": 1e-4, "absolute": 1.01e-4}
 # Adam divides by the root of its second moments, so two updates make such differences larger.
 TRAINED = {"relative": 1e-3, "absolute": 1e-4}
@@ -143,7 +143,7 @@ def test_an_old_run_that_was_moved_with_its_text_is_trained_on(name: str, folder
     resumed = EXPECTED[name]["resumed"]
     words = ("--output", folder / "run", "--training.steps", resumed["steps"], "--device", "cpu")
     _, told = say("train", folder / "recipe.toml", *words)
-    assert "going on where this run was left" in told
+    assert "resuming this run" in told
     assert "again" not in told, "its text is still encoded"
     *_, last = (folder / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     alike(json.loads(last), resumed["final"], **TRAINED)
@@ -157,6 +157,6 @@ def test_an_old_run_is_trained_on_where_it_is(name: str, folder: Path, monkeypat
     training = recipe.training.model_copy(update={"steps": resumed["steps"]})
     said: list[str] = []
     heedful.train(recipe.model_copy(update={"training": training}), device="cpu", say=said.append)
-    assert said[0] == "going on where this run was left"
+    assert said[0] == "resuming this run"
     *_, last = Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
     alike(json.loads(last), resumed["final"], **TRAINED)

@@ -1,7 +1,7 @@
 """Commands, options, recipe keys and HTTP fields that were recorded still exist.
 
-`interface.json` is written by `python tests/golden/test_interface.py`. What it names may be joined by more; a name that is
-missing breaks the scripts, recipes or clients of users.
+`interface.json` is written by `python tests/golden/test_interface.py`. New names may be added; a name that is missing
+breaks the scripts, recipes or clients of users.
 """
 
 from __future__ import annotations

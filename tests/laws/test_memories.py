@@ -104,7 +104,7 @@ def test_memories_that_are_not_looked_at_are_refused(model: TwoMemories, memorie
         ({**memories, "sound": memories[MOTION]}, "regions, motion, sound"),
         (None, "nothing"),
     ):
-        with pytest.raises(AssertionError, match=f"this looks at regions, motion; given: {told}"):
+        with pytest.raises(AssertionError, match=f"this attends to regions, motion; given: {told}"):
             model.decoder.init_state(given)
 
 

@@ -22,7 +22,7 @@ def test_training(workshop: Path) -> None:
 
 def test_training_again_goes_on(workshop: Path, example: Example) -> None:
     before = (workshop / "runs/tiny/model.safetensors").read_bytes()
-    assert "going on where this run was left\n" in example("train_in_python.py", workshop)
+    assert "resuming this run\n" in example("train_in_python.py", workshop)
     assert (workshop / "runs/tiny/model.safetensors").read_bytes() == before
 
 

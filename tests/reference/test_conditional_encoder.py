@@ -172,5 +172,5 @@ def test_a_row_without_a_second_text_is_refused() -> None:
     model = made("last")
     with pytest.raises(AssertionError, match="a row has no second text"):
         model(tokens([([1, 4, 2], [5, 2]), ([1, 4, 5, 2], [])]))
-    with pytest.raises(AssertionError, match="told apart by segments"):
+    with pytest.raises(AssertionError, match="segments separate"):
         model(Tokens.from_ids(torch.tensor([[1, 2, 3]]), pad=0))

@@ -220,7 +220,7 @@ def test_a_label_may_not_be_called_like_a_mark(tmp_path: Path) -> None:
     separator = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
     pairs = [(f"dog{separator}</s>", "Hund"), (f"cat{separator}N", "Katze")]
     run = untrained_translator(tmp_path, pairs, factors={"pos": {"kind": "given"}})
-    with pytest.raises(RunError, match=r"factors\.pos: has the label '</s>', which CTranslate2 takes for a mark"):
+    with pytest.raises(RunError, match=r"factors\.pos: has the label '</s>', which CTranslate2 would read as one"):
         export_ctranslate2(run, tmp_path / "ct2")
 
 

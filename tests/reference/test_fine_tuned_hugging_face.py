@@ -161,9 +161,9 @@ def test_exported_again_it_says_the_same(problem: str, tmp_path: Path) -> None:
         ({"id2label": {"0": "a", "1": "a", "2": "b"}}, "id2label does not give the numbers from 0 different names"),
         ({"id2label": {"0": "a", "2": "b", "3": "c"}}, "id2label does not give the numbers from 0 different names"),
         ({"id2label": ["a", "b", "c"]}, "id2label does not give the numbers from 0 different names"),
-        ({"id2label": {"0": "a", "1": "b"}}, "classifier.weight is 3 x 24 where config.json speaks of 2 outputs of 24"),
-        ({"problem_type": "regression"}, "heedful reads models that say one number of a text"),
-        ({"architectures": ["BertForQuestionAnswering"]}, "holds no tensor qa_outputs.weight"),
+        ({"id2label": {"0": "a", "1": "b"}}, "classifier.weight is 3 x 24 but config.json gives 2 outputs of 24"),
+        ({"problem_type": "regression"}, "heedful reads models that give one number for a text"),
+        ({"architectures": ["BertForQuestionAnswering"]}, "does not contain tensor qa_outputs.weight"),
     ],
 )
 def test_what_does_not_fit_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -182,4 +182,4 @@ def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert main(["tag", str(tmp_path / "tags"), "--text", "red dogs", "--device", "cpu"]) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["red", "dogs", ""]
     assert main(["tag", str(tmp_path / "classes"), "--text", "red dogs", "--device", "cpu"]) == 2
-    assert "is a classifier and none that tags words" in capsys.readouterr().err
+    assert "is a classifier and not a model that tags words" in capsys.readouterr().err

@@ -488,9 +488,9 @@ def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert main(["evaluate", str(tmp_path / "gpt2")]) == 2
     assert "init" in capsys.readouterr().err
     assert main(["tag", str(tmp_path / "gpt2")]) == 2
-    assert "is a text generator and none that tags words" in capsys.readouterr().err
+    assert "is a text generator and not a model that tags words" in capsys.readouterr().err
     assert main(["translate", str(tmp_path / "gpt2"), "--text", "red"]) == 2
-    assert "is a text generator and none that translates; name another model" in capsys.readouterr().err
+    assert "is a text generator and not a model that translates; give another model" in capsys.readouterr().err
 
 
 # models of ours
@@ -550,7 +550,7 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
     origin = origin_of_ours(config, tmp_path)
     notes = save_hugging_face(origin, tmp_path / "theirs")
     assert len(notes) == 1
-    assert "takes the ids that heedful gives" in notes[0] or "hold it" in notes[0]
+    assert "give it token ids from heedful" in notes[0] or "hold it" in notes[0]
     ours = load_for_inference(origin, device=torch.device("cpu"))
     theirs, told = getattr(transformers, kind).from_pretrained(tmp_path / "theirs", output_loading_info=True)
     assert not any(told.values()), told
@@ -584,7 +584,7 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
         ),
         (
             EncoderConfig(residual="pre_norm", activation="relu"),
-            r"model\.activation = relu: RoBERTa-PreLayerNorm has only gelu where it is asked for hidden tokens",
+            r"model\.activation = relu: RoBERTa-PreLayerNorm predicts hidden tokens with gelu only",
         ),
         (
             TransformerConfig(self_attention=HeadsConfig(score="additive")),
@@ -627,7 +627,7 @@ def edit(folder: Path, **changes: Any) -> None:
             "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
         ),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
-        ("bert", {"num_hidden_layers": 3}, r"holds no tensor bert\.encoder\.layer\.2\."),
+        ("bert", {"num_hidden_layers": 3}, r"does not contain tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
@@ -650,7 +650,7 @@ def test_what_has_no_counterpart_is_named(name: str, changes: dict[str, Any], me
 def test_pickled_weights_are_never_opened(tmp_path: Path) -> None:
     bert(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
-    with pytest.raises(RunError, match=r"pytorch_model\.bin: heedful reads no pickled weights.*safetensors"):
+    with pytest.raises(RunError, match=r"pytorch_model\.bin: heedful does not read pickled weights.*safetensors"):
         open_origin(tmp_path)
 
 
@@ -668,7 +668,7 @@ def test_tensors_may_be_in_several_files(tmp_path: Path) -> None:
     index = json.loads((tmp_path / "cut" / "model.safetensors.index.json").read_text(encoding="utf-8"))
     index["weight_map"]["more"] = "../secret.safetensors"
     write(tmp_path / "cut" / "model.safetensors.index.json", index)
-    with pytest.raises(RunError, match="is no file beside it"):
+    with pytest.raises(RunError, match="is not a file in the same folder"):
         open_origin(tmp_path / "cut")
 
 
@@ -758,7 +758,7 @@ def test_a_real_bert(real: Path) -> None:
 
 def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
-    assert "so it is an encoder and none that fills gaps" in capsys.readouterr().err
+    assert "so it is an encoder and not a model that fills gaps" in capsys.readouterr().err
     assert not isinstance(heedful.load(real, device="cpu"), MaskedLanguageModelPredictor)
 
 

@@ -404,7 +404,7 @@ def test_what_no_graph_can_say_is_refused(model: dict[str, Any], complaint: str,
     ],
 )
 def test_models_of_other_kinds_are_refused(run: str, found: str, tmp_path: Path) -> None:
-    complaint = rf"{run}/run: its model is of the kind {found}.*; only Transformers .*: name a run that has one"
+    complaint = rf"{run}/run: its model is of the kind {found}.*; only Transformers .*: give a run that has one"
     with pytest.raises(RunError, match=complaint):
         exported(GOLDEN / run / "run", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()

@@ -183,16 +183,23 @@ def test_a_head_goes_along(tmp_path: Path) -> None:
     [
         (
             {"peft_type": "IA3"},
-            r"adapter_config.json: peft_type = 'IA3': heedful reads 'LORA' alone; take a plain LoRA",
+            r"adapter_config.json: peft_type = 'IA3': heedful reads only 'LORA'; take a plain LoRA",
         ),
-        ({"use_dora": True}, r"adapter_config.json: use_dora = True: heedful reads False alone"),
-        ({"bias": "all"}, r"adapter_config.json: bias = 'all': heedful reads 'none' alone"),
-        ({"lora_alpha": None}, r"adapter_config.json: lora_alpha = None is no number; take a complete copy"),
+        ({"use_dora": True}, r"adapter_config.json: use_dora = True: heedful reads only False"),
+        ({"bias": "all"}, r"adapter_config.json: bias = 'all': heedful reads only 'none'"),
+        ({"lora_alpha": None}, r"adapter_config.json: lora_alpha = None is not a number; take a complete copy"),
         ("config", r"adapter_config.json"),
         ("weights", r"adapter_model.safetensors: cannot be read"),
         ("strange", r"adapter_model.safetensors: holds strange.weight, for which heedful has no place"),
-        ("unmatched", r"adapter_model.safetensors: .*h.9.attn.c_attn.lora_A.weight adapts nothing that this model has"),
-        ("half", r"adapter_model.safetensors: .*lora_A.weight adapts nothing that this model has; name another model"),
+        (
+            "unmatched",
+            r"adapter_model.safetensors: .*h.9.attn.c_attn.lora_A.weight adapts a part that this model does not have",
+        ),
+        (
+            "half",
+            r"adapter_model.safetensors: .*lora_A.weight adapts a part that this model does not have; name another "
+            r"model",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path) -> None:
@@ -234,9 +241,9 @@ def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_pat
         read_peft_adapter(folder, GPT)
     message = str(caught.value)
     assert message.startswith(
-        f"{folder / name}: heedful reads no pickled weights, because opening them may run a program"
+        f"{folder / name}: heedful does not read pickled weights, because opening them may run a program"
     )
-    _, code, *files = shlex.split(message.partition("beside it: ")[2].replace("python", "", 1))
+    _, code, *files = shlex.split(message.partition("in the same folder: ")[2].replace("python", "", 1))
     subprocess.run([sys.executable, "-c", code, *files], check=True, timeout=120)
     found = read_peft_adapter(folder, GPT)[1]
     assert found.keys() == expected.keys()
@@ -264,6 +271,8 @@ def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
     lora = LoraAdapter(2, 2.0)
     _, own, whole = made(GPT, lora)
-    with pytest.raises(RunError, match=r"temperature was learned beside the adapter, and PEFT has no place for it"):
+    with pytest.raises(
+        RunError, match=r"temperature was trained together with the adapter, and PEFT has no place for it"
+    ):
         save_peft_adapter(whole, lora, {**own, "temperature": torch.zeros(1)}, tmp_path / "peft", base="base")
     assert not (tmp_path / "peft").exists()

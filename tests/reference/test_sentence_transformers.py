@@ -126,7 +126,8 @@ def test_maps_behind_it_and_unit_length(tmp_path: Path) -> None:
     np.testing.assert_allclose(vectors, torch.stack(rows), atol=1e-5)
     assert vectors.shape == (4, 5)
     assert export_hugging_face(tmp_path, tmp_path / "out") == (
-        "how this folder makes one vector of a text's tokens is left out; means over them are other vectors",
+        "the pooling of this folder, which makes one vector of a text's tokens, is not exported; means over the tokens "
+        "give other vectors",
     )
 
 
@@ -171,12 +172,16 @@ def test_texts_may_be_read_in_lower_case(tmp_path: Path) -> None:
         (
             "1_Pooling/config.json",
             {"word_embedding_dimension": 7},
-            "pools vectors of 7 numbers, and the encoder has 24",
+            "pools vectors of 7 numbers, but the encoder has 24",
         ),
-        ("sentence_bert_config.json", {"max_seq_length": "long"}, "max_seq_length = 'long' is no number of tokens"),
-        ("modules.json", [{"type": "a.Transformer", "path": ""}], "names no Pooling"),
+        (
+            "sentence_bert_config.json",
+            {"max_seq_length": "long"},
+            "max_seq_length = 'long' is not a whole number of 3 or more",
+        ),
+        ("modules.json", [{"type": "a.Transformer", "path": ""}], "does not name a Pooling"),
         ("modules.json", [{"type": "a.CLIPModel", "path": ""}], "does not begin with the Transformer of this folder"),
-        ("modules.json", {"type": "a.Transformer"}, "holds no JSON list"),
+        ("modules.json", {"type": "a.Transformer"}, "is not a JSON list"),
         (
             "config_sentence_transformers.json",
             {"prompts": {"query": "query: "}, "default_prompt_name": "query"},
@@ -193,7 +198,7 @@ def test_what_heedful_has_not_is_named(file: str, content: Any, message: str, tm
 
 def test_other_modules_are_named(tmp_path: Path) -> None:
     folder(tmp_path, "mean", more=("2_LSTM",))
-    with pytest.raises(RunError, match="has the module LSTM in 2_LSTM, and heedful reads one Pooling, and Dense"):
+    with pytest.raises(RunError, match="has the module LSTM in 2_LSTM, but heedful reads one Pooling, and Dense"):
         heedful.load(tmp_path, device="cpu")
 
 
@@ -219,6 +224,6 @@ def test_pickled_maps_are_not_opened(tmp_path: Path) -> None:
     dense(tmp_path / "2_Dense", SIZE, 9)
     (tmp_path / "2_Dense/model.safetensors").rename(tmp_path / "2_Dense/pytorch_model.bin")
     with pytest.raises(
-        RunError, match=r"2_Dense/pytorch_model\.bin: heedful reads no pickled weights.*save it as model"
+        RunError, match=r"2_Dense/pytorch_model\.bin: heedful does not read pickled weights.*save it as model"
     ):
         heedful.load(tmp_path, device="cpu")

@@ -86,5 +86,5 @@ def test_what_is_unknown_has_a_name_of_its_own(tmp_path: Path) -> None:
     content = json.loads((path / "tokenizer_config.json").read_text())
     del content["unk_token"]
     write(path / "tokenizer_config.json", content)
-    with pytest.raises(RunError, match=r"vocab\.txt: has no piece '\[UNK\]', which stands for unknown words"):
+    with pytest.raises(RunError, match=r"vocab\.txt: has no piece '\[UNK\]', the piece for unknown words"):
         heedful.load(path, device="cpu")

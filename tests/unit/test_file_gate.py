@@ -140,7 +140,7 @@ def test_a_file_says_what_it_is_instead(tmp_path: Path) -> None:
             read_bytes(tmp_path / make.__name__)
     (tmp_path / "plain").write_bytes(b"12345")
     assert read_bytes(tmp_path / "plain", max_bytes=5) == b"12345"
-    with pytest.raises(UnsuitableFileError, match="5 bytes, and 4 are the most"):
+    with pytest.raises(UnsuitableFileError, match="5 bytes; the maximum is 4"):
         read_bytes(tmp_path / "plain", max_bytes=4)
     with open_regular(tmp_path / "plain") as file:
         assert file.read() == b"12345"
@@ -167,7 +167,7 @@ def test_folders_of_impossible_names_are_told(tmp_path: Path) -> None:
     for name in ("a" * 300, "b\0", "\ud800"):
         for read in (read_manifest, read_index_manifest, heedful.load):
             if "\0" in name and read is heedful.load:  # its arguments are judged before any folder is
-                expected, message = RecipeError, "holds a null character"
+                expected, message = RecipeError, "contains a null character"
             else:
                 expected, message = RunError, "cannot be a path"
             with pytest.raises(expected, match=message):
@@ -234,7 +234,7 @@ def test_toml_is_bounded_in_depth_and_quickly_judged() -> None:
 def test_recipes_of_too_many_keys_are_told_in_few_lines(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text("".join(f"unknown_{n} = {n}\n" for n in range(5000)))
-    with pytest.raises(RecipeError, match=r"more problems; mend these first") as caught:
+    with pytest.raises(RecipeError, match=r"more problems; correct these first") as caught:
         load_recipe(path)
     assert len(str(caught.value).splitlines()) < 60
     with pytest.raises(RecipeError, match="a key of 20,000 parts"):
@@ -283,7 +283,7 @@ def test_more_tensors_than_a_model_has(tmp_path: Path, monkeypatch: pytest.Monke
         tensors(tmp_path / "x", json.dumps({f"{n:x}": entry for n in range(count)}).encode())
         if count == 100:
             assert len(read_header(tmp_path / "x")) == count
-    with pytest.raises(ValueError, match="it names 101 tensors, and 100 are the most"):
+    with pytest.raises(ValueError, match="it names 101 tensors; the maximum is 100"):
         read_header(tmp_path / "x")
     with (tmp_path / "x").open("wb") as file:
         file.write(struct.pack("<Q", 2**26))

@@ -120,7 +120,7 @@ def test_a_memory_keeps_its_shape_whatever_becomes_of_its_rows(shape: MemoryLayo
 @pytest.mark.parametrize("shape", [GridLayout(2, 2), FrameLayout(4)])
 def test_a_shape_has_as_many_slots_as_its_memory(shape: MemoryLayout) -> None:
     assert memory_of(4, shape).layout == shape
-    with pytest.raises(AssertionError, match=r"5 slots are no (GridLayout|FrameLayout)\("):
+    with pytest.raises(AssertionError, match=r"5 slots do not fit (GridLayout|FrameLayout)\("):
         memory_of(5, shape)
 
 
@@ -140,7 +140,7 @@ def test_memories_of_different_length_are_joined_and_those_of_different_shape_ar
     assert joined.keys.shape == (4, 4, 3)
     assert not joined.keys[:2, 2:].any()
     assert concat_rows([memory_of(6, GridLayout(2, 3))] * 2).layout == GridLayout(2, 3)
-    with pytest.raises(AssertionError, match=r"a memory of GridLayout\(rows=2, columns=3\) and others"):
+    with pytest.raises(AssertionError, match=r"memories of GridLayout\(rows=2, columns=3\) and of other layouts"):
         concat_rows([memory_of(6, GridLayout(2, 3)), memory_of(6, GridLayout(3, 2))])
 
 
@@ -151,7 +151,7 @@ def test_memories_of_different_length_are_joined_and_those_of_different_shape_ar
         ([(torch.zeros(1),), ()], "no rows before its first token"),
         ([None, torch.zeros(1)], "cannot join NoneType, Tensor; without a memory"),
         ([{"a": torch.zeros(1)}, {"b": torch.zeros(1)}], "different memories"),
-        ([Own(), Own()], "Own does not say how"),
+        ([Own(), Own()], "Own does not define how"),
         ([3, 4], "3 and others that differ"),
     ],
 )

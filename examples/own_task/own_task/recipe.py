@@ -48,7 +48,7 @@ class MultiLabelTrainingConfig(TrainingConfig):
     """The training loop."""
 
     monitor: Annotated[Literal["loss", "f1"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint: the likelihood, or F1 of all labels of all texts together"""
+    """metric that selects the best checkpoint: the likelihood, or F1 of all labels of all texts together"""
 
 
 class MultiLabelRecipe(Recipe):
@@ -57,7 +57,7 @@ class MultiLabelRecipe(Recipe):
     made_by: ClassVar = "own_task.run:KIND"
 
     task: Literal["multi_label"] = "multi_label"
-    """what is learned"""
+    """the task to learn"""
     data: MultiLabelDataConfig
     """the table [data] names the texts to train and validate on"""
     tokenizer: TokenizerConfig = TokenizerConfig()

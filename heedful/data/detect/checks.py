@@ -21,7 +21,8 @@ from heedful.english_words import to_singular
 _MAX_LABELS: Final = 10_000
 """Different labels that are counted, at most."""
 _SINGLE_LABEL_REMEDY: Final = (
-    "there is nothing to tell apart: a model would always say it. Find others, or name another column with --columns"
+    "there is nothing to learn: a model would always predict it. Find data with others, or name another column "
+    "with --columns"
 )
 MAX_SHOWN: Final = 2
 """Number of examples shown for each problem."""
@@ -151,7 +152,7 @@ class EmptyTextCheck(ExampleCheck):
 
     def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
         remedy = (
-            "training stops at them: they are left out of files that are written now, take them out of others"
+            "training stops at them: files that are written now leave them out, take them out of others"
             if self._fatal
             else "training leaves them out"
         )
@@ -184,13 +185,13 @@ class EncodingCheck(DataCheck):
         (
             CONTROL_CHARACTERS,
             "control characters",
-            "nobody sees them and the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
+            "they are invisible, but the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
             0.0,
         ),
         (
             re.compile('(?<!")""(?!")'),
-            "doubled quotes, as CSV has them inside of fields",
-            "the table was CSV once, and tabs stand without quotes here: save it as CSV, or take the quotes out",
+            "doubled quotes, as in fields of CSV",
+            "the table was CSV once, but tables with tabs have no quotes here: save it as CSV, or take the quotes out",
             0.005,
         ),
     )
@@ -309,7 +310,8 @@ class RepeatCheck(DataCheck):
                 f"{prefix}{num_repeated:,} of {total:,} {self._noun} ({format_percent(num_repeated, total)}) for "
                 "training repeat another one",
                 self._examples[0],
-                "they count for more than others; leave it so if that is how often such texts come, else take them out",
+                "they get more weight than others; keep them if such texts are really that frequent, else take them "
+                "out",
             )
         message, remedy, min_share = self._conflict
         num_conflicts = round(
@@ -371,14 +373,14 @@ class LeakageCheck(DataCheck):
         for (earlier, later), leaks in self._leaks.items():
             if leaks:
                 total = len(self._locations[earlier])
-                verb = "stands" if len(leaks) == 1 else "stand"
+                verb = "is" if len(leaks) == 1 else "are"
                 yield CheckResult(
                     f"{len(leaks):,} of the {total:,} different texts for {earlier} "
                     f"({format_percent(len(leaks), total)}) "
                     f"{verb} in the data for {'training' if later == 'train' else later} too",
                     list(leaks.values())[:MAX_SHOWN],
-                    "what the model has seen makes it look better than it is: take them out of one of the parts, or "
-                    "name one file alone and let heedful new split it",
+                    "texts from training make the model look better than it is: take them out of one of the parts, "
+                    "or give only one file and let heedful new split it",
                 )
 
 
@@ -431,24 +433,22 @@ class LabelSpellingCheck(DataCheck):
         groups = [labels for labels in groups_by_spelling.values() if len(labels) > 1]
         if groups:
             yield CheckResult(
-                f"{format_count(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in how they "
-                "are "
-                "written: by case, spaces, quotation marks, the form of a number, or Unicode's forms of a letter",
+                f"{format_count(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in their "
+                "spelling: by case, spaces, quotation marks, the form of a number, or Unicode's forms of a letter",
                 [
                     " and ".join(self._format_label(label, labels) for label in labels)
                     for labels in groups[: 2 * MAX_SHOWN]
                 ],
-                "each is a class of its own to a model: write those alike that mean the same",
+                "a model treats each as a separate class: give classes that mean the same one spelling",
             )
         missing = [label for label in self._counts if is_missing_value(label)]
         if missing:
             total = sum(self._counts[label] for label in missing)
             yield CheckResult(
                 f"{format_count(total, self._noun)} ({format_percent(total, self._counts.total())}) with a label that "
-                "may say that "
-                f"none is known: {', '.join(map(repr, missing[:5]))}",
+                f"may mean unknown: {', '.join(map(repr, missing[:5]))}",
                 [],
-                "a model learns it as a class of its own: take these out unless it is one",
+                "a model learns it as a separate class: take these out unless it is one",
             )
 
     def _format_label(self, label: str, others: Sequence[str]) -> str:
@@ -508,9 +508,10 @@ class LabelDistributionCheck(DataCheck):
             names = ", ".join(repr(label) for label in rare[:5]) + (" ..." if len(rare) > 5 else "")
             yield CheckResult(
                 f"{len(rare):,} {singular_noun if len(rare) == 1 else plural_noun} of {len(label_counts):,} "
-                f"{'stands' if len(rare) == 1 else 'stand'} there once or twice: {names}",
+                f"{'occurs' if len(rare) == 1 else 'occur'} only once or twice: {names}",
                 [self._examples[label] for label in rare[:MAX_SHOWN] if label in self._examples],
-                "nothing is learned from so few: find more of them, join them with others, or look for typing errors",
+                "a model learns nothing from so few examples: find more, merge them with others, or look for typing "
+                "errors",
             )
         label, max_count = label_counts.most_common(1)[0]
         min_count = min(label_counts.values())
@@ -521,8 +522,8 @@ class LabelDistributionCheck(DataCheck):
                 f"({format_percent(max_count, total)}), the rarest "
                 f"{singular_noun} {min_count:,}",
                 [],
-                "a model that always says the first looks good: compare macro-F1 (training.monitor), and find more "
-                "of the others",
+                "a model that always predicts the first looks good: compare macro-F1 (training.monitor), and find "
+                "more examples of the others",
             )
         unknown_labels = {label for part in ("validation", "test") for label in self._counts[part]} - {
             *self._counts["train"]
@@ -532,7 +533,7 @@ class LabelDistributionCheck(DataCheck):
             yield CheckResult(
                 f"{len(unknown_labels):,} {singular_noun if len(unknown_labels) == 1 else plural_noun} of the data for "
                 "validation or test "
-                f"{'is' if len(unknown_labels) == 1 else 'are'} not in that for training: {names}",
+                f"{'is' if len(unknown_labels) == 1 else 'are'} not in the training data: {names}",
                 [self._examples[label] for label in sorted(unknown_labels)[:MAX_SHOWN] if label in self._examples],
-                "the model can never say them: check how labels are written",
+                "the model can never predict them: check how labels are written",
             )

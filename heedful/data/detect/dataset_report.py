@@ -69,7 +69,7 @@ class DatasetReport:
             "data.max_length = "
             f"{max_tokens} tokens",
             [text for size, text in self.longest_examples if size > max_tokens],
-            "heedful recipe data.max_length says what becomes of them: split them, or raise that key, which costs "
+            "heedful recipe data.max_length explains how they are handled: split them, or raise that key, which costs "
             "memory and time",
         )
 

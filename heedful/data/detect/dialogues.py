@@ -45,7 +45,8 @@ class DetectedDialogues(DetectedDataset):
     @property
     def learning_description(self) -> str:
         """Description of whose turns are learned."""
-        return f"the turns of {self.replier!r} are learned, behind those of {', '.join(map(repr, self.speakers[1:]))}"
+        others = ", ".join(map(repr, self.speakers[1:]))
+        return f"the turns of {self.replier!r} are learned, as replies to those of {others}"
 
     @property
     def data_keys(self) -> Mapping[str, Any]:
@@ -98,7 +99,7 @@ class DialogueFormat(DataFormat):
             speakers=speakers,
             notes=[]
             if len(speakers) == 2 or _DEFAULT_REPLIER in speakers
-            else [f"there are {len(speakers)} speakers; data.replier says who is learned"],
+            else [f"there are {len(speakers)} speakers; data.replier selects the one whose turns are learned"],
         )
 
 

@@ -79,7 +79,7 @@ class DetectedDataset(ABC):
     @property
     @abstractmethod
     def learning_description(self) -> str:
-        """Description of what is learned, such as "column 0 is translated into column 1"."""
+        """Description of the learned task, such as "column 0 is translated into column 1"."""
 
     @abstractmethod
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
@@ -106,7 +106,7 @@ class DetectedDataset(ABC):
         return all(label.strip() for label in example.labels)
 
     def is_document_end(self, example: DatasetExample) -> bool:
-        """Return whether this is no example but the end of a document."""
+        """Return whether this is the end of a document instead of an example."""
         return False
 
     @property

@@ -60,7 +60,7 @@ class DetectedLabelledTable(DetectedDataset):
         texts = " and ".join(self._first_table.format_column(name) for name in self.columns)
         label_type = "a number" if self.has_number_labels else "a class"
         return (
-            f"{texts} {'get' if len(self.columns) > 1 else 'gets'} {label_type}, that of "
+            f"{texts} {'get' if len(self.columns) > 1 else 'gets'} {label_type}, from "
             f"{self._first_table.format_column(self.label)}"
         )
 
@@ -81,9 +81,8 @@ class DetectedLabelledTable(DetectedDataset):
             label = "" if self.has_number_labels and is_missing_value(label) else label.strip()
             if self.has_number_labels and label and parse_number(label) is None:
                 raise DataError(
-                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is no number; mend the line or "
-                    "choose other "
-                    "columns with --columns"
+                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is not a number; mend the line or "
+                    "choose other columns with --columns"
                 )
             split_keys = (texts[0],) if len(texts) == 1 else (texts[0], "\0".join(texts))
             yield DatasetExample(tuple(texts), (label,), row.line, row.raw, split_keys)
@@ -144,7 +143,7 @@ class LabelledTableFormat(DataFormat):
         if columns:
             if len(columns) not in (2, 3):
                 raise RecipeError(
-                    f"--columns: {len(columns)} of them; name one text or two and then the label, as in --columns "
+                    f"--columns: {len(columns)} columns; give one or two texts and then the label, as in --columns "
                     "text label"
                 )
             texts, label = [table.find_column(name) for name in columns[:-1]], table.find_column(columns[-1])
@@ -196,7 +195,7 @@ class LabelledTableFormat(DataFormat):
             confidence = min(confidence, 0.75)
             notes = [
                 *notes,
-                f"{label.name!r} holds {num_numbers} whole numbers, taken for classes; if they measure "
+                f"{label.name!r} holds {num_numbers} whole numbers, which are read as classes; if they measure "
                 "something, add numbers = true below [data]",
             ]
         percentage = next((value for value in label.value_counts if value.endswith("%")), None)
@@ -230,9 +229,7 @@ def _explain_conversion(table: DataTable) -> str:
         return "tables are read with commas or tabs between columns, so labels and texts are written as columns"
     if table.delimiter not in ("", "\t", ","):
         return "tables are read with commas or tabs between columns, so it is written with commas"
-    return (
-        "its first line says what stands between columns, so it is written without" if table.declares_delimiter else ""
-    )
+    return "its first line names the separator, so it is written without this line" if table.declares_delimiter else ""
 
 
 def _has_labels(table: DataTable, label: str) -> bool:

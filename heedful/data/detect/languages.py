@@ -2,7 +2,7 @@
 name.
 """
 
-# ruff: noqa: RUF001  # letters of other scripts look like those of ours, and are meant
+# ruff: noqa: RUF001  # letters of other scripts look like Latin ones, on purpose
 
 from __future__ import annotations
 
@@ -314,7 +314,7 @@ _SHARED_LETTERS: Final = (
     frozenset({"he", "yi"}),
     frozenset({"ja", "zh"}),
 )
-"""Groups of languages that cannot be told apart by letters, because one has no letters of its own or shares most of
+"""Groups of languages that cannot be distinguished by letters, because one has no letters of its own or shares most of
 them."""
 _SCRIPT_TAGS: Final = frozenset({"arab", "cyrl", "deva", "guru", "hans", "hant", "latn", "mong"})
 _MIN_EVIDENCE: Final = 3
@@ -358,7 +358,7 @@ class LanguageDiscriminator:
 
     The lists of common words are short, so a word of one language may also occur in the other, as `a` of Czech does in
     English. `learn` finds this out from texts in either language: a word that often stands beside words of the other
-    language is no evidence. Neither is a single letter.
+    language is not evidence. Neither is a single letter.
 
     Args:
         first: one of the languages.
@@ -448,7 +448,7 @@ def has_same_language(first: str, second: str) -> bool:
 
 
 def guess_language(texts: Iterable[str]) -> LanguageInfo:
-    """Return the language of most of some texts; the unknown language if it cannot be told."""
+    """Return the language of most of some texts; the unknown language if it is not clear."""
     joined_text = " ".join(texts)
     letters = {name: len(pattern.findall(joined_text)) for name, pattern in _SCRIPT_PATTERNS.items()}
     num_letters = sum(letters.values())

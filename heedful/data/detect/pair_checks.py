@@ -48,7 +48,7 @@ class CopyCheck(ExampleCheck):
     def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
         return (
             f"{format_count(count, self._noun)} ({share}) with the same text on both sides",
-            "the model learns to copy from them: take them out unless it shall",
+            "the model learns to copy from them: take them out unless that is intended",
         )
 
 
@@ -119,11 +119,10 @@ class LengthRatioCheck(DataCheck):
         if count > RARE_SHARE * total:
             outlier_ratios.sort(key=lambda ratio: -abs(ratio - median_ratio))
             yield CheckResult(
-                f"{format_count(count, self._noun)} ({format_percent(count, total)}) with a side that is four times as "
-                "long as "
-                "usual beside the other, or longer",
+                f"{format_count(count, self._noun)} ({format_percent(count, total)}) with a side at least four times "
+                "as long as usual compared with the other",
                 [example for ratio in outlier_ratios for example in self._examples[ratio]][:MAX_SHOWN],
-                "look whether they translate each other; take out those that do not",
+                "check whether they translate each other; take out those that do not",
             )
 
 
@@ -195,12 +194,13 @@ class LanguageCheck(DataCheck):
                 (
                     self._swapped_examples,
                     f"probably have {second} first and {first} second",
-                    "look at them: exchange the sides of those that do",
+                    "check them, and exchange the sides where this is so",
                 ),
                 (
                     self._same_language_examples,
                     "probably have the same language on both sides",
-                    "look at them: take out those that are not translated, unless the model shall write both languages",
+                    "check them, and take out those that are not translated, unless the model is meant to write both "
+                    "languages",
                 ),
             )
         ):
@@ -221,7 +221,7 @@ class LanguageCheck(DataCheck):
                 languages.get((part, 1 - side), LanguageInfo()), expected
             )
             if is_swapped and side == 1:
-                continue  # which was told with the first side
+                continue  # which was reported with the first side
             name = self._files[part][side]
             if is_swapped:
                 yield CheckResult(
@@ -234,7 +234,7 @@ class LanguageCheck(DataCheck):
                 yield CheckResult(
                     f"{name} should be {expected} and looks like {language}",
                     [format_example(name, text) for text in self._samples[part, side].texts[:MAX_SHOWN]],
-                    "look whether this is the right file",
+                    "check whether this is the right file",
                 )
 
 
@@ -245,7 +245,7 @@ _SIMILAR_LANGUAGES: Final = tuple(
 
 
 def is_similar_language(first: LanguageInfo, second: LanguageInfo) -> bool:
-    """Return whether two languages are the same or hard to tell apart; the unknown language is similar to none."""
+    """Return whether two languages are the same or hard to distinguish; the unknown language is not similar to any."""
     return first == second or any(first.code in group and second.code in group for group in _SIMILAR_LANGUAGES)
 
 
@@ -283,9 +283,9 @@ class AlignmentCheck(DataCheck):
             names = " and ".join(self._files[part])
             if all(is_uncorrelated):
                 yield CheckResult(
-                    f"the lines of {names} do not seem to translate each other: long ones stand beside short ones",
+                    f"the lines of {names} do not seem to translate each other: long lines are paired with short ones",
                     [example for _, _, example in windows[:MAX_SHOWN]],
-                    "look whether the files belong together and are in the same order",
+                    "check whether the files belong together and are in the same order",
                 )
             elif is_uncorrelated[-1] and len(windows) > 2:
                 first = len(is_uncorrelated) - next(
@@ -296,7 +296,8 @@ class AlignmentCheck(DataCheck):
                     yield CheckResult(
                         f"the lines of {names} do not seem to translate each other from about {location} on",
                         [example],
-                        "a line is probably missing on one side, and another one further down: find where they part",
+                        "a line is probably missing on one side, and another one further down: find where the lines "
+                        "stop matching",
                     )
 
 

@@ -12,7 +12,7 @@ from heedful.data.detect.hash_sample import hash_texts
 from heedful.data.detect.languages import NUM_LEARNING_PAIRS, LanguageDiscriminator, LanguageInfo, guess_language
 from heedful.data.detect.pair_checks import LengthRatioCounter, is_copy, is_similar_language
 
-_NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # what stands between thousands
+_NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # separators of thousands
 _NON_DIGITS: Final = re.compile(r"\D")
 
 
@@ -110,7 +110,7 @@ class LengthRatioFilter(PairFilter):
     def __init__(self, factor: float) -> None:
         self._factor = factor
         self._ratio_counter = LengthRatioCounter()
-        self.description = f"with a side more than {factor:g} times as long as usual beside the other"
+        self.description = f"with a side more than {factor:g} times as long as usual compared with the other"
 
     def learn(self, source: str, target: str) -> None:
         """Count the length ratio of a pair."""
@@ -181,7 +181,7 @@ class DuplicateFilter(PairFilter):
 class NumberFilter(PairFilter):
     """Rejects pairs whose sides have different numbers in digits, ignoring thousands and decimal separators."""
 
-    name, description = "numbers", "with other numbers on one side than on the other"
+    name, description = "numbers", "with different numbers on the two sides"
 
     def should_reject(self, source: str, target: str) -> bool:
         """Return whether the numbers of both sides differ."""

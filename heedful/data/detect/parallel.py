@@ -103,7 +103,7 @@ class DetectedLineFiles(DetectedParallelText):
         source, target = self.files[self.present_parts[0]]
         first, second = self.languages
         languages_text = f" ({first} to {second})" if first and second else ""
-        return f"a line of {source.name} becomes that of {target.name}{languages_text}"
+        return f"a line of {source.name} becomes the same line of {target.name}{languages_text}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
         """Read one example for each line."""
@@ -257,9 +257,8 @@ class ParallelLinesFormat(DataFormat):
         part, part_files = wrong_part
         names = ", ".join(file.path.name for file in part_files)
         return (
-            f"{names}: {len(part_files)} file{'s' * (len(part_files) > 1)} for {part}, where translations need two; "
-            "name two "
-            "files of text for each part, the source first, as in heedful new train.en train.de"
+            f"{names}: {len(part_files)} file{'s' * (len(part_files) > 1)} for {part}, but translations need two; give "
+            "two text files for each part, the source first, as in heedful new train.en train.de"
         )
 
 
@@ -339,7 +338,7 @@ def _explain_conversion(table: DataTable) -> str:
     if table.delimiter not in ("", "\t"):
         return "parallel text is not read from CSV files, so it is written as lines of JSON"
     if table.has_header and not table.is_json:
-        return "parallel text is read from tables without a header, so it is written without"
+        return "parallel text is read from tables without a header, so it is written without one"
     return ""
 
 
@@ -367,7 +366,7 @@ def describe_misalignment(source: Path, target: Path) -> str:
     statistics = [_measure_lines(source), _measure_lines(target)]
     counts = [len(side) for side in statistics]
     summary = (
-        f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line-aligned files must have equally many"
+        f"{source} has {counts[0]:,} lines and {target} has {counts[1]:,}; line-aligned files must have the same number"
     )
     longer = int(counts[1] > counts[0])
     surplus = abs(counts[0] - counts[1])
@@ -375,13 +374,13 @@ def describe_misalignment(source: Path, target: Path) -> str:
     path = (source, target)[longer]
     if all(size < 0 for size in long.sizes[len(short) :]):
         return (
-            f"{summary}. {path} has {surplus:,} empty line{'s' * (surplus > 1)} more at its end: take "
-            f"{'them' if surplus > 1 else 'it'} away"
+            f"{summary}. {path} has {surplus:,} extra empty line{'s' * (surplus > 1)} at its end: remove "
+            f"{'them' if surplus > 1 else 'it'}"
         )
     first_line = _find_shift_start(long, short, surplus)
     lines = [_read_line(side, first_line) for side in (source, target)]
     return (
-        f"{summary}. They seem to part at line {first_line:,}, from where on {path} has {surplus:,} more:\n"
+        f"{summary}. They seem to stop matching at line {first_line:,}, where {path} begins to have {surplus:,} more:\n"
         f"  {format_example(f'{source}:{first_line}', lines[0])}\n  "
         f"{format_example(f'{target}:{first_line}', lines[1])}\n"
         "Mend that place and try again; there may be others"

@@ -122,9 +122,8 @@ class ParquetFormat(DataFormat):
         path, shape = wrong_file
         present_names = ", ".join(shape.texts) or "none"
         return (
-            f"{path}: is a Parquet table, its columns of text: {present_names}; say which is read and which is "
-            "written, "
-            "as in --columns en de; for other tasks save it as CSV or JSONL"
+            f"{path}: is a Parquet table, its columns of text: {present_names}; name the source and the target, as in "
+            "--columns en de; for other tasks save it as CSV or JSONL"
         )
 
 

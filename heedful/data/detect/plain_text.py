@@ -60,7 +60,7 @@ class DetectedPlainText(DetectedDataset):
         descriptions = {
             "text": f"the file is one text{language_text}",
             "lines": f"each line is a document{language_text}",
-            "blocks": f"empty lines stand between documents{language_text}",
+            "blocks": f"empty lines separate documents{language_text}",
             "jsonl": f"field {self.field} is a document{language_text}",
         }
         return descriptions[self.kind]
@@ -167,7 +167,7 @@ class PlainTextFormat(DataFormat):
         notes: list[str] = []
         if not has_blank_lines and (ended_share > 0.7 or not self.allows_single_text):
             kind = unit = "lines"
-            notes = ["each line is taken for a text of its own; leave kind away below [data] if they follow each other"]
+            notes = ["each line is read as a separate text; remove kind below [data] if the lines follow each other"]
         elif self.allows_single_text and _count_blocks(lines) < _MIN_BLOCKS:
             unit = "stretches"
         yield DetectedPlainText(

@@ -55,10 +55,10 @@ class DetectedQuestions(DetectedDataset):
 
     @property
     def learning_description(self) -> str:
-        """Description of what is asked."""
+        """Description of the task."""
         if self.kind == "converted":
             question, context, answer = self.columns
-            return f"{question} is answered by a part of {context}, that which {answer} tells"
+            return f"{question} is answered by a part of {context}, which {answer} names"
         return "a question is answered by a part of its context"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
@@ -183,7 +183,7 @@ def _locate_answer(answer: str, start: int | None, context: str, *, location: st
         index = context.lower().find(answer.lower())
     if index < 0 or not answer:
         raise DataError(
-            f"{location}: the answer {answer[:40]!r} does not stand in its context; mend or delete the line"
+            f"{location}: the answer {answer[:40]!r} does not occur in its context; mend or delete the line"
         )
     return {"text": context[index : index + len(answer)], "start": index}
 
@@ -236,7 +236,7 @@ class QuestionFormat(DataFormat):
             kind=kind,
             tables=tables,
             columns=(question, str(context), str(answer)),
-            conversion_reason="answers are read with the character where they begin, so it is written as lines of JSON"
+            conversion_reason="answers need the position of their first character, so it is written as lines of JSON"
             if kind == "converted"
             else "",
         )

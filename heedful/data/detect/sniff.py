@@ -39,7 +39,7 @@ _FASTTEXT_LABEL: Final = re.compile(r"(?<!\S)__label__(\S+)")
 _LEADING_CLASS: Final = re.compile(
     r"[+-]?\d{1,2}|[A-Z]+:[a-z]+|(?i:pos|neg|positive|negative|neutral|ham|spam)", re.ASCII
 )
-"""What is taken for a label at the beginning of all lines: a small integer, a class of TREC, a usual word."""
+"""What counts as a label at the beginning of all lines: a small integer, a class of TREC, a usual word."""
 _MAX_LEADING_CLASSES: Final = 100
 """Largest number of different labels at the beginning of lines."""
 _WESTERN_ENCODING: Final = "CP1252"
@@ -146,7 +146,7 @@ class JsonValueShape(FileShape):
     @property
     def description(self) -> str:
         """Description of the shape in words."""
-        return "one JSON value; save what is to be learned from as JSONL, with an object on each line"
+        return "one JSON value; save the training data as JSONL, with an object on each line"
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ class BinaryShape(FileShape):
     @property
     def description(self) -> str:
         """Description of the shape in words."""
-        return f"no text but {self.kind}"
+        return f"not text but {self.kind}"
 
 
 @dataclass(frozen=True)
@@ -289,7 +289,7 @@ def is_gzipped(path: Path) -> bool:
 
 def _read_beginning(path: Path) -> bytes:
     """Read the first bytes of a file, decompressed."""
-    next(read_lines(path), None) if not path.exists() else None  # which has the words for a missing file
+    next(read_lines(path), None) if not path.exists() else None  # which raises the error for a missing file
     try:
         return next(_read_blocks(path, 512), b"")
     except OSError as error:
@@ -397,7 +397,7 @@ def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> Fil
                 (n, line) for n, line in enumerate(lines, 1) if line.strip() and _parse_or_none(line) is None
             )
             raise DataError(
-                f"{path}:{number}: not a JSON object as the other lines are: {line[:60]!r}; mend it"
+                f"{path}:{number}: not a JSON object like the other lines: {line[:60]!r}; mend it"
             ) from None
         raise DataError(f"{path}: not valid JSON ({error}); fetch the file again") from None
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -486,7 +486,7 @@ def _detect_delimited(path: Path) -> FileShape:
         except DataError:
             continue  # the chosen one is read again, and says what is wrong
         if not sizes:
-            raise DataError(f"{path}: there is no row below the line that names the separator; is it the right file?")
+            raise DataError(f"{path}: has no row below the line that names the separator; is it the right file?")
         width = max(set(sizes), key=sizes.count)
         score = (sizes.count(width) / len(sizes), width)
         if width > 1 and score > best_score:
@@ -521,9 +521,8 @@ def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | Non
         )
         if wrong_line is not None:
             raise DataError(
-                f"{path}:{wrong_line}: has several labels (__label__...), and one class of each text is learned; keep "
-                "one "
-                "label a line, or write a file for each label"
+                f"{path}:{wrong_line}: has several labels (__label__...), but each text must have one class; keep one "
+                "label in each line, or write a file for each label"
             )
     elif not _has_leading_classes([line for _, line in filled]):
         return None

@@ -98,9 +98,9 @@ class DataTable:
             return f"{container}, with {', '.join(names)}"
         header_text = f"with a header ({', '.join(names)})" if self.has_header else "without a header"
         if self.delimiter == LABEL_FIRST:
-            return "a label at the beginning of each line, and a text behind it"
+            return "a label at the beginning of each line, followed by a text"
         delimiter_name = _DELIMITER_NAMES.get(self.delimiter, repr(self.delimiter))
-        return f"{len(names)} columns between {delimiter_name}, {header_text}"
+        return f"{len(names)} columns separated by {delimiter_name}, {header_text}"
 
     def format_column(self, name: str) -> str:
         """Return the name of a column for messages."""

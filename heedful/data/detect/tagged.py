@@ -138,9 +138,8 @@ class TaggedWordsFormat(DataFormat):
         conflicting_files = next((part_files for part_files in parts.values() if len(part_files) > 1), None)
         if conflicting_files is not None:
             raise DataError(
-                f"{conflicting_files[0].path} and {conflicting_files[1].path} are for the same part by their names; "
-                "name one file for each "
-                "part, or join them"
+                f"{conflicting_files[0].path} and {conflicting_files[1].path} have names of the same part; give one "
+                "file for each part, or join them"
             )
         train = parts.get("train") or next(iter(parts.values()))
         shape = train[0].shape
@@ -166,8 +165,8 @@ def _select_columns(columns: Sequence[ColumnProfile], names: Sequence[str]) -> t
         numbers = [int(name) for name in names if name.isdecimal() and int(name) < len(columns)]
         if len(numbers) != len(names) or len(set(numbers)) != 2:
             raise RecipeError(
-                f"--columns: {' '.join(names)}; give the numbers of two columns from 0 to {len(columns) - 1}, of words "
-                "and of tags"
+                f"--columns: {' '.join(names)}; give the numbers of two columns from 0 to {len(columns) - 1}, for "
+                "words and for tags"
             )
         return numbers[0], numbers[1], []
     word = max(

@@ -59,7 +59,7 @@ class DetectedTranslationFile(DetectedParallelText):
             language_names[0] or "the source",
             language_names[1] or "its translation",
         )
-        return f"{source} becomes {target}, where that is finished"
+        return f"{source} becomes {target}, for finished translations"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
         """Read one example for each confirmed translation."""
@@ -79,7 +79,7 @@ class DetectedTranslationFile(DetectedParallelText):
         languages = self.languages[::-1]
         if self.language_pair is not None:
             return replace(self, language_pair=self.language_pair[::-1], languages=languages)
-        conversion_reason = "such a file is read in its own direction, so its pairs are written as lines of JSON"
+        conversion_reason = "such a file is read only in its own direction, so its pairs are written as lines of JSON"
         return replace(self, is_reversed=not self.is_reversed, languages=languages, conversion_reason=conversion_reason)
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
@@ -133,7 +133,7 @@ class TranslationFileFormat(DataFormat):
             return ""
         path, shape = multilingual_file
         present_languages = ", ".join(shape.languages[:8])
-        return f"{path}: has {present_languages}; say which is read and which is written, as in --columns en de"
+        return f"{path}: has {present_languages}; name the source and the target, as in --columns en de"
 
 
 def _detect_languages(path: Path) -> Sequence[LanguageInfo]:

@@ -110,12 +110,14 @@ class NativePlan:
         if isinstance(position, LearnedPosition):
             size = position.table.num_embeddings - position.offset
             if self.stack.positions and num_positions > size:
-                raise IndexError(f"position {num_positions - 1}: this model knows {size}")
+                raise IndexError(f"position {num_positions - 1}: this model has only {size} positions")
         indices = torch.arange(size)
         vectors = None if position is None else position(indices.unsqueeze(0))[0].float().contiguous()
         angle = None if self._rotary is None else indices.unsqueeze(1) * self._rotary.rate
         rotations = (None, None) if angle is None else (angle.cos().contiguous(), angle.sin().contiguous())
-        self._references.append((vectors, *rotations))  # beside the shorter ones, which another thread may be reading
+        self._references.append(
+            (vectors, *rotations)
+        )  # the shorter ones stay, because another thread may be reading them
         self.stack.places, self.stack.cosines, self.stack.sines = map(data_pointer, (vectors, *rotations))
         self.stack.positions = size
 
@@ -223,7 +225,7 @@ class NativePlan:
         """Return the address of a tensor, which is kept alive."""
         if x is None:
             return None
-        assert x.dtype == torch.float32, f"native code computes in single precision, and not in {x.dtype}"
+        assert x.dtype == torch.float32, f"native code computes in single precision, not in {x.dtype}"
         self._references.append(x.detach().contiguous())
         return data_pointer(self._references[-1])
 

@@ -34,7 +34,7 @@ class NativeStack(TransformerStack):
         self._plan: NativePlan | None = None
         self._submodules = tuple(self.modules())
 
-    def __getstate__(self) -> dict[str, Any]:  # a copy has addresses of its own
+    def __getstate__(self) -> dict[str, Any]:  # a copy has its own addresses
         return {**self.__dict__, "_plan": None}
 
     def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
@@ -54,7 +54,7 @@ class NativeStack(TransformerStack):
         if torch.is_grad_enabled() or has_weight_hooks():
             plan = self._get_plan()
             return super().forward(tokens, state.to_stack_state(depth=plan.depth, heads=plan.heads))
-        assert not state.is_closed, "all tokens of this stack see all others, so that none may follow what was read"
+        assert not state.is_closed, "all tokens of this stack see all others, so no tokens can be added later"
         return self._run_native(tokens, state)
 
     def _has_hooks(self) -> bool:
@@ -174,7 +174,7 @@ class _NativeCall:
     def _is_done(self, status: int) -> bool:
         """Return whether the call finished; raise `IndexError` for an unknown token id."""
         if status == self._plan.library.NO_SUCH_ENTRY:
-            raise IndexError("a token has a number that the embedding does not know")
+            raise IndexError("the embedding has no row for one of the token ids")
         return bool(status == self._plan.library.DONE)
 
 

@@ -100,7 +100,7 @@ def _build_state_dict_mapping(config: EncoderConfig) -> StateDictMapping:
             rename_part("masked.dense", "cls.predictions.transform.dense", head="masked"),
             rename_part("masked.norm", "cls.predictions.transform.LayerNorm", head="masked"),
             rename_part("masked.output", "cls.predictions", ("bias",), head="masked"),
-            # theirs says yes before no
+            # its output has yes before no
             TensorRename(("relation",), ("cls.seq_relationship",), layout=REVERSED_LAYOUT, head="relation"),
         ),
         copies={

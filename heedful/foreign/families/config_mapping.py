@@ -137,11 +137,11 @@ def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: 
     values = [content[key] for key in setting.foreign_keys if content.get(key) is not None]
     if not values:
         if setting.default is None:
-            raise RunError(f"{location}: says nothing of {setting.foreign_keys[0]}; take a complete copy of this model")
+            raise RunError(f"{location}: does not give {setting.foreign_keys[0]}; take a complete copy of this model")
         return setting.default
     if any(value != values[0] for value in values):
         conflict = " and ".join(f"{key} = {content[key]!r}" for key in setting.foreign_keys if key in content)
-        raise RunError(f"{location}: {conflict}: heedful has one number for them; take a model where they agree")
+        raise RunError(f"{location}: {conflict}: heedful has one number for both; take a model where they are equal")
     if setting.values is None:
         return values[0]
     try:

@@ -61,15 +61,13 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
     if width != embedding_width:
         raise RunError(
             f"{location}: embedding_size = {embedding_width!r} and hidden_size = {width!r}: heedful has one width for "
-            "embeddings "
-            "and layers; take a model where they agree, as in electra-base-discriminator"
+            "embeddings and layers; take a model where they are equal, as in electra-base-discriminator"
         )
     values = _CONFIG_MAPPING.read_config(content, location=location)
     if "generator_predictions.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
             f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of generator_predictions: heedful has "
-            "one "
-            "activation for them; take a model where they agree"
+            "one activation for both; take a model where they are equal"
         )
     values["positions"]["kind"] = "learned"
     return validate_config(EncoderConfig, values, location=location)
@@ -80,8 +78,8 @@ def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
         raise RunError(
-            f"model.activation = {config.activation}: ELECTRA's generator has only gelu where it is asked for hidden "
-            "tokens; train a model with that to export it"
+            f"model.activation = {config.activation}: ELECTRA's generator predicts hidden tokens with gelu only; train "
+            "a model with gelu to export it"
         )
     kind = "ForMaskedLM" if masked else "ForPreTraining" if "verdict.weight" in tensors else "Model"
     content = _CONFIG_MAPPING.write_config(config, name="ELECTRA")

@@ -132,9 +132,8 @@ def read_head_config(model_type: str, content: Mapping[str, Any], *, location: s
         return OutputHead("token", names, settings=reading)
     if problem == "regression" and len(names) > 1:
         raise RunError(
-            f'{location}: problem_type = "regression" with {len(names)} outputs: heedful reads models that say one '
-            "number "
-            "of a text; take one with num_labels = 1"
+            f'{location}: problem_type = "regression" with {len(names)} outputs: heedful reads models that give one '
+            "number for a text; take one with num_labels = 1"
         )
     if problem == "regression" or (problem is None and len(names) == 1):
         return OutputHead("number", settings=reading)
@@ -165,14 +164,15 @@ def read_head_tensors(
             name = f"{foreign_name}.{parameter}"
             if name not in tensors:
                 raise RunError(
-                    f"{location}: holds no tensor {name}, which {head_location.architecture} has; take a complete copy"
+                    f"{location}: does not contain tensor {name}, which {head_location.architecture} has; "
+                    "take a complete copy"
                 )
             result[f"{heedful_name}{parameter}"] = tensors[name]
     rows = {"ends": 2}.get(head.output_type, len(head.class_names) or 1)
     shape = tuple(result[f"{_OUTPUT_PREFIX}weight"].shape)
     if shape != (rows, width):
         raise RunError(
-            f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} where config.json speaks of "
+            f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} but config.json gives "
             f"{rows} "
             f"outputs of {width} numbers; take another copy"
         )
@@ -186,7 +186,7 @@ def _read_reading_options(content: Mapping[str, Any], *, location: str) -> Infer
     except ValidationError as error:
         first = error.errors()[0]
         key = ".".join(map(str, (_HEEDFUL_KEY, *first["loc"])))
-        raise RunError(f"{location}: {key}: {first['msg']}; export the model again, or take the key out") from None
+        raise RunError(f"{location}: {key}: {first['msg']}; export the model again, or remove the key") from None
 
 
 def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str, ...]:
@@ -195,7 +195,7 @@ def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str
     if labels is None:
         count = content.get("num_labels", content.get("_num_labels", _DEFAULT_NUM_LABELS))
         if not isinstance(count, int) or not 1 <= count <= _MAX_LABELS:
-            raise RunError(f"{location}: num_labels = {count!r} is no number of classes; take another copy")
+            raise RunError(f"{location}: num_labels = {count!r} is not a number of classes; take another copy")
         return tuple(f"LABEL_{number}" for number in range(count))
     try:
         numbered = {int(number): name for number, name in labels.items()}
@@ -222,7 +222,7 @@ def drop_head_tensors(head_location: HeadLocation, tensors: Mapping[str, Tensor]
     first_token = any(name.startswith(_SUMMARY_PREFIX) for name in tensors)
     if not first_token or any(name.startswith(("summary.", "hidden.")) for name in tensors):
         raise RunError(
-            f"model.summary, model.d_hidden: {head_location.architecture} classifies what one map says of the first "
+            f"model.summary, model.d_hidden: {head_location.architecture} applies one map to the first "
             'token; train a model with model.summary.kind = "first" or "mean" and without model.d_hidden to export it'
         )
     prefixes = (_OUTPUT_PREFIX,) if head_location.summary is None else (_OUTPUT_PREFIX, _SUMMARY_PREFIX)

@@ -37,7 +37,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
     if (shared, tied) not in _TIES:
         raise RunError(
             f"{location}: share_encoder_decoder_embeddings = {shared} and tie_word_embeddings = {tied}: heedful has no "
-            "such model; take one that shares all tables, or those of the target alone, or none"
+            "such model; take one that shares all tables, or only those of the target, or none"
         )
     values = _CONFIG_MAPPING.read_config(content, location=location)
     values |= {"tie": _TIES[shared, tied], "output_bias": "final_logits_bias" in names}

@@ -14,7 +14,7 @@ _AUTO: Final = {
     "ForSequenceClassification": "AutoModelForSequenceClassification",
     "ForMultipleChoice": "AutoModelForMultipleChoice",
 }
-_CODE_TEMPLATE: Final = '''"""An encoder whose head reads the mean of what it says of all tokens; written by heedful."""
+_CODE_TEMPLATE: Final = '''"""An encoder whose head reads the mean of the vectors of all tokens; written by heedful."""
 
 import torch
 from torch.nn import functional

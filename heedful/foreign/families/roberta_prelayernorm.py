@@ -87,8 +87,7 @@ def _read_config(content: Mapping[str, Any], names: frozenset[str], location: st
     if "lm_head.dense.weight" in names and values["activation"] != "gelu":
         raise RunError(
             f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of lm_head: heedful has one activation "
-            "for "
-            "them; take a model where they agree"
+            "for both; take a model where they are equal"
         )
     offset = content.get("pad_token_id", 1) + 1
     values["residual"] = "pre_norm"
@@ -102,8 +101,8 @@ def _write_config(config: EncoderConfig, tensors: Mapping[str, Tensor]) -> dict[
     masked = "masked.dense.weight" in tensors
     if masked and config.activation != "gelu":
         raise RunError(
-            f"model.activation = {config.activation}: {_NAME} has only gelu where it is asked for hidden tokens; train "
-            "a model with that to export it"
+            f"model.activation = {config.activation}: {_NAME} predicts hidden tokens with gelu only; train a model "
+            "with gelu to export it"
         )
     assert isinstance(config.positions, LearnedConfig)
     content["max_position_embeddings"] = config.positions.length + config.positions.offset

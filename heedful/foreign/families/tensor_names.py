@@ -173,7 +173,7 @@ class StateDictMapping:
         for rename, parameter in self._iter_parameters(foreign, lambda rename: rename.foreign_names):
             names = [_join_name(name, parameter) for name in rename.foreign_names]
             if missing := [name for name in names if name not in foreign]:
-                raise RunError(f"{location}: holds no tensor {missing[0]}; take a complete copy of this model")
+                raise RunError(f"{location}: does not contain tensor {missing[0]}; take a complete copy of this model")
             parts = rename.import_parts([foreign[name] for name in names])
             result |= dict(zip((_join_name(name, parameter) for name in rename.heedful_names), parts, strict=True))
             used.update(names)
@@ -234,7 +234,7 @@ class StateDictMapping:
                     tensor.double(), formula(tensor).double(), atol=_HALF_PRECISION_TOLERANCE, rtol=0
                 ):
                     raise RunError(
-                        f"{location}: {name} is not what this kind of model computes; heedful cannot keep it"
+                        f"{location}: {name} is not what this kind of model computes; heedful cannot store it"
                     )
         return tensors
 
@@ -252,8 +252,8 @@ class StateDictMapping:
             tensor = tensors.pop(copy)
             if not torch.equal(tensors.setdefault(original, tensor), tensor):
                 raise RunError(
-                    f"{location}: {copy} and {original} differ, though they are one table in this kind of model; "
-                    "heedful cannot keep them apart"
+                    f"{location}: {copy} and {original} differ, although they are one table in this kind of model; "
+                    "heedful cannot store them separately"
                 )
         return tensors
 
@@ -271,7 +271,7 @@ def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> T
     if parameter == "bias" and f"{name}.weight" in tensors:
         weight = tensors[f"{name}.weight"]
         return weight.new_zeros(weight.size(0))
-    raise RunError(f"{full_name}: the other format needs this part, and the model has none")
+    raise RunError(f"{full_name}: the other format needs this part, but the model does not have it")
 
 
 def _concat_rows(parts: Sequence[Tensor]) -> Tensor:

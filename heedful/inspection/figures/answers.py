@@ -26,14 +26,14 @@ _MAX_ALTERNATIVES = 4
 def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
     """Draw the generated tokens with their probabilities and alternatives."""
     if not record.written:
-        raise DataError("nothing was written in this record, so there is no decoding to show")
+        raise DataError("this record has no written text, so there is no decoding to show")
     left = max(estimate_length(token.token) for token in record.written) + 40
     column_widths = _measure_columns(record.written)
     parts = [
         draw_note("token", left - 8, 0, anchor="end"),
         draw_note("probability", left, 0),
         draw_note("total, nats", left + _BAR_WIDTH + 76, 0, anchor="end"),
-        draw_note("what else could have stood there", left + _BAR_WIDTH + 96, 0),
+        draw_note("other possible tokens", left + _BAR_WIDTH + 96, 0),
     ]
     total = 0.0
     for step, token in enumerate(record.written):
@@ -48,16 +48,16 @@ def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
         ]
     width = left + _BAR_WIDTH + 96 + sum(column_widths)
     return render_sheet(
-        SvgBox(tuple(parts), width, _ROW_HEIGHT * len(record.written) + 12), title="What was written, step by step"
+        SvgBox(tuple(parts), width, _ROW_HEIGHT * len(record.written) + 12), title="The written text, step by step"
     )
 
 
 def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
     """Draw each answer with its probability and alternatives."""
     if not record.answers:
-        raise DataError("nothing was said of the text in this record; models that write show it with --view decoding")
+        raise DataError("this record has no answers about the text; for models that write, take --view decoding")
     boxes = [_draw_group(about, group) for about, group in record.answers_by_question.items()]
-    return render_sheet(stack_vertically(boxes, gap=36), title="What the model says of the text")
+    return render_sheet(stack_vertically(boxes, gap=36), title="What the model predicts for the text")
 
 
 def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
@@ -68,7 +68,7 @@ def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
     column_widths = _measure_columns(answers)
     parts = [draw_bold_text(about, 0, 10, longest=100)]
     if any(answer.options for answer in answers):
-        parts.append(draw_note("probability, and what else could have been said", answer_column, 26))
+        parts.append(draw_note("probability, and other possible answers", answer_column, 26))
     for row, answer in enumerate(answers):
         y = _ROW_HEIGHT * (row + 1) + 20
         parts += [draw_text(answer.subject, left, y, anchor="end")] if answer.subject else []

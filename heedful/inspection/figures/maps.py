@@ -153,7 +153,7 @@ def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
                 attention_map
             )
     if not groups:
-        raise DataError("no attention in this record, so there is nothing that masks hide")
+        raise DataError("this record has no attention, so there are no masks to show")
     boxes = [_draw_mask(record, maps) for maps in groups.values()]
     return render_sheet(stack_vertically(boxes, gap=44), title="Who may see whom")
 
@@ -171,7 +171,7 @@ def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:
     if before == visible.shape[0] - 1 and after == 0:
         return "causal"
     names = {0: f"the last {before + 1}", before: f"a window of {before}"}
-    return names.get(after, f"from {before} before to {after} behind")
+    return names.get(after, f"from {before} before to {after} after")
 
 
 def _draw_mask(record: InspectionRecord, maps: Sequence[AttentionMap]) -> SvgBox:

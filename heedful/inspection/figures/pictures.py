@@ -199,7 +199,9 @@ def _draw_bars(
 def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
     """Draw the path of glimpses over the picture, with their squares, and beside it the predictions after each."""
     if not record.glimpses or record.picture_axis is None or record.picture_axis.pictures is None:
-        raise DataError("no glimpses in this record, which models that look at a part of a picture at a time make")
+        raise DataError(
+            "this record has no glimpses; only models that look at one part of a picture at a time make them"
+        )
     pixels = record.picture_axis.pictures[0]
     height, width = (_PICTURE_SIDE * side / max(pixels.shape[:2]) for side in pixels.shape[:2])
     centres = [(glimpse.column * width, glimpse.row * height) for glimpse in record.glimpses]

@@ -57,7 +57,7 @@ class MapSelection:
         role = self.role or (available[0] if available else "cross")
         selected = record.find_map(role, layer=self.layer)
         if not selected.weights.size:
-            raise DataError(f"{selected.name}: this record has none of its weights; inspect with other --heads")
+            raise DataError(f"{selected.name}: this record does not contain its weights; inspect with other --heads")
         return selected
 
     def select_weights(self, attention_map: AttentionMap) -> Float[np.ndarray, "Q K"]:
@@ -110,7 +110,7 @@ def estimate_length(text: str, font: Number = 13, *, longest: int = 24) -> float
     return 0.62 * font * min(measure_columns(make_visible(text)), longest + 1)
 
 
-def draw_text(  # a place and a text, as everywhere
+def draw_text(  # a position and a text, as in other functions here
     text: str, x: Number, y: Number, *, font: Number = 13, anchor: str = "start", extra: str = "", longest: int = 24
 ) -> str:
     """Return an SVG text element, made visible, cut to `longest` columns and escaped."""

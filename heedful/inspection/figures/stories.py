@@ -50,7 +50,7 @@ def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
     """Draw a table of facts, or words, by hops, shaded by weight."""
     hop_list = find_hops(record)
     if not hop_list:
-        raise DataError("no hops in this record: nothing in it looks at the same text several times")
+        raise DataError("this record has no hops: no attention in it looks at the same text several times")
     axis = record.get_axis(hop_list[0][0].keys)
     weights = np.stack(
         [

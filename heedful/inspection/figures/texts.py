@@ -35,10 +35,10 @@ _MAX_BRANCHES = 60
 def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
     """Draw each position encoding as a heat map, and beside it the dot products between positions."""
     if not record.encodings:
-        raise DataError("this record says nothing of positions: its model adds none, or is recurrent")
+        raise DataError("this record has no vectors of positions: its model adds none, or is recurrent")
     return render_sheet(
         stack_vertically([_draw_encoding(position_encoding) for position_encoding in record.encodings], gap=36),
-        title="How positions are told apart",
+        title="How the model distinguishes positions",
     )
 
 

@@ -25,8 +25,8 @@ LINK_MEANINGS = {
     "up": "from the level below",
     "carry": "the state of its neighbour",
     "start": "where the source ended",
-    "across": "attention to the whole of the source, in each box with a dot",
-    "fed": "what left the top at the token before",
+    "across": "attention to the whole source, in each box with a dot",
+    "fed": "the output of the top level at the token before",
 }
 
 
@@ -57,8 +57,8 @@ class DiagramLayout:
         """Explanation of the step numbers."""
         cut = f". Of {', '.join(self.diagram.cut)} the first tokens" if self.diagram.cut else ""
         return (
-            "Numbers: the step in which a box can be computed, if all that need not wait is computed at once; "
-            f"{self.diagram.num_steps} steps in all{cut}."
+            "Numbers: the earliest step in which a box can be computed, if everything that need not wait is computed "
+            f"at once; {self.diagram.num_steps} steps in all{cut}."
         )
 
 
@@ -89,7 +89,7 @@ def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> s
     """Draw the model of a record unrolled over the tokens that it read."""
     diagram = unroll_record(record)
     if diagram is None:
-        raise DataError("this record says nothing of the levels of its model, so it cannot be unrolled")
+        raise DataError("this record does not contain the levels of its model, so it cannot be unrolled")
     return draw_diagram_svg(diagram, title=record.model)
 
 

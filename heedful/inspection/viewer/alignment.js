@@ -18,16 +18,16 @@ const WHOLE_TABLE = 2500; // cells that a table shows all of
 const STRONGEST = 5;
 const FEW = 64; // keys whose weights are seen on a scale from 0 to 1
 
-/** Kept while the page is open, whatever view is shown in between. @type {Choices} */
+/** Kept while the page is open, also when another view is shown in between. @type {Choices} */
 const choices = { marks: true, sums: false, numbers: false, whole: null };
 
 export const view = {
   id: "alignment",
   title: "Alignment",
   help:
-    "Each row is a token that looks, each column a token that is looked at; the colour of a cell says how much of the " +
-    "row's attention went there, and a row adds up to 1. The dot marks the largest weight of its row. A weight says what " +
-    "was read, not why the model decided as it did: values and all that follows have their say too.",
+    "Each row is a token that looks, each column a token that is looked at; the colour of a cell shows how much of " +
+    "the row's attention went there, and a row adds up to 1. The dot marks the largest weight of its row. A weight " +
+    "shows what was read, not why the model decided as it did: values and all later layers also count.",
   available: (/** @type {Inspection} */ record) => record.maps.length > 0,
   show,
 };

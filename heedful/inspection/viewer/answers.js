@@ -1,4 +1,4 @@
-/** What a model that writes nothing says of a text: candidates for hidden tokens, tags, classes, where an answer is. */
+/** What a model that does not write predicts for a text: candidates for hidden tokens, tags, classes, where an answer is. */
 
 import { bar } from "heedful/chart.js";
 import { css, ramp, standingOut } from "heedful/colour.js";
@@ -12,10 +12,10 @@ export const view = {
   id: "answers",
   title: "Answers",
   help:
-    "What the model says of the text: the candidates for a hidden token, the tags of a word, the class of the whole text, " +
-    "or where an answer begins and ends. Choose a marked token to see its candidates and what it looks at in the chosen " +
-    "attention. Where the candidates are tokens of the text itself, these are shaded by their probability, the most " +
-    "probable in full colour.",
+    "What the model predicts for the text: the candidates for a hidden token, the tags of a word, the class of the " +
+    "whole text, or where an answer begins and ends. Choose a marked token to see its candidates and what it looks " +
+    "at in the chosen attention. Where the candidates are tokens of the text itself, these are shaded by their " +
+    "probability, the most probable in full colour.",
   chooses: ["map", "head", "ramp"],
   available: (record) => record.answers.length > 0,
   show,
@@ -78,7 +78,7 @@ function show(host, record, app) {
   };
 }
 
-/** What was said, in one word or number. */
+/** The answer, in one word or number. */
 function nameOf({ number, options }) {
   return number === null ? display(options[0][0]) : written(number, 4);
 }
@@ -91,7 +91,7 @@ function rowOf(answer) {
   ];
 }
 
-/** The text, whose tokens can be chosen where something was said of them, and buttons for what was said of all of it. */
+/** The text, whose tokens can be chosen where they have answers, and buttons for the answers about the whole text. */
 function textOf(record, chosen, { shade, go }) {
   const { answers } = record;
   const chances = new Map(answers[chosen].options.filter(([, , place]) => place !== null).map(([, chance, place]) => [place, chance]));
@@ -110,7 +110,7 @@ function textOf(record, chosen, { shade, go }) {
   return element(
     "section",
     { class: "decoding-text" },
-    whole.length > 0 && [element("h2", {}, "Of the whole text"), element("div", { class: "words" }, whole)],
+    whole.length > 0 && [element("h2", {}, "About the whole text"), element("div", { class: "words" }, whole)],
     element("h2", {}, "Text"),
     element("div", { class: "words", tabindex: 0, role: "region", "aria-label": "Tokens of the text" }, tokens),
   );

@@ -18,7 +18,7 @@ import { onPaper as rampOnPaper } from "heedful/colour.js";
  * @property {(changes: Partial<State>) => void} set
  * @property {(listener: (state: State, before: State) => void) => () => void} subscribe returns how to stop
  * @property {() => boolean} dark whether the page is dark now; never on paper
- * @property {() => {query: number, key: number} | null} spot a cell of the chosen map that somebody points out
+ * @property {() => {query: number, key: number} | null} spot a cell of the chosen map that is pointed out
  * @property {(spot: {query: number, key: number} | null) => void} point
  * @property {() => string} ramp the colours of weights as they are on the page's paper now
  */

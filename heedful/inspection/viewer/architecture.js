@@ -22,9 +22,9 @@ export const view = {
   id: "architecture",
   title: "Layers",
   help:
-    "The whole model from top to bottom: what comes in, the layers in their order, and what comes out. A box is as wide as " +
-    "the vectors that leave it, whose number is written in it. Choose a box, or an attention in it, to open the view that " +
-    "shows what it did with this text.",
+    "The whole model from top to bottom: what comes in, the layers in their order, and what comes out. A box is as " +
+    "wide as the vectors that leave it, whose number is written in it. Choose a box, or an attention in it, to open " +
+    "the view that shows what it did with this text.",
   chooses: /** @type {("map" | "head" | "ramp")[]} */ ([]),
   available: (/** @type {Inspection} */ record) => columnsOf(record).some(({ boxes }) => boxes.length > 1),
   show,
@@ -56,11 +56,11 @@ export function columnsOf(record) {
 function memoryOf({ boxes }, { across }) {
   const { width } = boxes[boxes.length - 1];
   const looks = across.length > 0;
-  const detail = looks ? `${boxes[0].title.replace("tokens", "vectors")} that the decoder looks at` : "one vector that the decoder begins with";
+  const detail = looks ? `${boxes[0].title.replace("tokens", "vectors")} that the decoder looks at` : "one vector with which the decoder begins";
   return { id: "memory", title: "Memory →", detail, width: looks ? width : null, opens: [] };
 }
 
-/** A layer for each attention, where nobody said how the model is built. @param {Inspection} record */
+/** A layer for each attention, if the record does not say how the model is built. @param {Inspection} record */
 function guessed(record) {
   const own = record.maps.filter(({ role }) => role === "encoder" || role === "decoder");
   return own.map((map) => ({
@@ -134,7 +134,7 @@ function embeddingViews(record, side) {
  */
 function boxOf(record, { name, side, carries, before, after, width }, number, looks) {
   const reach = (/** @type {number | null} */ count, /** @type {string} */ where) => (count === 0 ? "" : `${count ?? "all"} ${where}`);
-  const sees = [reach(before, "before"), reach(after, "behind")].filter(Boolean).join(", ");
+  const sees = [reach(before, "before"), reach(after, "after")].filter(Boolean).join(", ");
   const state = carries.length > 0 && `carries a state ${carries.join(" and ")}`;
   const opens = looks.map((map) => lookAt(record, map));
   if (opens.length === 0 && record.unrolled) opens.push({ text: "unrolled", to: { view: "unrolled" } });

@@ -17,9 +17,9 @@ export const view = {
   id: "chain",
   title: "Chain",
   help:
-    "Each column is a step of the chain, each row a fact. The darker a circle, the more probable is its fact at that step; " +
-    "the thicker a line, the more probable are both of its ends together. Facts with a dot are known to matter. Below " +
-    "stand the most probable chains as a whole.",
+    "Each column is a step of the chain, each row a fact. The darker a circle, the more probable its fact is at that " +
+    "step; the thicker a line, the more probable both of its ends are together. Facts with a dot are known to " +
+    "matter. Below are the most probable whole chains.",
   chooses: ["map", "head"],
   available: (record) => record.maps.some(fits),
   show,

@@ -4,7 +4,7 @@
 
 /**
  * Ramps as in heedful/inspection/heatmap.py: lightness in OKLab at weight 0 and at weight 1, and tints along the way;
- * those without tints are plain grey, those without a title stand for another one on dark paper.
+ * those without tints are plain grey, those without a title are the dark variant of another one.
  * @type {Record<string, {title?: string, lightness: [number, number], tints: [number, number][]}>}
  */
 const RAMPS = {
@@ -14,7 +14,7 @@ const RAMPS = {
     tints: [[0.005, -0.055], [0.075, -0.14], [0.18, -0.05], [0.15, 0.085], [0.03, 0.145], [-0.01, 0.05]],
   },
   ink: {
-    title: "Ink: stands out is high",
+    title: "Ink: strong contrast is high",
     lightness: [0.985, 0.28],
     tints: [[-0.002, 0.002], [-0.02, -0.035], [-0.015, -0.085], [0.01, -0.11], [0.015, -0.08]],
   },
@@ -29,9 +29,9 @@ const RAMPS = {
 /** Ramps that follow the paper, on light and on dark. @type {Record<string, [string, string]>} */
 const BY_PAPER = { paper: ["ink", "glow"], ink: ["ink", "inkOnDark"] };
 
-/** Names of ramps and what people call them, the default first. */
+/** Ramps and their titles, the default first. */
 export const ramps = [
-  { name: "paper", title: "By paper: ink or glow" },
+  { name: "paper", title: "By theme: ink or glow" },
   ...Object.entries(RAMPS).flatMap(([name, { title }]) => (title ? [{ name, title }] : [])),
 ];
 
@@ -97,7 +97,7 @@ export function css([r, g, b], opacity = 1) {
 }
 
 /**
- * Black or white, what stands out from a colour.
+ * Black or white, with more contrast to a colour.
  * @param {Colour} colour
  * @returns {string}
  */

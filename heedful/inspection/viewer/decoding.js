@@ -1,4 +1,4 @@
-/** What was written, token by token: what each step looked at, what else it could have written, and the beam's tree. */
+/** What was written, token by token: what each step looked at, other tokens that it could have written, and the beam's tree. */
 
 import { beamTree } from "heedful/beam.js";
 import { bar } from "heedful/chart.js";
@@ -14,9 +14,10 @@ export const view = {
   id: "decoding",
   title: "Decoding",
   help:
-    "Each step writes one token. Tokens are shaded by the weights of the chosen attention at that step, the strongest in full colour; the bars are the " +
-    "probabilities of the written token and of the best others. Log-probabilities are in nats; their sum is what a beam " +
-    "compares, divided by length where a penalty is set. In the tree a column is a step and a path from left to right a text.",
+    "Each step writes one token. Tokens are shaded by the weights of the chosen attention at that step, the " +
+    "strongest in full colour; the bars are the probabilities of the written token and of the best others. " +
+    "Log-probabilities are in nats; their sum is what a beam compares, divided by length if a penalty is set. In the " +
+    "tree a column is a step, and a path from left to right is a text.",
   chooses: ["map", "head", "ramp"],
   available: (record) => record.written.length > 0,
   show,
@@ -43,7 +44,7 @@ function show(host, record, app) {
     element("div", { class: "controls keep" }, play, back, forth, labelled("Step", slider), progress),
     stage,
     asTable(() => tableOf(["step", "token", "probability", "log-probability", "sum", "alternatives"], rowsOf(record))),
-    tree ? element("div", {}, tree.node, readout) : element("p", { class: "soft" }, "There is no tree: no beam chose this text."),
+    tree ? element("div", {}, tree.node, readout) : element("p", { class: "soft" }, "There is no tree, because no beam search chose this text."),
   );
 
   function pause() {
@@ -108,7 +109,7 @@ function rowsOf(record) {
   ]);
 }
 
-/** All tokens; those still to come are faint, and any can be gone to. */
+/** All tokens; those still to come are faint, and each can be chosen. */
 function prefix(record, step, go) {
   const tokens = record.written.map(({ token }, i) =>
     element("button", {

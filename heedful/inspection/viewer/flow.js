@@ -19,10 +19,10 @@ export const view = {
   id: "flow",
   title: "Rollout and flow",
   help:
-    "Attention of one layer is to vectors that are already mixtures. Rollout multiplies the layers, so that a row says how " +
-    "much of each input token has reached this one; flow is the most that could pass if weights were widths of pipes. Both " +
-    "count the connection around each attention as one half and take the mean of all heads; what the other parts of a " +
-    "layer do is left out, so read them as a rough map.",
+    "The attention of one layer reads vectors that are already mixtures. Rollout multiplies the layers, so that a " +
+    "row shows how much of each input token has reached this one; flow is the most that could pass if weights were " +
+    "widths of pipes. Both count the connection around each attention as one half and take the mean of all heads. " +
+    "They leave out the other parts of a layer, so read them as a rough map.",
   chooses: ["ramp"],
   available: (record) => Object.keys(record.overall).length > 0,
   show,
@@ -107,8 +107,8 @@ function tokensOfNodes({ inputs }) {
 function noteOf(record, side) {
   const has = (role) => record.maps.some((map) => map.role === role);
   const words = [];
-  if (side === "decoder" && !has("decoder")) words.push("This decoder has no self-attention: only its attention to the source counts, beside one half that stays.");
-  if (side === "decoder" && has("cross") && !has("encoder")) words.push("This encoder has no self-attention: what it made of a token counts as that token.");
+  if (side === "decoder" && !has("decoder")) words.push("This decoder has no self-attention: only its attention to the source counts, and one half that stays.");
+  if (side === "decoder" && has("cross") && !has("encoder")) words.push("This encoder has no self-attention: its vector for a token counts as that token.");
   return words.join(" ");
 }
 

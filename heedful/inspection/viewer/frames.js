@@ -19,9 +19,10 @@ export const view = {
   id: "frames",
   title: "Frames",
   help:
-    "Time runs from left to right. Each row is a step, with its probability where it was written; the height of a bar is " +
-    "the weight of its frame, and the highest bar of all is the largest weight. Frames that are known to matter are " +
-    "marked through all rows. Of many frames some are shown, all have bars.",
+    "Time runs from left to right. Each row is a step, with its probability where it was written; the height of a " +
+    "bar is the weight of its frame, and the highest bar of all is the largest weight. Frames that are known to " +
+    "matter are marked through all rows. If there are many frames, only some pictures are shown, but all frames have " +
+    "bars.",
   chooses: ["map", "head"],
   available: (record) => record.maps.some(fits),
   show,

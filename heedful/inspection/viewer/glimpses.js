@@ -1,4 +1,4 @@
-/** A path of glimpses over a picture: where each looked, how large its squares were, and what would be said then. */
+/** A path of glimpses over a picture: where each looked, how large its squares were, and the answer after each. */
 
 import { bar } from "heedful/chart.js";
 import { tokenRow } from "heedful/choosing.js";
@@ -12,9 +12,9 @@ export const view = {
   id: "glimpses",
   title: "Glimpses",
   help:
-    "The model saw the picture through squares alone, sharp in the smallest and coarser in each larger one. The path goes " +
-    "from glimpse to glimpse by their numbers; the squares are those of the chosen one. Beside it stands what the model " +
-    "would have said after that glimpse.",
+    "The model saw the picture only through squares, sharp in the smallest and coarser in each larger one. The path " +
+    "goes from glimpse to glimpse by their numbers; the squares are those of the chosen one. Next to it is what the " +
+    "model would have answered after that glimpse.",
   chooses: [],
   available: (record) => record.glimpses.length > 0,
   show,
@@ -67,5 +67,5 @@ function pathOver({ aspect, pictures }, glimpses, chosen) {
 function saidAfter({ options }, chosen) {
   const rows = options.map(([name, chance], i) => element("tr", { class: i ? "" : "is-written" }, element("th", { scope: "row" }, display(name)), element("td", {}, bar(chance, written(chance, 3), i ? "" : "of-written"))));
   return element("section", { class: "decoding-chances" }, element("h2", {}, `After glimpse ${chosen + 1}`),
-    options.length ? element("table", { class: "bars" }, element("tbody", {}, rows)) : element("p", { class: "soft" }, "Nothing was asked then."));
+    options.length ? element("table", { class: "bars" }, element("tbody", {}, rows)) : element("p", { class: "soft" }, "There is no answer after this glimpse."));
 }

@@ -4,7 +4,7 @@
  *
  * Python has the same in heedful/inspection/flow.py, which also says which attentions make the graph and where, and has
  * computed rollout. Flow alone is computed here too, when a token is chosen: all pairs of a hundred tokens take minutes,
- * for which whoever writes a page would have to wait, and of which few are ever looked at. A test holds both together.
+ * which would slow down the writing of a page, although few of them are ever looked at. A test keeps both equal.
  */
 
 /** @typedef {import("heedful/record.js").Axis} Axis */

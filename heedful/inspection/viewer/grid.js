@@ -14,7 +14,7 @@ const STRIDES = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 200, 500, 1000];
  * @param {string[]} picture.rows names from top to bottom
  * @param {string[]} picture.columns names from left to right
  * @param {(i: number, j: number) => [number, number, number]} picture.colour
- * @param {(i: number, j: number) => string} picture.say what stands in a cell, in words
+ * @param {(i: number, j: number) => string} picture.say the content of a cell, in words
  * @param {(text: string) => void} picture.tell gets the words of the cell under the pointer or cursor
  * @param {string} picture.label of the whole
  * @param {number} picture.width most pixels that the cells may take

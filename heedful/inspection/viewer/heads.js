@@ -28,10 +28,11 @@ export const view = {
   id: "heads",
   title: "Heads",
   help:
-    "Tokens that look stand on the left, tokens that are looked at on the right. A line is a weight: the stronger, the more " +
-    "opaque; its colour is the head, and lines of several heads between the same tokens run side by side. Weak lines are " +
-    "left out, the more so the more heads are on; “Lines from” brings them back. Point at a token, or move with the arrow " +
-    "keys, to see its lines alone and how much each head gives to every token of the other side.",
+    "Tokens that look are on the left, tokens that are looked at are on the right. A line is a weight: the larger " +
+    "the weight, the more opaque the line. Its colour is the head, and lines of several heads between the same " +
+    "tokens run side by side. Weak lines are left out, and more of them if more heads are on; “Lines from” brings " +
+    "them back. Point at a token, or move with the arrow keys, to see only its lines and how much each head gives to " +
+    "every token of the other side.",
   chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map"]),
   available: (/** @type {Inspection} */ record) => record.maps.length > 0,
   show,
@@ -237,7 +238,7 @@ function listen(frame, now, point, choose) {
  */
 function words(scene) {
   const { pointed, map } = scene;
-  if (!pointed) return [element("span", { class: "soft hint" }, "Point at a token to see its lines alone; a click on the left keeps them.")];
+  if (!pointed) return [element("span", { class: "soft hint" }, "Point at a token to see only its lines; a click on the left keeps them.")];
   const { queries, keys } = tokensOf(map);
   const asks = pointed.side === "query";
   const others = asks ? keys : queries;

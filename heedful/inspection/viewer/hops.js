@@ -10,9 +10,9 @@ export const view = {
   id: "hops",
   title: "Hops",
   help:
-    "Each column is one look at the same facts or words: of a memory network the next hop, of a summary of several hops " +
-    "one of them. A column adds up to 1. Facts that are known to matter have a dot; a model that reasons as it should " +
-    "looks at them, one after the other.",
+    "Each column is one look at the same facts or words: a hop of a memory network, or one hop of a summary. A " +
+    "column adds up to 1. Facts that are known to matter have a dot; a model that reasons correctly looks at them, " +
+    "one after the other.",
   chooses: ["ramp"],
   available: (record) => hopsOf(record).length > 0,
   show,

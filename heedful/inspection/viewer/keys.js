@@ -13,10 +13,10 @@ import { nextTheme } from "heedful/toolbar.js";
 export function keysDialog(views) {
   const keys = [
     ...views.slice(0, 9).map(({ title }, i) => [String(i + 1), title]),
-    ["[  ]", "the layer before, the next layer"],
-    [",  .", "the head before, the next head"],
+    ["[  ]", "the previous layer, the next layer"],
+    [",  .", "the previous head, the next head"],
     ["m", "the mean of all heads"],
-    ["t", "theme: as the system has it, light, dark"],
+    ["t", "theme: system, light, dark"],
     ["arrows", "in a picture: move; in the tabs: another view"],
     ["?", "this list"],
   ];

@@ -90,7 +90,7 @@ function begin(page, record) {
 function enter(panel, record, app, views) {
   const view = views.find(({ id }) => id === app.get().view);
   if (!view) {
-    panel.replaceChildren(element("p", {}, "This record holds nothing that can be shown."));
+    panel.replaceChildren(element("p", {}, "This record contains nothing that can be shown."));
     return () => {};
   }
   const host = element("div", { class: `view view-${view.id}` });
@@ -100,7 +100,7 @@ function enter(panel, record, app, views) {
 }
 
 /**
- * Opens what is folded for as long as the page is on paper, where nobody can.
+ * Opens what is folded while the page is printed, because readers cannot open it on paper.
  * @param {HTMLElement} panel
  * @param {boolean} onPaper
  */

@@ -11,8 +11,8 @@ export const view = {
   id: "masks",
   title: "Masks",
   help:
-    "A row is a token that looks, a column one that may be looked at. Filled cells are visible; the weight of all others " +
-    "is 0 whatever their score. Attentions with the same mask share a picture.",
+    "A row is a token that looks, a column one that may be looked at. Filled cells are visible; the weight of all " +
+    "others is 0, for every score. Attentions with the same mask share a picture.",
   chooses: [],
   available: (record) => record.maps.length > 0,
   show,
@@ -37,7 +37,7 @@ export function nameOf({ shape: [queries, keys], data }) {
   }
   const open = Array.from({ length: keys }, (_, k) => Boolean(data[k]));
   if (is((q, k) => open[k])) return `${open.filter((each) => !each).length} keys hidden from all`;
-  return "of its own kind";
+  return "another kind of mask";
 }
 
 function everyCell(queries, keys, test) {

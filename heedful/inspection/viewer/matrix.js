@@ -55,7 +55,7 @@ export function createMatrix({ queries, keys }, { point, choose }) {
     const width = (node.closest(".view")?.clientWidth || 800) - layout.left - layout.right;
     return Math.max(0.3, Math.min(LARGEST_FIT, width / layout.columns, (room - layout.top) / layout.rows));
   };
-  const wanted = () => (zoomed && !paper.matches ? zoomed : fit()); // on paper nobody scrolls, so all of it shows
+  const wanted = () => (zoomed && !paper.matches ? zoomed : fit()); // paper does not scroll, so all of it shows
   const resize = (/** @type {number} */ cell) => {
     layout.cell = cell;
     frame.resize(layout.left + layout.columns * cell + layout.right, layout.top + layout.rows * cell + 4);

@@ -1,4 +1,4 @@
-/** What mattered, by gradients, beside what was looked at. */
+/** What mattered, by gradients, next to what was looked at. */
 
 import { unpack } from "heedful/arrays.js";
 import { tokenRow } from "heedful/choosing.js";
@@ -9,7 +9,7 @@ import { largestOf, shaded } from "heedful/looking.js";
 import { at, display, matrixOf } from "heedful/record.js";
 import { largest, stripKey, written } from "heedful/strips.js";
 
-/** Of a change this share may be missing before the page warns. */
+/** Share of a change that may be missing before the page warns. */
 const MISSING = 0.05;
 const METHODS = { gradient: "Gradient × input", integrated: "Integrated gradients" };
 
@@ -17,11 +17,11 @@ export const view = {
   id: "mattered",
   title: "What mattered",
   help:
-    "Attention says where the model looked; this says what counted for what it said. Each token has a score: orange speaks " +
-    "for what was said, blue against it. Scores are in nats of its log-probability: 0.7 about doubles the probability. " +
-    "Gradient × input asks how the answer changes with each word's vector, right here; integrated gradients ask all the " +
-    "way from no word to the word, and then the scores of a row sum to what the words changed. A token may be looked at " +
-    "and not matter, and the other way round.",
+    "Attention shows where the model looked; this view shows what counted for its answer. Each token has a score: " +
+    "orange counts for the answer, blue against it. Scores are in nats of the answer's log-probability: 0.7 about " +
+    "doubles the probability. Gradient × input measures how the answer changes with each word's vector at this " +
+    "point; integrated gradients measure it on the whole way from no word to the word, and then the scores of a row " +
+    "sum to what the words changed. A token may be looked at and not matter, or matter and not be looked at.",
   chooses: ["map", "head", "ramp"],
   available: (record) => record.attributions.length > 0,
   show,
@@ -63,7 +63,7 @@ function show(host, record, app) {
     place.replaceChildren(
       element("div", { class: "mattered" }, scoredText(tokens, scores, app.dark()), looked && lookedText(looked, ramp(app.ramp()))),
       totals(now, state.chosen, scores),
-      element("h2", {}, "For all that was said"),
+      element("h2", {}, "For all answers"),
       ...matrix({ now, tokens, numbers, chosen: state.chosen, go, tell, dark: app.dark() }),
     );
   }
@@ -76,7 +76,7 @@ function show(host, record, app) {
   };
 }
 
-/** Tokens of several axes behind each other. */
+/** Tokens of several axes, one axis after another. */
 function tokensOf(record, axes) {
   return axes.flatMap((name) => record.axis(name).tokens.map((token) => ({ axis: name, token })));
 }
@@ -138,11 +138,11 @@ function lookedText({ map, head, weights }, shade) {
 function totals({ method, steps, unit, values, baselines, gaps }, chosen, scores) {
   const sum = written(scores.reduce((total, each) => total + each, 0), 3);
   const [value, named] = [written(values[chosen], 3), unit && ` ${unit}`];
-  if (!baselines) return element("p", { class: "soft small" }, `${METHODS[method]}: what was said has ${value}${named}, and the scores sum to ${sum}.`);
+  if (!baselines) return element("p", { class: "soft small" }, `${METHODS[method]}: the answer has ${value}${named}, and the scores sum to ${sum}.`);
   const change = values[chosen] - baselines[chosen];
   const far = Math.abs(gaps[chosen]) > MISSING * Math.max(1, Math.abs(change));
   return element("p", { class: far ? "banner" : "soft small" },
-    `${METHODS[method]} in ${steps} steps: what was said has ${value}${named} with all words and ${written(baselines[chosen], 3)} without any. ` +
+    `${METHODS[method]} in ${steps} steps: the answer has ${value}${named} with all words and ${written(baselines[chosen], 3)} without any. ` +
     `The words changed it by ${written(change, 3)}, and the scores sum to ${sum}: completeness lacks ${written(gaps[chosen], 3)}.` +
     (far ? " That is much: take more steps, unless this model chooses hard where it looks, which gradients cannot follow." : ""));
 }

@@ -1,4 +1,4 @@
-/** How this model tells positions apart: their vectors, and how alike and how far these are. */
+/** How this model distinguishes positions: their vectors, and how similar and how far apart they are. */
 
 import { unpack } from "heedful/arrays.js";
 import { choice } from "heedful/choosing.js";
@@ -12,9 +12,9 @@ export const view = {
   id: "positions",
   title: "Positions",
   help:
-    "Each row of the first picture is the vector that stands for one position (or one distance, where positions are " +
-    "relative). The second compares each position with each other: where it only depends on how far apart they are, all " +
-    "diagonals have one colour. The lines are one row of it: how fast likeness falls with distance.",
+    "Each row of the first picture is the vector of one position (or one distance, where positions are relative). " +
+    "The second compares each position with every other: if the result depends only on how far apart they are, each " +
+    "diagonal has one colour. The lines are one row of it: how fast similarity falls with distance.",
   chooses: ["ramp"],
   available: (record) => record.encodings.length > 0,
   show,
@@ -120,7 +120,7 @@ function matrixCard({ encoding, vectors, row, choose, tell, dark, shade }, measu
   const least = Math.min(...numbers.map((each) => Math.min(...each)));
   const range = `from ${written(least)} to ${written(Math.max(...numbers.map((each) => Math.max(...each))))}`;
   const table = () => tableOf([wordOf(encoding), ...names], numbers.map((each, i) => [names[i], ...each.map((x) => written(x, 3))]));
-  return block(title, `Each ${wordOf(encoding)} with each other, ${range}`, element("div", { class: "grid-scroll" }, picture), asTable(table));
+  return block(title, `Each ${wordOf(encoding)} with every other, ${range}`, element("div", { class: "grid-scroll" }, picture), asTable(table));
 }
 
 function linesCard({ encoding, vectors, row }, likeness) {

@@ -11,7 +11,7 @@ export { at, part };
  * @property {string} name
  * @property {string[]} tokens
  * @property {"text" | "grid" | "frames"} kind
- * @property {string} size as people say it
+ * @property {string} size as users read it
  * @property {number | null} columns of a grid
  * @property {string[] | null} pictures addresses that hold them
  * @property {number} [aspect] how many times wider than high they are
@@ -27,7 +27,7 @@ export { at, part };
  * @property {number | null} distance between query and key, in tokens; null where these are of different texts
  * @property {number | null} diagonal weight on the key with the query's own number
  * @property {number | null} previous on the key before that one
- * @property {number | null} next on the key behind it
+ * @property {number | null} next on the key after it
  * @property {number | null} first on the first key
  * @property {number | null} last on the last key
  * @property {number | null} largest the largest weight
@@ -77,7 +77,7 @@ export { at, part };
  * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
  * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
  * @property {{row: number, column: number, sizes: number[], options: [string, number, number | null][]}[]} glimpses
- * @property {any[]} levels layers of what reads tokens, as heedful/blocks/layer_info.py says them
+ * @property {any[]} levels layers that read tokens, as heedful/blocks/layer_info.py describes them
  * @property {string} said all that was written
  * @property {{part: "embedding" | "output", side: string, size: number}[]} widths
  * @property {any[]} attributions packed; see heedful/mattered.js

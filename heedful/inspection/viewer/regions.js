@@ -10,7 +10,7 @@ const SMALL = 132;
 const LARGE = 520;
 const STRONGEST = 5;
 
-/** Kept while the page is open, whatever view is shown in between. */
+/** Kept while the page is open, also when another view is shown in between. */
 const choices = { smooth: true, picture: true };
 
 const fits = (map) => map.keyAxis.kind === "grid" && map.keyAxis.tokens.length > 1;
@@ -19,10 +19,10 @@ export const view = {
   id: "regions",
   title: "Regions",
   help:
-    "A picture for each step, brightest where it looked most; behind a written word stands its probability. Every picture " +
-    "has its own scale, so that its strongest region is brightest: the readout has the numbers. Smooth pictures spread " +
-    "each weight around the centre of its region by a Gaussian, as in Show, attend and tell; without it the regions show " +
-    "as the model has them.",
+    "A picture for each step, brightest where it looked most; a written word is followed by its probability. Every " +
+    "picture has its own scale, so that its strongest region is brightest: the readout has the numbers. Smooth " +
+    "pictures spread each weight around the centre of its region by a Gaussian, as in Show, attend and tell; without " +
+    "it the regions show as the model has them.",
   chooses: ["map", "head", "ramp"],
   available: (record) => record.maps.some(fits),
   show,

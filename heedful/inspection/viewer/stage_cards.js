@@ -9,7 +9,7 @@ const WIDE = 520;
 const PARTS = 5;
 
 /**
- * A formula whose subscripts, written behind "_", stand below the line.
+ * A formula whose subscripts, written after "_", are below the line.
  * @param {string} text
  * @returns {HTMLElement}
  */

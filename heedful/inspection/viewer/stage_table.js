@@ -12,7 +12,7 @@ const NARROW = 150;
  * @property {string} title
  * @property {string} formula
  * @property {string} words
- * @property {boolean} [right] whether numbers stand at the right
+ * @property {boolean} [right] whether numbers are at the right
  * @property {(k: number) => any} cell
  */
 
@@ -30,7 +30,7 @@ export function stageColumns(about) {
     {
       title: "Score",
       formula: stages.isDot ? "q · k_j" : "score(q, k_j)",
-      words: stages.isDot ? "how alike query and key are" : "by this attention's own measure",
+      words: stages.isDot ? "how similar query and key are" : "by this attention's own measure",
       right: true,
       cell: number(stages.products),
     },
@@ -52,7 +52,7 @@ export function stageColumns(about) {
     {
       title: "Weight",
       formula: stages.isSoftmax ? "a = softmax(s)" : "a = choice(s)",
-      words: stages.isSoftmax ? "exp(s_j) ÷ Σ exp(s)" : "this attention's choice is no softmax",
+      words: stages.isSoftmax ? "exp(s_j) ÷ Σ exp(s)" : "this attention does not use softmax",
       cell: (k) => weightCell(stages.weights[k], display(map.keyAxis.tokens[k])),
     },
     valuesColumn(about),
@@ -71,7 +71,7 @@ function maskWords({ visible }) {
 function keysColumn({ stages, map, dark, tell }) {
   const most = largest(...stages.keys);
   const picture = (k) => strip(stages.keys[k], { name: `key of ${display(map.keyAxis.tokens[k])}`, most, dark, width: NARROW, tell });
-  return { title: "Keys", formula: "k_j", words: "what each offers to be found by", cell: (k) => element("td", {}, picture(k)) };
+  return { title: "Keys", formula: "k_j", words: "what a query is compared with", cell: (k) => element("td", {}, picture(k)) };
 }
 
 function valuesColumn({ stages, map, dark, tell }) {

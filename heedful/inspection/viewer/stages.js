@@ -58,7 +58,7 @@ export function weighted(weights, vectors) {
   return vectors[0].map((_, i) => weights.reduce((sum, weight, k) => sum + weight * vectors[k][i], 0));
 }
 
-/** Whether two lists are equal but for the rounding of the record. */
+/** Whether two lists are equal except for the rounding of the record. */
 function alike(a, b, tolerance = CLOSE) {
   const largest = Math.max(1, ...b.map(Math.abs));
   return a.length === b.length && a.every((each, i) => Math.abs(each - b[i]) <= tolerance * largest);

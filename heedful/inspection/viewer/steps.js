@@ -1,4 +1,4 @@
-/** One query, one head: every stage from its input to its output, with the numbers of this very model. */
+/** One query, one head: every stage from its input to its output, with the numbers of this model. */
 
 import { unpack } from "heedful/arrays.js";
 import { tokenRow } from "heedful/choosing.js";
@@ -9,16 +9,16 @@ import { scoreTable, stageColumns } from "heedful/stage_table.js";
 import { stagesOf } from "heedful/stages.js";
 import { stripKey, written } from "heedful/strips.js";
 
-/** Keys that are shown at first; more make the page slow and nobody reads them. */
+/** Keys that are shown at first; more would make the page slow, and few readers need them. */
 const MANY = 48;
 
 export const view = {
   id: "steps",
   title: "Step by step",
   help:
-    "One query token and one head, from the vector that comes in to the one that goes out. Read a row of the table from " +
-    "left to right: how well this key answers the query, what position and mask make of it, and which share of the sum " +
-    "its value gets. Colours are numbers: orange above 0, blue below, stronger is larger; hover to read them.",
+    "One query token and one head, from the vector that comes in to the one that goes out. Read a row of the table " +
+    "from left to right: how well this key answers the query, how position and mask change it, and which share of " +
+    "the sum its value gets. Colours are numbers: orange above 0, blue below, stronger is larger; hover to read them.",
   chooses: ["map", "head"],
   available: (record) => record.maps.length > 0,
   show,
@@ -45,7 +45,7 @@ function show(host, record, app) {
     }
     const chosen = query ?? 0;
     const head = headOf(map, app);
-    which.textContent = app.get().head === "mean" ? `One head at a time can be followed: here head ${head}.` : "";
+    which.textContent = app.get().head === "mean" ? `Only one head at a time is shown: here head ${head}.` : "";
     const [stages, embedded] = await Promise.all([
       stagesOf(map, { head: map.heads.indexOf(head), query: chosen }),
       embeddedOf(record, map, chosen),
@@ -115,7 +115,7 @@ function keysShown({ weights }, all) {
   return places.sort((a, b) => weights[b] - weights[a]).slice(0, MANY).sort((a, b) => a - b);
 }
 
-/** What was embedded where this query stands, if this attention is the first to see it. */
+/** What was embedded at the position of this query, if this attention is the first to see it. */
 async function embeddedOf(record, map, query) {
   if (map.layer !== 0 || map.role === "cross") return null;
   const found = record.embedded.find((each) => each.side === map.role);
@@ -182,6 +182,6 @@ function howToGet(record, app) {
   return [
     element("p", {}, words),
     walked.length ? element("div", { class: "controls" }, links) : element("pre", { class: "command" }, command),
-    element("p", { class: "soft" }, "Where a record would get too large, take fewer layers: --detail yes --layers 0."),
+    element("p", { class: "soft" }, "If the record gets too large, take fewer layers: --detail yes --layers 0."),
   ];
 }

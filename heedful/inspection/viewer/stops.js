@@ -1,4 +1,4 @@
-/** The stops of the guided tour: what happens to one word, as far as this record tells it. */
+/** The stops of the guided tour: what happens to one word, as far as this record shows it. */
 
 import { unpack } from "heedful/arrays.js";
 import { columnsOf } from "heedful/architecture.js";
@@ -14,7 +14,7 @@ import { written } from "heedful/strips.js";
  * @typedef {object} Stop
  * @property {string} title
  * @property {string} words one or two sentences
- * @property {Partial<State>} state what of the page is shown
+ * @property {Partial<State>} state the part of the page that is shown
  * @property {{query: number, key: number}} [spot] a cell of the map
  * @property {string} [mark] selector of what is pointed out
  * @property {string} [press] selector of what is pressed once, where a view has a choice of its own
@@ -27,7 +27,7 @@ import { written } from "heedful/strips.js";
  * @property {string} side of the model that reads it
  */
 
-const FEW = 4; // heads that are told one by one
+const FEW = 4; // heads that are described one by one
 
 /**
  * The text whose words can be followed: what is read, else what is written.
@@ -130,7 +130,7 @@ async function embeddingStop(record, { axis, place, name, side }) {
   const title = "Embedding and position";
   const found = record.embedded.find((each) => each.side === side && each.axis === axis.name);
   const size = record.widths.find((width) => width.part === "embedding" && width.side === side)?.size;
-  if (!found) return size === undefined ? null : { title: "Embedding", words: `${name} becomes a vector of ${size} numbers that were learned in training; words that are used alike get vectors that are alike.`, ...atBox(record, `embedding/${side}`) };
+  if (!found) return size === undefined ? null : { title: "Embedding", words: `${name} becomes a vector of ${size} numbers that were learned in training; words with similar uses get similar vectors.`, ...atBox(record, `embedding/${side}`) };
   const length = async (/** @type {any} */ packed) => {
     const { shape, data } = await unpack(packed);
     const vector = data.subarray(place * shape[1], (place + 1) * shape[1]);
@@ -166,11 +166,11 @@ function unrolledStops(record, { axis, place, name, side }) {
     const ways = carries.length > 1 ? "from left to right and from right to left" : "from left to right";
     const one = carrying.length === 1;
     const layers = one ? `One layer of ${cell} cells reads` : `${carrying.length} layers of ${cell} cells read`;
-    stops.push({ title: "Word after word", words: `${layers} the text ${ways} and ${one ? "carries" : "carry"} a state along: what ${name} knows of other words came with it.${when}`, ...where });
+    stops.push({ title: "Word after word", words: `${layers} the text ${ways} and ${one ? "carries" : "carry"} a state along: through it, ${name} knows about other words.${when}`, ...where });
   }
   if (windows.length > 0) {
     const reach = (/** @type {"before" | "after"} */ way) => windows.reduce((sum, level) => sum + level[way], 0);
-    stops.push({ title: "Windows", words: `${windows.length} ${windows.length === 1 ? "layer lets" : "layers let"} ${name} see its neighbours alone: ${counted(reach("before"))} before it and ${counted(reach("after"))} behind.`, ...where });
+    stops.push({ title: "Windows", words: `${windows.length} ${windows.length === 1 ? "layer lets" : "layers let"} ${name} see only its neighbours: ${counted(reach("before"))} before it and ${counted(reach("after"))} after it.`, ...where });
   }
   return stops;
 }
@@ -222,7 +222,7 @@ async function oneHeadStop(record, word) {
   const spot = { query: place, key: best.k };
   const visible = await map.visible();
   const hidden = rowOf(visible, place).filter((each) => !each).length;
-  const mask = hidden ? ` ${hidden} ${hidden === 1 ? "token" : "tokens"} behind it ${hidden === 1 ? "is" : "are"} hidden.` : "";
+  const mask = hidden ? ` ${hidden} ${hidden === 1 ? "token" : "tokens"} after it ${hidden === 1 ? "is" : "are"} hidden.` : "";
   const state = { map: index, head: best.head, query: place };
   if (!map.walk) {
     return { title: "One head", words: `In layer ${map.layer} ${who} compares ${name} with all tokens and takes ${share(best.weight)} of what it reads from ${key}.${mask}`, state: { ...state, view: "alignment" }, spot };
@@ -263,7 +263,7 @@ async function headsStop(record, word) {
     return `head ${head} most at “${display(map.keyAxis.tokens[k])}” (${share(row[k])})`;
   });
   const more = map.heads.length > FEW ? `; ${map.heads.length - FEW} more` : "";
-  const words = `All ${map.heads.length} heads of this layer look at the same time, each for something else: ${told.join(", ")}${more}. What they find is joined into one new vector for ${word.name}.`;
+  const words = `All ${map.heads.length} heads of this layer look at the same time, each for something different: ${told.join(", ")}${more}. What they find is joined into one new vector for ${word.name}.`;
   return { title: "Heads together", words, state: { view: "heads", map: record.maps.indexOf(map), head: "mean", query: word.place }, mark: ".scroller" };
 }
 
@@ -281,8 +281,8 @@ async function deepStop(record, word) {
   const most = `${word.name} takes most from “${display(map.keyAxis.tokens[key])}” (${share(row[key])}${map.heads.length > 1 ? ", the mean of its heads" : ""})`;
   const looks = record.levels.filter((level) => level.side === map.role).length === 1; // one level that looks several times
   const words = looks
-    ? `It looks ${count} times at the same words, and what it found changes what it asks for. The last time ${most}.`
-    : `${count} such layers follow each other, and each reads what the one before made. In the last one ${most}, which by then is a mixture of many words.`;
+    ? `It looks ${count} times at the same words, and what it found changes its next query. The last time ${most}.`
+    : `${count} such layers follow each other, and each reads the output of the one before. In the last one ${most}, which by then is a mixture of many words.`;
   return { title: looks ? "Look after look" : "Layer upon layer", words, state: { view: "alignment", map: record.maps.indexOf(map), head: "mean", query: word.place }, spot: { query: word.place, key } };
 }
 
@@ -300,7 +300,7 @@ async function summaryStop(record, { axis, place, name }) {
   const most = best === place ? "more than any other token" : `“${display(map.keyAxis.tokens[best])}” gives most, ${share(row[best])}`;
   return {
     title: "One vector for the text",
-    words: `To judge the text, its vectors are summed up to one. ${name} gives ${share(row[place])} of it; ${most}.`,
+    words: `To judge the text, the model sums its vectors into one. ${name} gives ${share(row[place])} of it; ${most}.`,
     state: { view: "alignment", map: record.maps.indexOf(map), head: "mean", query: 0 }, spot: { query: 0, key: place },
   };
 }
@@ -317,7 +317,7 @@ async function hopsStop(record) {
 }
 
 /**
- * Of a model whose attention is none of the usual ones: who looks most at the word, or where it looks itself.
+ * Of a model whose attention has none of the usual roles: who looks most at the word, or where it looks itself.
  * @param {Inspection} record
  * @param {Word} word
  * @returns {Promise<Stop | null>}
@@ -347,7 +347,7 @@ async function sourceStop(record, { axis, place, name }, step) {
   const row = rowOf(await matrixOf(map, "mean"), step.place);
   const best = argmax(row);
   const more = best === place ? "more than to any other token" : `though “${display(map.keyAxis.tokens[best])}” gets ${share(row[best])}`;
-  const words = `The decoder writes one token after the other and looks back each time. ${name} is looked at most when ${step.name} is written: it gets ${share(row[place])} of the attention, ${more}.`;
+  const words = `The decoder writes one token after another and looks back at the source each time. ${name} is looked at most when ${step.name} is written: it gets ${share(row[place])} of the attention, ${more}.`;
   return { title: "Cross attention", words, state: { view: "alignment", map: record.maps.indexOf(map), head: "mean", query: step.place }, spot: { query: step.place, key: place } };
 }
 
@@ -370,7 +370,7 @@ async function pictureStop(record, step) {
 function glimpsesStop({ glimpses }) {
   if (glimpses.length === 0) return null;
   const [first, last] = [glimpses[0].options[0], glimpses[glimpses.length - 1].options[0]];
-  const said = first && last ? ` After the first glimpse it would say “${display(first[0])}” (${share(first[1])}), after the last “${display(last[0])}” (${share(last[1])}).` : "";
+  const said = first && last ? ` After the first glimpse it would answer “${display(first[0])}” (${share(first[1])}), after the last “${display(last[0])}” (${share(last[1])}).` : "";
   return { title: "Glimpses", words: `The model looks at ${glimpses.length} places of the picture, one after the other.${said}`, state: { view: "glimpses" }, mark: ".glimpses" };
 }
 
@@ -386,7 +386,7 @@ async function ownTextStop(record, { axis, side }, step) {
   if (!map || (side === "decoder" && map.keys === axis?.name)) return null;
   const row = rowOf(await matrixOf(map, "mean"), step.place);
   const key = argmax(row);
-  return { title: "What was written before", words: `To write ${step.name} the decoder also looks at its own text so far, most at “${display(map.keyAxis.tokens[key])}” (${share(row[key])}). What comes later is hidden: it is not written yet.`, state: { view: "alignment", map: record.maps.indexOf(map), head: "mean", query: step.place }, spot: { query: step.place, key } };
+  return { title: "What was written before", words: `To write ${step.name} the decoder also looks at its own text so far, most at “${display(map.keyAxis.tokens[key])}” (${share(row[key])}). Later tokens are hidden, because they are not written yet.`, state: { view: "alignment", map: record.maps.indexOf(map), head: "mean", query: step.place }, spot: { query: step.place, key } };
 }
 
 /** What shows this step in the view of decoding. */
@@ -408,7 +408,7 @@ function probabilityStop(record, step) {
   const named = others.map(([other, each]) => `“${display(other)}” (${share(Math.exp(each))})`).join(" and ");
   const words = `At the top the vector is compared with ${size ? `all ${size.toLocaleString("en")} tokens` : "all tokens"} that could come next, and softmax makes probabilities: ${step.name} gets ${share(Math.exp(logp))}${named && `, before ${named}`}.`;
   const better = others.some(([, each]) => each > logp);
-  return { title: "Probabilities of the next token", words: better ? words.replace(", before ", ", beside ") : words, ...decodingAt(record, step.place), mark: ".decoding-chances .is-written" };
+  return { title: "Probabilities of the next token", words: better ? words.replace(", before ", ", next to ") : words, ...decodingAt(record, step.place), mark: ".decoding-chances .is-written" };
 }
 
 /**
@@ -421,18 +421,18 @@ function choiceStop(record, step) {
   const { token, alternatives } = record.written[step.place];
   if (record.tree.length > 1) {
     const count = (/** @type {string} */ fate) => record.tree.filter((branch) => branch.fate === fate).length;
-    const words = `A beam follows several texts at once and compares them as a whole: ${count("ended")} came to an end, ${count("pruned")} were given up on the way, and the best of them, with ${step.name} in it, is what was returned.`;
+    const words = `A beam follows several texts at once and compares them as a whole: ${count("ended")} came to an end, ${count("pruned")} were given up on the way, and the best of them, with ${step.name} in it, was returned.`;
     return { title: "The choice", words, ...decodingAt(record, step.place), mark: ".tree-scroll" };
   }
   const first = alternatives[0]?.[0] ?? token;
   const words = first === token
-    ? `${step.name} is the most probable token and is written. It is read in the next step, and all begins again.`
-    : `The most probable token was “${display(first)}”, but ${step.name} stands there: it was given, or drawn by chance. It is read in the next step, and all begins again.`;
+    ? `${step.name} is the most probable token and is written. It is read in the next step, and the process starts again.`
+    : `The most probable token was “${display(first)}”, but the text has ${step.name}: it was given, or drawn by chance. It is read in the next step, and the process starts again.`;
   return { title: "The choice", words, ...decodingAt(record, step.place), mark: ".word.is-now" };
 }
 
 /**
- * What is said of the word, else of the whole text.
+ * The answer about the word, else about the whole text.
  * @param {Inspection} record
  * @param {Word} word
  * @returns {Stop | null}
@@ -445,7 +445,7 @@ function answerStop({ answers }, { axis, place, name }) {
   const { about, subject, options, number: value } = answers[number];
   const whose = own >= 0 ? name : answers[number].place === null ? "the whole text" : `“${display(subject)}”`;
   const said = value !== null ? written(value, 3) : options.slice(0, 3).map(([text, chance]) => `“${display(text)}” (${share(chance)})`).join(", then ");
-  return { title: "The answer", words: `From the vectors at the top the model says of ${whose}: ${about}, ${said}.`, state: { view: "answers" }, press: `[data-answer="${number}"]`, mark: ".decoding-chances" };
+  return { title: "The answer", words: `From the vectors at the top the model predicts for ${whose}: ${about}, ${said}.`, state: { view: "answers" }, press: `[data-answer="${number}"]`, mark: ".decoding-chances" };
 }
 
 /**
@@ -464,6 +464,6 @@ async function matteredStop(record, { axis, place, name }, step) {
   const score = data[row * shape[1] + start + place];
   const told = found.about === "written" ? step?.name : `“${found.names[row]}”`;
   const way = score >= 0 ? "for" : "against";
-  const words = `Attention says where the model looked, gradients what mattered: ${name} counts ${written(Math.abs(score))}${found.unit && ` ${found.unit}`} ${way} ${told}.`;
+  const words = `Attention shows where the model looked, gradients show what mattered: ${name} counts ${written(Math.abs(score))}${found.unit && ` ${found.unit}`} ${way} ${told}.`;
   return { title: "What mattered", words, state: { view: "mattered" }, press: `.token-row [data-row="${row}"]`, mark: `[data-column="${start + place}"]` };
 }

@@ -7,9 +7,9 @@ const HEIGHT = 14;
 const WIDEST = 16;
 
 /**
- * A number as people write it.
+ * A number as text.
  * @param {number} value
- * @param {number} [digits] behind the point
+ * @param {number} [digits] after the point
  * @returns {string}
  */
 export function written(value, digits = 2) {
@@ -60,7 +60,7 @@ export function strip(vector, { name, most, dark, width, tell = () => {} }) {
 }
 
 /**
- * What strips' colours mean.
+ * The meaning of the strips' colours.
  * @param {number|null} most the size of a number in full colour; null where it differs @param {boolean} dark
  * @returns {HTMLElement}
  */

@@ -1,4 +1,4 @@
-/** All heads in numbers, to find those worth a look. */
+/** All heads in numbers, to find the interesting ones. */
 
 import { headColour } from "heedful/colour.js";
 import { element } from "heedful/dom.js";
@@ -13,11 +13,11 @@ const COLUMNS = [
   { name: "role", title: "Attention", about: "who looks at whom", digits: 0 },
   { name: "layer", title: "Layer", about: "from 0", digits: 0 },
   { name: "head", title: "Head", about: "from 0", digits: 0 },
-  { name: "entropy", title: "Entropy", about: "relative to equal weights: 0 looks at one token, 1 at all alike", digits: 3 },
+  { name: "entropy", title: "Entropy", about: "relative to equal weights: 0 looks at one token, 1 at all equally", digits: 3 },
   { name: "distance", title: "Distance", about: "tokens between the one that looks and the one looked at", digits: 2 },
   { name: "diagonal", title: "Diagonal", about: "weight on the token with the same number", digits: 3 },
   { name: "previous", title: "Previous", about: "weight on the token before that one", digits: 3 },
-  { name: "next", title: "Next", about: "weight on the token behind it", digits: 3 },
+  { name: "next", title: "Next", about: "weight on the token after it", digits: 3 },
   { name: "first", title: "First", about: "weight on the first token", digits: 3 },
   { name: "last", title: "Last", about: "weight on the last token", digits: 3 },
   { name: "largest", title: "Largest", about: "the largest weight of each query", digits: 3 },
@@ -28,9 +28,9 @@ export const view = {
   id: "summary",
   title: "Summary",
   help:
-    "One line for each head; every number is a mean over the tokens that look. Sort by a column to find heads that look " +
-    "at the token before (Previous), follow the other text word by word (Diagonal), gather everything (Entropy near 1) or " +
-    "rest on one place (First, Last). Choose a head to see its map.",
+    "One line for each head; every number is a mean over the tokens that look. Sort by a column to find heads that " +
+    "look at the token before (Previous), follow the other text word by word (Diagonal), gather everything (Entropy " +
+    "near 1) or rest on one place (First, Last). Choose a head to see its map.",
   chooses: /** @type {("map" | "head" | "ramp")[]} */ ([]),
   available: (/** @type {Inspection} */ record) => record.maps.length > 0,
   show,
@@ -50,7 +50,7 @@ function show(host, record, app) {
 }
 
 /**
- * What is to be said of a head that looks at nothing in particular, or always at the same.
+ * The note about a head that looks at nothing in particular, or always at the same tokens.
  * @param {Measures} measured
  * @returns {string} empty where there is nothing to say
  */
@@ -66,7 +66,7 @@ export function warning({ uniform, unchanging }) {
  */
 function banner(rows, app) {
   const odd = rows.filter((row) => warning(row));
-  if (!odd.length) return element("p", { class: "soft" }, "No head is uniform, and none has the same weights for every query.");
+  if (!odd.length) return element("p", { class: "soft" }, "No head is uniform or has the same weights for every query.");
   const name = (/** @type {Row} */ row) =>
     element("li", {}, opener(row, app, `${row.role} layer ${row.layer}, head ${row.head}`), ` ${warning(row)}`);
   return element(

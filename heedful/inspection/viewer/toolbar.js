@@ -6,8 +6,8 @@ import { element, labelled } from "heedful/dom.js";
 /** @typedef {import("heedful/app.js").App} App */
 /** @typedef {import("heedful/record.js").Inspection} Inspection */
 
-/** Roles as people call them. */
-const ROLES = { encoder: "encoder: source to source", decoder: "decoder: to what was read", cross: "cross: written to what it is about" };
+/** Names of roles for users. */
+const ROLES = { encoder: "encoder: source to source", decoder: "decoder: to the text read so far", cross: "cross: written text to its input" };
 const NEXT_THEME = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });
 
 /**

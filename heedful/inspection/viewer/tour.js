@@ -114,7 +114,7 @@ function tour(record, app, panel, ended) {
     const found = await stopsOf(record, state.place);
     if (turn !== state.turn || state.leaving) return;
     stops = found;
-    if (stops.length === 0) words.textContent = "This record holds nothing that could be followed.";
+    if (stops.length === 0) words.textContent = "This record contains nothing that the tour can follow.";
     go(Math.min(state.at, stops.length - 1));
   }
   function onkey(/** @type {KeyboardEvent} */ event) {
@@ -152,7 +152,7 @@ function tour(record, app, panel, ended) {
 }
 
 /**
- * The token that is chosen, else the longest word that is no mark.
+ * The token that is chosen, else the longest word that is not a special token.
  * @param {import("heedful/record.js").Axis | null} axis
  * @param {number | null} chosen
  */

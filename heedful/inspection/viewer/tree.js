@@ -1,4 +1,4 @@
-/** Where the branches of a beam's tree stand in its picture: a column for each step, the returned text on the first row. */
+/** Where the branches of a beam's tree are in its picture: a column for each step, the returned text on the first row. */
 
 /**
  * @typedef {object} Place
@@ -26,7 +26,7 @@ export function depths(tree) {
 }
 
 /**
- * Rows are shared by branches that do not meet: each goes on straight with its best child, and others turn off below.
+ * Rows are shared by branches that do not meet: each continues straight to its best child, and others branch off below.
  * @param {{parent: number, log_probability: number, best: boolean, fate: string, score: number|null}[]} tree
  * @param {{pruned: boolean}} shown whether pruned branches have a place
  * @returns {Place[]}

@@ -1,4 +1,4 @@
-/** The model unrolled over its tokens: what is computed of what, and how much of it can be at once. */
+/** The model unrolled over its tokens: what is computed from what, and how much of it at the same time. */
 
 import { asTable, element, labelled, svg, tableOf } from "heedful/dom.js";
 import { display, shortened } from "heedful/record.js";
@@ -10,10 +10,10 @@ export const view = {
   id: "unrolled",
   title: "Unrolled",
   help:
-    "A box is what a level makes of a token; lines lead to it from what it needs. Its number is the step in which it can be " +
-    "computed at the earliest, the tokens being given: a recurrent level waits for its neighbour, attention and " +
-    "convolutions wait for the level below alone. Play shows the wave that runs through the model. Choose a box to see all " +
-    "that it depends on.",
+    "A box is the output of a level for a token; lines lead to it from what it needs. Its number is the earliest " +
+    "step in which it can be computed if the tokens are given: a recurrent level waits for its neighbour, attention " +
+    "and convolutions wait only for the level below. Play shows the wave that runs through the model. Choose a box " +
+    "to see everything that it depends on.",
   chooses: [],
   available: (record) => record.unrolled !== null,
   show,

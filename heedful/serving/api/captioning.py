@@ -89,7 +89,7 @@ CAPABILITIES = (
     Capability(
         "caption",
         (Captioner, VideoCaptioner),
-        "say what they see",
+        "describe pictures or clips",
         _warm_up,
         _prepare_inspection,
         lambda model: {"takes": model.predictor.input_noun},
@@ -103,7 +103,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/caption",
             handler=_answer_caption,
-            summary="say what a picture or a clip shows",
+            summary="describe a picture or a clip",
             request_type=CaptionRequest,
             response_type=ModelAnswers[CaptionRecord],
             read_fields=read_upload_fields,
@@ -131,7 +131,7 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
     name = find_file_field(message, "image", "clip", "frames")
     predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
     model = context.registry.get_model(
-        (predictor_type,), message.model, action=f"say what {predictor_type.input_noun}s show"
+        (predictor_type,), message.model, action=f"describe {predictor_type.input_noun}s"
     )
     predictor, limits = model.predictor, context.registry.settings.limits
     config = message.build_config(predictor.generation)

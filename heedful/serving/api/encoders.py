@@ -94,7 +94,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         (
             "classify",
             _answer_classify,
-            "tell the classes of texts",
+            "classify texts",
             ClassifyRequest,
             ModelAnswers[ClassRecord],
             {"texts": "A dog runs."},

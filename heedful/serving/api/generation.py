@@ -52,7 +52,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/generate",
             handler=_answer_generate,
-            summary="go on where prompts end",
+            summary="continue prompts",
             request_type=GenerateRequest,
             response_type=ModelAnswers[ContinuationRecord],
             group=GROUP,
@@ -62,7 +62,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/chat",
             handler=_answer_chat,
-            summary="say what comes next in a dialogue",
+            summary="write the next turn of a dialogue",
             request_type=DialogueRequest,
             response_type=ModelAnswers[ReplyRecord],
             group=GROUP,
@@ -83,7 +83,7 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
     options = {**_generation_options(context, search, limit, config), "complete": message.complete}
     if message.stream:
         if len(prompts) > 1 or message.n_best > 1:
-            raise bad_request("stream: tells one continuation of one prompt; ask for no more", param="stream")
+            raise bad_request("stream: sends one continuation of one prompt; ask for only one", param="stream")
         return await _stream_text(
             context,
             model,
@@ -201,6 +201,6 @@ def build_turns(predictor: ChatPredictor, message: DialogueRequest) -> tuple[dat
     for turn in turns:
         if turn.speaker not in speakers:
             raise bad_request(
-                f"turns: nobody is called {turn.speaker!r}; the speakers are {', '.join(speakers)}", param="turns"
+                f"turns: no speaker is called {turn.speaker!r}; the speakers are {', '.join(speakers)}", param="turns"
             )
     return tuple(data.DialogueTurn(turn.speaker, turn.text) for turn in turns)

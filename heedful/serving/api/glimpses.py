@@ -33,7 +33,7 @@ def _prepare_inspection(
     find_inspected_field(message, "image")
     for name in ("pair", "beam"):
         if getattr(message, name) is not None:
-            raise bad_request(f"{name}: this model writes nothing; leave it out", param=name)
+            raise bad_request(f"{name}: this model does not write text; leave it out", param=name)
     predictor, image = model.predictor, message.image
     assert image is not None, "it is perceived"
     return lambda: predictor.inspect(_load_pixels(context, predictor, image), title="1")
@@ -52,7 +52,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/look",
             handler=_answer_look,
-            summary="tell the class of a picture, glimpse by glimpse",
+            summary="classify a picture, glimpse by glimpse",
             request_type=LookRequest,
             response_type=ModelAnswers[PictureClassRecord],
             read_fields=read_upload_fields,

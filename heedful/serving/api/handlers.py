@@ -42,7 +42,7 @@ def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int 
     bounds = {"n_best": limits.alternatives + 1, "beam": limits.rows, "tokens": limits.tokens, "top": limits.batch}
     for name, bound in bounds.items():
         if (value := field_values.get(name)) is not None and value > bound:
-            raise bad_request(f"{name}: {value:,}; this server grants at most {bound:,}", param=name)
+            raise bad_request(f"{name}: {value:,}; this server allows at most {bound:,}", param=name)
 
 
 async def answer_inputs(

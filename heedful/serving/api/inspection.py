@@ -104,7 +104,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         path="/v1/heedful/inspected/{name}",
         method="GET",
         handler=answer_page,
-        summary="a page that `inspect` has made a link to",
+        summary="a page to which `inspect` returned a link",
         public=True,
         group="inspection",
         media_type="text/html",
@@ -136,7 +136,7 @@ async def _answer_inspect(
         if capability.inspect is not None
         for predictor_type in capability.predictor_types
     )
-    model = context.registry.get_model(predictor_types, message.model, action="can be looked at")
+    model = context.registry.get_model(predictor_types, message.model, action="can be inspected")
     inspect = next(
         capability.inspect for capability in list_capabilities(model.predictor) if capability.inspect is not None
     )(context, model, message)

@@ -19,7 +19,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         path="/v1/heedful",
         method="GET",
         handler=_answer_info,
-        summary="what is served, and within which limits",
+        summary="the served models and indices, and the limits",
         response_type=ServerInfo,
     )
     for module in (translation, generation, encoders, captioning, glimpses, speech, search, inspection):

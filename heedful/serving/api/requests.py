@@ -154,7 +154,7 @@ def _apply_options(recipe: Any, config: Any, options: Mapping[str, Any], common_
         options,
         common_class=common_type,
         format_key=option_name,
-        help_hint="GET /docs lists what there is",
+        help_hint="GET /docs lists the fields",
     )
 
 
@@ -223,7 +223,7 @@ class DialogueRequest(ContinuationRequest):
     def _check_turns(cls, turns: list[RequestTurn | InputText]) -> list[RequestTurn | InputText]:
         """Check that all turns have a speaker, or none has."""
         if len({type(turn) for turn in turns}) > 1:
-            raise ValueError("give all turns with a speaker, or none")
+            raise ValueError("give a speaker for all turns, or for none")
         return turns
 
 

@@ -67,7 +67,7 @@ def _find_index(indices: Mapping[str, LoadedModel[PassageIndex]], name: str | No
             raise bad_request(f"index: there are several: {names}; name one", param="index")
         return next(iter(indices.values()))
     if name not in indices:
-        raise not_found(f"index: {name!r} is not served here; those that are: {names}", param="index")
+        raise not_found(f"index: {name!r} is not served here; available: {names}", param="index")
     return indices[name]
 
 

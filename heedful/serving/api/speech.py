@@ -54,7 +54,7 @@ CAPABILITIES = (
     Capability(
         "transcribe",
         (SpeechRecognizer,),
-        "write what is said",
+        "transcribe sounds",
         _warm_up,
         _prepare_inspection,
         lambda _: {"takes": "sound"},
@@ -68,7 +68,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         yield Route(
             path="/v1/heedful/transcribe",
             handler=_answer_transcribe,
-            summary="write what is said in a sound",
+            summary="transcribe a sound",
             request_type=TranscribeRequest,
             response_type=ModelAnswers[TranscriptRecord],
             read_fields=read_upload_fields,

@@ -86,7 +86,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     yield Route(
         path="/v1/heedful/score",
         handler=_answer_score,
-        summary="how probable given translations are",
+        summary="score given translations",
         request_type=TranslationPairsRequest,
         response_type=ModelAnswers[ScoreRecord],
         group=GROUP,
@@ -94,7 +94,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
     yield Route(
         path="/v1/heedful/align",
         handler=_answer_align,
-        summary="which words of given translations belong together",
+        summary="align the words of given translations",
         request_type=TranslationPairsRequest,
         response_type=ModelAnswers[LinkRecord],
         group=GROUP,
@@ -170,7 +170,7 @@ async def _answer_translate(context: RequestContext, message: TranslateRequest) 
         return await answer_inputs(context, model, line_format, sentence_list)
     if len(sentence_list) > 1:
         raise bad_request(
-            f"stream: tells one translation, and there are {len(sentence_list):,} texts; give one", param="stream"
+            f"stream: sends one translation, but there are {len(sentence_list):,} texts; give one", param="stream"
         )
     return await stream_events(
         context, model, lambda say: _stream_translation(context, model.name, line_format, sentence_list[0], say)

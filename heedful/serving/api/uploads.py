@@ -55,7 +55,7 @@ def _parse_field(name: str, text: str) -> Any:
         return text
     try:
         return parse_json(text, name=name)
-    except HTTPError:  # what is no JSON is a text, which the field may be
+    except HTTPError:  # a value that is not JSON is a text, which the field may allow
         return text
 
 
@@ -67,7 +67,7 @@ def find_file_field(message: BaseModel, *names: str) -> str:
     if len(present) != 1 or present[0] not in names:
         expected = " or ".join(names)
         raise bad_request(
-            f"{', '.join(present) or expected}: what this model takes is {expected}; give one, alone", param=names[0]
+            f"{', '.join(present) or expected}: this model takes {expected}; give exactly one", param=names[0]
         )
     return present[0]
 
@@ -77,7 +77,7 @@ def find_inspected_field(message: InspectHTTPRequest, *names: str) -> str:
     if message.text:
         raise bad_request("text: this model reads none; leave it out", param="text")
     if message.tokens is not None:
-        raise bad_request("tokens: belongs to models that go on with texts; leave it out", param="tokens")
+        raise bad_request("tokens: is for models that continue texts; leave it out", param="tokens")
     return find_file_field(message, *names)
 
 
@@ -89,7 +89,7 @@ def decode_content(file_content: FileContent, *, name: str, max_bytes: int) -> b
         try:
             content = base64.b64decode(encoded if comma and prefix.startswith("data:") else content, validate=True)
         except (binascii.Error, ValueError):
-            message = f"{name}: is no base 64; send a file's bytes so, or as multipart/form-data"
+            message = f"{name}: is not base64; send the bytes of a file as base64, or as multipart/form-data"
             raise bad_request(message, param=name) from None
     if len(content) > max_bytes:
         raise bad_request(f"{name}: {len(content):,} bytes; this server takes at most {max_bytes:,}", param=name)
@@ -132,7 +132,7 @@ def open_sound(
             )
             yield sound
     except MissingExtraError:
-        message = f"{name}: is no WAV of whole numbers, and this server reads no other sound; convert it"
+        message = f"{name}: is not a WAV of whole numbers, and this server reads no other sound; convert it"
         raise bad_request(message, param=name) from None
 
 
@@ -188,5 +188,5 @@ def _save_clip(
             BytesIO(content), name=f"{name}.{number}", max_pixels=min(pixels_left, _MAX_PIXELS)
         )
         pixels_left, largest = pixels_left - num_pixels, max(largest, num_pixels)
-        (path / f"{number}.png").write_bytes(content)  # of whatever kind, which the file itself says
+        (path / f"{number}.png").write_bytes(content)  # of any kind: the file itself declares it
     return path, pictures.estimate_picture_memory(largest)

@@ -122,7 +122,7 @@ class ChatCompletionRequest(TextGenerationRequest):
     def _check_response_format(cls, response_format: dict[str, Any] | None) -> dict[str, Any] | None:
         """Reject every response format except text."""
         if response_format is not None and response_format.get("type") != "text":
-            raise PydanticCustomError("format", "nothing but text is written here; leave it out")
+            raise PydanticCustomError("format", "only text is written here; leave it out")
         return response_format
 
     @field_validator("modalities")
@@ -130,7 +130,7 @@ class ChatCompletionRequest(TextGenerationRequest):
     def _check_modalities(cls, modalities: list[str] | None) -> list[str] | None:
         """Reject every modality except text."""
         if modalities not in (None, ["text"]):
-            raise PydanticCustomError("modalities", "nothing but text is written here; leave it out")
+            raise PydanticCustomError("modalities", "only text is written here; leave it out")
         return modalities
 
     @property
@@ -230,7 +230,7 @@ def _convert_turns(predictor: ChatPredictor, messages: Sequence[ChatMessage]) ->
         if message.name is None and message.role == "user" and len(names) > 2:
             speakers = ", ".join(name for name in names if name != predictor.speaker)
             raise bad_request(
-                f"messages.{number}.name: several speak to this model ({speakers}); say who", param="messages"
+                f"messages.{number}.name: this model has several speakers ({speakers}); name one", param="messages"
             )
         speaker = message.name or (predictor.speaker if message.role == "assistant" else predictor.other_speaker)
         if message.full_text.strip():

@@ -31,7 +31,7 @@ _NUM_RANDOM_STREAMS: Final = 2**40
 def _require_absent(value: Any) -> Any:
     """Reject a value for a field that is not supported here."""
     if value:
-        raise PydanticCustomError("not_done", "is not done here; leave it out")
+        raise PydanticCustomError("not_done", "is not supported here; leave it out")
     return value
 
 
@@ -117,7 +117,7 @@ class TextGenerationRequest(OpenAIMessage):
         """Check that the keys of the logit bias are token ids."""
         for token_id in bias or ():
             if not (token_id.isascii() and token_id.isdigit() and len(token_id) < 10):
-                raise PydanticCustomError("logit_bias", "{name} is no id of a token", {"name": repr(token_id[:40])})
+                raise PydanticCustomError("logit_bias", "{name} is not a token id", {"name": repr(token_id[:40])})
         return bias
 
     @property
@@ -185,11 +185,12 @@ def build_plan(
         options,
         common_class=ContinuationBaseConfig,
         format_key=str,
-        help_hint="see the list of what may be asked",
+        help_hint="see the list of fields",
     )
     if num_texts > 1 and config.kind == "greedy":
         raise bad_request(
-            "n: the most probable token each time makes one text; give a temperature and a top_p above 0", param="n"
+            "n: always taking the most probable token gives only one text; give a temperature and a top_p above 0",
+            param="n",
         )
     search, limit = build_continuation_search(
         config, special, n=num_texts, seed=1 if message.seed is None else message.seed

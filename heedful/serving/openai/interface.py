@@ -68,7 +68,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             handler=answer_completion,
             request_type=CompletionRequest,
             response_type=CompletionResponse,
-            summary="a language model goes on with prompts",
+            summary="a language model continues prompts",
             group=_GROUP,
             examples=({"prompt": "Once upon a time", "max_tokens": 20, "temperature": 0}, {"prompt": "", "seed": 1}),
         )
@@ -78,7 +78,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             handler=answer_chat,
             request_type=ChatCompletionRequest,
             response_type=ChatCompletion,
-            summary="a model of conversation says what comes next",
+            summary="a dialogue model writes the next turn",
             group=_GROUP,
             examples=({"messages": [{"role": "user", "content": "I want to eat something cheap."}]},),
         )
@@ -98,7 +98,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             handler=answer_transcription,
             request_type=TranscriptionRequest,
             response_type=TranscriptionResponse,
-            summary="a model of speech writes what is said",
+            summary="a speech model transcribes a sound",
             read_fields=read_transcription_form,
             accepts_files=True,
             group=_GROUP,

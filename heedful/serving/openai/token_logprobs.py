@@ -22,7 +22,7 @@ class TokenLogprobs(OpenAIMessage):
     """The tokens of a text and their log-probabilities, in order."""
 
     tokens: list[str]
-    """the text that each token adds, or its name in the vocabulary if that is no whole character"""
+    """the text that each token adds, or its name in the vocabulary if that is not a whole character"""
     token_logprobs: list[float]
     """natural logarithm of each token's probability, given all tokens before it"""
     top_logprobs: list[dict[str, float]] | None
@@ -115,12 +115,12 @@ class TokenTracker:
         likeliest: dict[str, float] = {}
         for other_id, value in prediction.top_tokens:
             likeliest.setdefault(name if other_id == token_id else self._name_token(other_id, context), value)
-        if prediction.top_tokens:  # whatever else reads so
+        if prediction.top_tokens:  # other pieces with the same text
             likeliest[name] = prediction.log_probability
         return TokenEntry(name, start, prediction.log_probability, likeliest)
 
     def _name_token(self, token_id: int, context: Sequence[int]) -> str:
-        """Return the text that a token would add behind a context, or its name in the tokenizer if that is no whole
+        """Return the text that a token would add behind a context, or its name in the tokenizer if that is not a whole
         character.
         """
         nearest = context[-_CONTEXT_TOKENS:]
@@ -130,7 +130,7 @@ class TokenTracker:
 
 def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
     """Yield the text that each id adds behind the ids before it, decoding only as far back as needed."""
-    first = complete_stop = num_shown = 0  # behind `whole` a character has begun, of what stands there so much is told
+    first = complete_stop = num_shown = 0  # after `whole`, a character is incomplete; only its known bytes are shown
     for stop in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[first:stop])
         complete_text = strip_incomplete_character(text)

@@ -1,8 +1,8 @@
-/** How the page asks the server: JSON there, JSON or events back, with a key where one is needed. */
+/** How the page sends requests to the server: JSON there, JSON or events back, with a key where one is needed. */
 
 const KEY = "heedful-key";
 
-/** What the server says when it does not answer. */
+/** The error that the server sends. */
 export class Refused extends Error {
   /**
    * @param {number} status of HTTP
@@ -21,7 +21,7 @@ export const key = {
 };
 
 /**
- * @param {string} name what is asked, the last part of its path
+ * @param {string} name the request, the last part of its path
  * @param {object} message
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
@@ -39,7 +39,7 @@ export async function served() {
  * A file in another language.
  * @param {FormData} form
  * @param {AbortSignal} [signal]
- * @returns {Promise<string>} where it waits, on this server, by whatever name it is asked
+ * @returns {Promise<string>} the path of the file on this server
  */
 export async function translatedFile(form, signal) {
   const { translatedFileUrl } = await (await sent("/translate_file", form, signal)).json();
@@ -50,7 +50,7 @@ export async function translatedFile(form, signal) {
  * An answer that grows.
  * @param {string} name
  * @param {object} message
- * @param {(content: any) => void} grown is told what there is so far
+ * @param {(content: any) => void} grown called with the content so far
  * @param {AbortSignal} [signal]
  * @returns {Promise<any>} the whole answer
  */
@@ -62,7 +62,7 @@ export async function hear(name, message, grown, signal) {
     if (event === "record") record = data;
     if (event === "error") throw new Refused(500, data.error.message);
   }
-  if (!record) throw new Refused(0, "the answer broke off; ask again");
+  if (!record) throw new Refused(0, "the answer was cut off; ask again");
   return record;
 }
 
@@ -74,7 +74,7 @@ export async function look(message) {
   const tab = window.open("", "_blank"); // at once, or browsers take it for an advertisement
   try {
     const { page } = await ask("inspect", { ...message, format: "link" });
-    if (!tab) throw new Refused(0, "this browser lets no page open a tab; allow it for this one");
+    if (!tab) throw new Refused(0, "the browser blocked the new tab; allow this page to open tabs");
     tab.opener = null;
     tab.location.replace(new URL(page, location.href).href);
   } catch (error) {

@@ -1,4 +1,4 @@
-/** What a picture or a clip shows, and where each word of that looked. */
+/** What a picture or a clip shows, and where the model looked for each word. */
 
 import { ask } from "./asking.js";
 import { canvasFor, element } from "./dom.js";
@@ -11,7 +11,7 @@ const FIELDS = { picture: "image", clip: "clip" };
 export const view = {
   id: "caption",
   title: "Caption",
-  about: "Drop a picture or a clip, whichever the model takes: it says what is shown. Point at a word to see where it looked.",
+  about: "Drop a picture or a clip, as the model needs: it describes what is shown. Point at a word to see where the model looked.",
   there: (/** @type {any} */ served) => served.models.some((/** @type {any} */ each) => each.does.includes("caption")),
   show,
 };
@@ -29,7 +29,7 @@ function show(host, served) {
   };
   adapt();
   const place = answerPlace("Caption");
-  const form = asking({ label: "Say what it shows", fields: [control, places.picture.node, places.clip.node], work: async (signal) => {
+  const form = asking({ label: "Describe it", fields: [control, places.picture.node, places.clip.node], work: async (signal) => {
     const asked = { model: model().name, [FIELDS[kind()]]: places[kind()].file() };
     const { answers: [found] } = await ask("caption", { ...asked, align: true }, signal);
     const where = found.looked && element("div", { class: "where" });

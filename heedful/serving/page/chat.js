@@ -22,7 +22,7 @@ function show(host, served) {
   let turns = [];
   const log = element("ol", { class: "log", role: "log", "aria-label": "Dialogue", tabindex: "0" });
   const input = element("input", { type: "text", dir: "auto", autocomplete: "off", maxlength: served.limits.characters });
-  const again = element("button", { type: "button", onclick: () => forget() }, "Begin anew");
+  const again = element("button", { type: "button", onclick: () => forget() }, "Start again");
   let number = 0;
   const form = asking({
     label: "Say",

@@ -1,4 +1,4 @@
-/** Files in another language, which keep all but their texts. */
+/** Files in another language, in which only the texts change. */
 
 import { translatedFile } from "./asking.js";
 import { element } from "./dom.js";
@@ -10,7 +10,7 @@ import { both } from "./reading.js";
 export const view = {
   id: "files",
   title: "Files",
-  about: "Choose a file, such as a page, a document, subtitles or a catalogue of texts: its texts are translated, and all else stays.",
+  about: "Choose a file, such as a page, a document, subtitles or a catalogue of texts: its texts are translated, and everything else stays.",
   there: (/** @type {any} */ served) => waysOf(served).length > 0,
   show,
 };

@@ -4,13 +4,13 @@ import { hear } from "./asking.js";
 import { element } from "./dom.js";
 import { answerPlace, area, asking, choice, field, looking, modelChoice } from "./parts.js";
 
-/** Tokens that the inspector is shown, since its pictures grow with their square. */
+/** Tokens that the inspector gets, because its pictures grow with their square. */
 const LOOKED = 40;
 
 export const view = {
   id: "generate",
   title: "Generate",
-  about: "The model goes on where your text ends.",
+  about: "The model continues your text.",
   there: (/** @type {any} */ served) => served.models.some((/** @type {any} */ each) => each.does.includes("generate")),
   show,
 };
@@ -36,7 +36,7 @@ function show(host, served) {
       const grown = element("span", { class: "written" });
       const said = element("p", { class: "said-text prose", dir: "auto" }, element("span", { class: "soft" }, prompt), grown);
       const acts = element("div", { class: "acts", hidden: true },
-        element("button", { type: "button", onclick: () => { text.value = said.textContent ?? ""; text.focus(); } }, "Take it as the text"),
+        element("button", { type: "button", onclick: () => { text.value = said.textContent ?? ""; text.focus(); } }, "Use it as the text"),
         looking(() => ({ model: model().name, text: prompt, tokens: Math.min(LOOKED, Number(tokens.value) || LOOKED) })));
       const note = element("p", { class: "soft" });
       const card = element("article", { class: "card", "aria-busy": "true" }, said, acts, note);

@@ -14,7 +14,7 @@ const FEW = 10;
 export const view = {
   id: "look",
   title: "Look",
-  about: "Drop a picture: the model says which class it is of. Point at a glimpse to see where it was.",
+  about: "Drop a picture: the model predicts its class. Point at a glimpse to see where it was.",
   there: (/** @type {any} */ served) => served.models.some((/** @type {any} */ each) => each.does.includes("look")),
   show,
 };
@@ -63,5 +63,5 @@ function path(glimpses, address) {
     element("div", { class: "stage" },
       element("img", { alt: "the picture that you chose", src: address }),
       svg("svg", { viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true" }, svg("polyline", { points: line }), squares)),
-    element("ol", { class: "steps", "aria-label": "What it would say after each glimpse" }, steps));
+    element("ol", { class: "steps", "aria-label": "The answer after each glimpse" }, steps));
 }

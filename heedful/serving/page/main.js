@@ -19,14 +19,14 @@ import { view as stories } from "./stories.js";
 /** @type {View[]} */
 const VIEWS = [translate, files, generate, chat, answer, search, stories, caption, look, transcribe, fill, detect, classify, tag];
 const LATER = 2000;
-/** Milliseconds until a server is asked again that is still loading its models. */
+/** Milliseconds until the next request to a server that is still loading its models. */
 const NEXT = { auto: "light", light: "dark", dark: "auto" };
 
 const page = /** @type {HTMLElement} */ (document.getElementById("heedful"));
 themed();
 begin();
 
-/** Asks what is served, and for a key where that is not told without. */
+/** Asks what is served, and for a key if the server requires one. */
 async function begin() {
   try {
     shown(await served());
@@ -46,8 +46,8 @@ function shown(told) {
   const names = [...told.models.map((/** @type {any} */ each) => each.name), ...told.indices];
   /** @type {HTMLElement} */ (document.getElementById("serves")).textContent = names.join(" · ");
   if (!views.length) {
-    page.replaceChildren(element("p", { class: "banner" }, "Nothing is served here that this page could show. ",
-      element("a", { href: "/docs" }, "What may be asked")));
+    page.replaceChildren(element("p", { class: "banner" }, "This server has no model that this page can show. ",
+      element("a", { href: "/docs" }, "List of requests")));
     return;
   }
   const panels = new Map(views.map((view) => [view.id, element("section", {
@@ -106,7 +106,7 @@ function askForKey(refused) {
   input.focus();
 }
 
-/** The theme of the browser, unless somebody wants another. */
+/** The theme of the browser, unless the user chooses another. */
 function themed() {
   const button = /** @type {HTMLElement} */ (document.getElementById("theme"));
   const root = document.documentElement;

@@ -48,7 +48,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         path="/page/{name}",
         method="GET",
         handler=_answer_file,
-        summary="what the page is made of",
+        summary="a file of the page",
         public=True,
         group="page",
         media_type="text/plain",

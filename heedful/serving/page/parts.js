@@ -1,4 +1,4 @@
-/** What several views are made of: fields, bars, answers that come, and what went wrong. */
+/** What several views are made of: fields, bars, answers that come, and errors. */
 
 import { element } from "./dom.js";
 import { look } from "./asking.js";
@@ -62,11 +62,11 @@ export function modelChoice(served, use, changed = () => {}) {
 }
 
 /**
- * A form that asks when it is sent: busy while it does, with a button that stops it.
+ * A form that sends a request when submitted: busy while it does, with a button that stops it.
  * @param {object} options
  * @param {string} options.label of its button
  * @param {any[]} options.fields
- * @param {any[]} [options.more] beside the button
+ * @param {any[]} [options.more] next to the button
  * @param {(signal: AbortSignal) => Promise<void>} options.work
  * @returns {HTMLFormElement}
  */
@@ -98,8 +98,8 @@ export function asking({ label, fields, more = [], work }) {
 }
 
 /**
- * Does something that may be refused, and says why it was; who stops it knows already.
- * @param {HTMLElement} wrong where to say it
+ * Does something that may be refused, and shows the reason; no message if the user stopped it.
+ * @param {HTMLElement} wrong where to show it
  * @param {() => Promise<void>} work
  */
 export async function attempt(wrong, work) {
@@ -134,7 +134,7 @@ export function looking(message, label = "Show me how") {
 }
 
 /**
- * Shares as bars, behind their names.
+ * Shares as bars, after their names.
  * @param {{name: string, share: number, text?: string}[]} rows
  * @param {string} label
  * @returns {HTMLElement}
@@ -156,7 +156,7 @@ export function percent(share) {
 /**
  * A text with parts of it marked.
  * @param {string} text
- * @param {number[][]} marks first character and the one behind, in order, in code points
+ * @param {number[][]} marks first character and the one after the last, in order, in code points
  * @returns {Node[]}
  */
 export function marked(text, marks) {

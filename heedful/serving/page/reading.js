@@ -1,4 +1,4 @@
-/** What models say of texts that they read: gaps, classes, tags, replaced tokens, and answers in a context. */
+/** What models predict for texts that they read: gaps, classes, tags, replaced tokens, and answers in a context. */
 
 import { ask } from "./asking.js";
 import { headColour } from "./colour.js";
@@ -20,7 +20,7 @@ function viewOf(id, title, about, show) {
   return { id, title, about, show, there: (/** @type {any} */ served) => served.models.some((/** @type {any} */ each) => each.does.includes(id)) };
 }
 
-export const fill = viewOf("fill", "Fill", `The model fills gaps, which are written ${GAP}.`, (host, served) => {
+export const fill = viewOf("fill", "Fill", `The model fills gaps, written as ${GAP}.`, (host, served) => {
   const { control, model } = modelChoice(served, "fill");
   const text = area({ placeholder: `The dog ${GAP} in the park.`, maxlength: served.limits.characters });
   const gap = element("button", { type: "button", onclick: () => {
@@ -33,7 +33,7 @@ export const fill = viewOf("fill", "Fill", `The model fills gaps, which are writ
     return [
       element("p", { class: "said-text", dir: "auto" }, found.text),
       found.gaps.map((/** @type {any[]} */ guesses, /** @type {number} */ i) => [
-        element("h3", {}, found.gaps.length > 1 ? `Gap ${i + 1}` : "What may stand there"),
+        element("h3", {}, found.gaps.length > 1 ? `Gap ${i + 1}` : "Words that fit"),
         bars(guesses.map(({ piece, probability }) => ({ name: piece, share: probability })), `Guesses for gap ${i + 1}`),
       ]),
       looking(() => ({ model: asked.model, text: asked.texts })),
@@ -41,13 +41,13 @@ export const fill = viewOf("fill", "Fill", `The model fills gaps, which are writ
   });
 });
 
-export const classify = viewOf("classify", "Classify", "The model says what a text is.", (host, served) => {
+export const classify = viewOf("classify", "Classify", "The model assigns a class to a text.", (host, served) => {
   const { control, model } = modelChoice(served, "classify", () => adapt());
   const text = area({ maxlength: served.limits.characters });
   const second = area({ maxlength: served.limits.characters });
   const more = field("Second text", second);
   const candidates = area({ rows: 4, maxlength: served.limits.characters });
-  const several = field("Candidates, one a line", candidates);
+  const several = field("Candidates, one per line", candidates);
   const adapt = () => {
     more.hidden = model().takes !== "pair";
     several.hidden = model().takes !== "candidates";
@@ -70,7 +70,7 @@ export const classify = viewOf("classify", "Classify", "The model says what a te
   });
 });
 
-export const tag = viewOf("tag", "Tag", "The model gives each word its tag.", (host, served) => {
+export const tag = viewOf("tag", "Tag", "The model gives each word a tag.", (host, served) => {
   const { control, model } = modelChoice(served, "tag");
   const text = area({ maxlength: served.limits.characters });
   both(host, "Tag", [control, field("Text, with spaces between words", text)], [], async (signal) => {
@@ -111,7 +111,7 @@ export const answer = viewOf("answer", "Answer", "The model marks where a text a
     const { answers: [found] } = await ask("answer", { ...asked, n_best: Math.min(5, served.limits.alternatives + 1) }, signal);
     const best = found.answer ? found.spans[0] : null;
     return [
-      element("p", { class: "said-text", dir: "auto" }, found.answer || "The text does not say."),
+      element("p", { class: "said-text", dir: "auto" }, found.answer || "The text does not answer it."),
       element("p", { class: "passage", dir: "auto" }, marked(asked.context, best ? [[best.start, best.stop]] : [])),
       bars([...found.spans.map((/** @type {any} */ span) => ({ name: span.text, share: span.probability })), { name: "no answer", share: found.none }]
         .sort((one, other) => other.share - one.share), "Probabilities of answers"),
@@ -121,7 +121,7 @@ export const answer = viewOf("answer", "Answer", "The model marks where a text a
 });
 
 /**
- * A form beside the card of its answer.
+ * A form next to the card of its answer.
  * @param {HTMLElement} host
  * @param {string} label
  * @param {any[]} fields

@@ -39,7 +39,7 @@ function show(host, served) {
         element("ol", { class: "hits" }, hits.map((/** @type {any} */ hit) => element("li", { class: "card" },
           element("h3", { dir: "auto" }, hit.title || hit.id, element("span", { class: "soft" }, ` BM25 ${hit.bm25.toFixed(2)}${hit.cosine === null ? "" : `, cosine ${hit.cosine.toFixed(3)}`}`)),
           element("p", { class: "passage", dir: "auto" }, marked(hit.text, hit.marks)),
-          hit.answer === undefined ? null : element("p", { class: "soft" }, hit.answer ? `answer: ${hit.answer} (${percent(hit.probability)})` : `it does not say (${percent(hit.probability)})`)))),
+          hit.answer === undefined ? null : element("p", { class: "soft" }, hit.answer ? `answer: ${hit.answer} (${percent(hit.probability)})` : `no answer in it (${percent(hit.probability)})`)))),
       );
     },
   });

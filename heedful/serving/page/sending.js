@@ -28,7 +28,7 @@ export const KINDS = {
 };
 
 /**
- * The place, which asks as soon as there is a file.
+ * The place, which is ready as soon as there is a file.
  * @param {Kind} kind
  * @returns {{node: HTMLElement, file: () => string}} `file` is a data URL; it fails where nothing was chosen
  */

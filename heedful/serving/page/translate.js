@@ -9,12 +9,12 @@ import { answerPlace, area, asking, attempt, choice, field, looking } from "./pa
 /** @typedef {{model: string, to?: string}} Direction */
 
 const WAYS = 4;
-/** Other words that are looked for where somebody wants another one. */
+/** Number of other words to offer when the user replaces a word. */
 
 export const view = {
   id: "translate",
   title: "Translate",
-  about: "One sentence a line. Lines show what each token looked at; click a word of the translation to have another one there.",
+  about: "Write one sentence per line. Lines show what each token looked at; click a word of the translation to replace it.",
   there: (/** @type {any} */ served) => served.models.some((/** @type {Model} */ each) => each.does.includes("translate")),
   show,
 };
@@ -28,7 +28,7 @@ function show(host, served) {
   const direction = choice(directions.map(({ title }, place) => [String(place), title]));
   const search = choice([["", "the model's own"], ["greedy", "greedy"], ["beam", "beam"], ["sampling", "sampling"]]);
   const several = element("input", { type: "number", min: 0, max: served.limits.alternatives, value: 0 });
-  const text = area({ rows: 4, placeholder: "What is to be translated?", maxlength: served.limits.characters });
+  const text = area({ rows: 4, placeholder: "Text to translate", maxlength: served.limits.characters });
   const place = answerPlace("Translations");
   const below = element("div", { class: "below" });
   const form = asking({
@@ -129,7 +129,7 @@ async function translated(place, source, asked, signal, below) {
     const rest = record.candidates.slice(1);
     others.hidden = !rest.length;
     others.replaceChildren(...rest.map((/** @type {any} */ each) => element("li", {},
-      element("button", { type: "button", class: "link", dir: "auto", title: "take this one", onclick: () => grow({ ...message, prefix: each.text }) }, each.text),
+      element("button", { type: "button", class: "link", dir: "auto", title: "use this one", onclick: () => grow({ ...message, prefix: each.text }) }, each.text),
       element("span", { class: "soft" }, ` ${each.score.toFixed(2)}`))));
     const told = [`score ${record.candidates[0].score.toFixed(2)}`, ...(record.confidence === undefined ? [] : [`confidence ${record.confidence}`]), ...(record.signs ?? [])];
     notes.hidden = false;
@@ -148,7 +148,7 @@ async function translated(place, source, asked, signal, below) {
     for (const part of text.matchAll(/\s+|\S+/gu)) {
       if (!part[0].trim()) found.push(document.createTextNode(part[0]));
       else found.push(element("button", {
-        type: "button", class: "word", title: "have another word here",
+        type: "button", class: "word", title: "replace this word",
         onclick: (/** @type {MouseEvent} */ event) => others_at(/** @type {HTMLElement} */ (event.currentTarget), text.slice(0, part.index).trimEnd(), part[0], message),
       }, part[0]));
     }

@@ -84,7 +84,7 @@ def _iter_paths(roots: Mapping[str, object]) -> Iterator[tuple[str, object]]:
 
 def _load_reference(path: str) -> Any:
     """Stand for a reference in a pickle; `_SharedUnpickler` replaces it, so it is never called."""
-    raise AssertionError(f"{path}: a reader has it by itself")
+    raise AssertionError(f"{path}: the reader replaces this reference")
 
 
 def _rebuild_error(

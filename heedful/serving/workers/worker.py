@@ -73,7 +73,7 @@ def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
     try:
         while request_handler.handle_message(connection.recv_bytes()):
             pass
-    except (EOFError, OSError):  # whoever asked is gone
+    except (EOFError, OSError):  # the caller is gone
         pass
     os._exit(0)
 
@@ -108,7 +108,7 @@ class WorkerRequestHandler:
         self._token_counts: deque[tuple[str, int]] = deque()
         self._schedulers: dict[str, Scheduler] = {}
         for name, model in registry.models_and_indices.items():
-            assert isinstance(model.backend, Scheduler), "models are asked here"
+            assert isinstance(model.backend, Scheduler), "models run in this process"
             self._schedulers[name] = model.backend
             model.backend.on_batch = partial(self._record_batch, name)
             model.backend.on_tokens = partial(self._record_tokens, name)
@@ -118,7 +118,7 @@ class WorkerRequestHandler:
         with self._send_lock:
             steps, tokens = _drain(self._batch_counts), _drain(self._token_counts)
             messages = [CountsMessage(steps, tokens), message] if steps or tokens else [message]
-            with suppress(OSError):  # where nobody is there, this process ends
+            with suppress(OSError):  # without a parent, this process ends
                 self._connection.send_bytes(self._shared_objects.dumps(messages))
 
     def handle_message(self, content: bytes) -> bool:
@@ -139,7 +139,7 @@ class WorkerRequestHandler:
         deadline, request_number = RequestDeadline(message.seconds, message.expires_at), message.request_number
         try:
             answer_batch, examples = self._load_call(message.answer_batch), self._shared_objects.loads(message.examples)
-        except Exception as error:  # whoever asked is told, and others go on
+        except Exception as error:  # the caller gets the error, and others continue
             self._send_error(request_number, error)
             return
 

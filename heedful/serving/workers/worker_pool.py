@@ -256,7 +256,7 @@ class WorkerProcess:
         content = self._pool.shared_objects.dumps(message)
         with self._send_lock:
             try:
-                assert self._connection is not None, "a process that is ready has one"
+                assert self._connection is not None, "a ready process has a connection"
                 self._connection.send_bytes(content)
             except OSError:
                 return False
@@ -272,7 +272,7 @@ class WorkerProcess:
                 return
             seconds = _MIN_RESTART_SECONDS if has_answered else min(2 * seconds, _MAX_RESTART_SECONDS)
             log_event(
-                f"process {self._worker_number}: ended ({self._exit_reason}); it begins again in {seconds:g} seconds"
+                f"process {self._worker_number}: ended ({self._exit_reason}); it starts again in {seconds:g} seconds"
             )
             self._pool.stop_event.wait(seconds)
 
@@ -292,7 +292,7 @@ class WorkerProcess:
                     has_answered |= isinstance(message, AnswersMessage)
         except (EOFError, OSError) as error:
             self.is_ready = False
-            self._exit_reason = _describe_exit(process) or f"it could not begin: {error}"
+            self._exit_reason = _describe_exit(process) or f"it could not start: {error}"
         if not self._started.is_set():
             self._error = self._error or RunError(
                 f"process {self._worker_number}: ended while it loaded models ({self._exit_reason})"
@@ -330,7 +330,7 @@ class WorkerProcess:
         """Unpickle the answers to a request and store them there."""
         try:
             answers = self._pool.shared_objects.loads(content)
-        except Exception as error:  # whoever asked is told, and others go on
+        except Exception as error:  # the caller gets the error, and others continue
             request.fail(error)
             return
         for index, answer in enumerate(answers):
@@ -391,7 +391,7 @@ def _describe_exit(process: Any) -> str:
     process.join(_CLOSE_SECONDS)
     code = process.exitcode
     if code is None:
-        return "it says nothing any more"
+        return "it no longer responds"
     return f"signal {-code}" if code < 0 else f"exit code {code}"
 
 
@@ -402,5 +402,5 @@ def _block_signals() -> None:
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker
 
-        resource_tracker.ensure_running()  # which would unblock them again when it begins
+        resource_tracker.ensure_running()  # which would unblock them again when it starts
         signal.pthread_sigmask(signal.SIG_BLOCK, IGNORED_SIGNALS)

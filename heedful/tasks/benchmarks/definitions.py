@@ -93,7 +93,9 @@ class BenchmarkDefinition:
     trained_on: str | None = None
 
     def open_split(self, folder: Path, split: Split) -> ExampleReader[Example]:
-        """Open a reader of a split's examples: `LabelledExample`, `MultipleChoiceExample` or `ExtractiveQuestion`, by the head.
+        """Open a reader of the examples of a split.
+
+        The head decides their class: `LabelledExample`, `MultipleChoiceExample` or `ExtractiveQuestion`.
 
         Args:
             folder: folder of the task, or of the benchmark with the task's folder in it; files may end with `.gz`.
@@ -112,7 +114,7 @@ class BenchmarkDefinition:
                 if (candidate_folder / name).is_file():
                     return file.open_reader(candidate_folder / name)
         archives = [path.name for name in self.folders for path in sorted(folder.glob(f"{name}.*")) if path.is_file()]
-        remedy = f"unpack {archives[0]}" if archives else "name the folder that holds it"
+        remedy = f"unpack {archives[0]}" if archives else "name the folder that contains it"
         raise DataError(
             f"{folder}: no {' or '.join(file.names)} of {self.name}, here or in {' or '.join(self.folders)}; {remedy}"
         )
@@ -149,12 +151,12 @@ def compute_metrics(
         DataError: no examples, a different number of predictions, or examples without labels.
     """
     if len(predictions) != len(examples):
-        raise DataError(f"{len(predictions):,} predictions but {len(examples):,} examples: each needs its own")
+        raise DataError(f"{len(predictions):,} predictions but {len(examples):,} examples; give one for each example")
     for example in examples:
         if (isinstance(example, LabelledExample) and example.label is None) or (
             isinstance(example, MultipleChoiceExample) and example.correct_indices is None
         ):
-            raise DataError(f"{example.location}: no label; only a split with labels can be measured")
+            raise DataError(f"{example.location}: has no label; only a split with labels can be evaluated")
     metrics: dict[str, Metric] = {
         name: _compute_metric(name, definition, predictions, examples) for name in definition.metrics
     }
@@ -188,7 +190,7 @@ def compute_majority_baseline(
     """
     training_examples = list(train)
     if not training_examples:
-        raise DataError(f"{definition.name}: no training examples, so nothing is the most frequent label")
+        raise DataError(f"{definition.name}: has no training examples, so there is no most frequent label")
     if definition.head == "spans":
         return _constant_baseline(definition, "", evaluated)
     if definition.head == "choice" and "answer_f1" in definition.metrics:
@@ -198,7 +200,7 @@ def compute_majority_baseline(
         return MajorityBaseline(None, compute_metric_values(definition, answers, evaluated), answers)
     labels = [label for example in training_examples for label in _references(example)]
     if not labels:
-        raise DataError(f"{definition.name}: no labels among the training examples; take the training split")
+        raise DataError(f"{definition.name}: the training examples have no labels; use the training split")
     prediction: Prediction
     if definition.head == "regression":
         prediction = fmean(float(label) for label in labels)
@@ -236,7 +238,7 @@ def _group_keys(examples: Sequence[Example]) -> list[str]:
     groups = []
     for example in examples:
         if not isinstance(example, LabelledExample) or example.group is None:
-            raise DataError(f"{example.location}: belongs to no group; its file lacks the field that names it")
+            raise DataError(f"{example.location}: has no group; its file lacks the field that names the group")
         groups.append(example.group)
     return groups
 

@@ -77,7 +77,7 @@ TASKS = (
     ),
     _define_task(
         "glue/sst-2",
-        "Is what a film review says positive? (Socher et al. 2013)",
+        "Is the film review positive? (Socher et al. 2013)",
         "SST-2",
         texts=("sentence",),
         input_text="the sentence, or in training also phrases of it",
@@ -85,7 +85,7 @@ TASKS = (
     ),
     _define_task(
         "glue/mrpc",
-        "Do both sentences say the same? (Dolan and Brockett 2005)",
+        "Do both sentences mean the same? (Dolan and Brockett 2005)",
         "MRPC",
         texts=("#1 String", "#2 String"),
         label="Quality",
@@ -101,7 +101,7 @@ TASKS = (
     ),
     _define_task(
         "glue/qqp",
-        "Do both questions ask the same? (Iyer et al. 2017)",
+        "Do both questions have the same meaning? (Iyer et al. 2017)",
         "QQP",
         texts=("question1", "question2"),
         label="is_duplicate",
@@ -126,7 +126,7 @@ TASKS = (
     ),
     _define_task(
         "glue/qnli",
-        "Does the sentence answer the question? (made of SQuAD)",
+        "Does the sentence answer the question? (made from SQuAD)",
         "QNLI",
         texts=("question", "sentence"),
         names=_TWO_WAY,
@@ -136,7 +136,7 @@ TASKS = (
     ),
     _define_task(
         "glue/wnli",
-        "Does the sentence with a name for its pronoun follow? (Levesque et al. 2012)",
+        "Does the sentence follow when a name replaces its pronoun? (Levesque et al. 2012)",
         "WNLI",
         names=_WNLI_LABELS,
     ),

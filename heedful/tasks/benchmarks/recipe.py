@@ -21,7 +21,7 @@ class BenchmarkConfig(Config):
     benchmark: NonEmptyName
     """name of the task, such as sst-2 or superglue/copa"""
     folder: InputPath
-    """the folder with its files, or that of the whole benchmark"""
+    """the folder with its files, or the folder of the whole benchmark"""
     split: Literal["train", "dev", "test"]
     """which part; test often has no labels"""
 

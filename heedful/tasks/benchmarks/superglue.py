@@ -155,7 +155,7 @@ TASKS = (
     _define_task(
         _ENGLISH,
         "ReCoRD",
-        "Which name belongs into the gap? (Zhang et al. 2018)",
+        "Which name belongs in the gap? (Zhang et al. 2018)",
         _define_placeholder_format(inclusive=True),
     ),
     _define_task(
@@ -164,7 +164,7 @@ TASKS = (
     _define_task(
         _ENGLISH,
         "WiC",
-        "Has the word the same sense in both sentences? (Pilehvar and Camacho-Collados 2019)",
+        "Does the word have the same sense in both sentences? (Pilehvar and Camacho-Collados 2019)",
         _WORD_SENSE_FORMAT,
     ),
     _define_task(_ENGLISH, "WSC", "Does the pronoun stand for the name? (Levesque et al. 2012)", _PRONOUN_FORMAT),
@@ -198,13 +198,15 @@ TASKS = (
         _RUSSIAN, "MuSeRC", "Which of the answers are right? Several may be (like MultiRC)", _MULTIPLE_ANSWERS_FORMAT
     ),
     _define_task(_RUSSIAN, "TERRa", "Does the hypothesis follow from the premise? (like RTE)", _ENTAILMENT_FORMAT),
-    _define_task(_RUSSIAN, "RUSSE", "Has the word the same sense in both sentences? (like WiC)", _WORD_SENSE_FORMAT),
+    _define_task(
+        _RUSSIAN, "RUSSE", "Does the word have the same sense in both sentences? (like WiC)", _WORD_SENSE_FORMAT
+    ),
     _define_task(_RUSSIAN, "RWSD", "Does the pronoun stand for the name? (like WSC)", _PRONOUN_FORMAT),
     _define_task(
         _RUSSIAN, "DaNetQA", "Is the answer to the question about the passage yes? (like BoolQ)", _QUESTION_FORMAT
     ),
     _define_task(
-        _RUSSIAN, "RuCoS", "Which name belongs into the gap? (like ReCoRD)", _define_placeholder_format(inclusive=False)
+        _RUSSIAN, "RuCoS", "Which name belongs in the gap? (like ReCoRD)", _define_placeholder_format(inclusive=False)
     ),
 )
 """The tasks in the order of the paper's table, its diagnostic sets, and the Russian tasks in the order of their leader

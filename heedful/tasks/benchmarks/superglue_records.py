@@ -59,7 +59,9 @@ def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
     first = target.get_int("span2_index")
     last = first + max(1, len(pronoun.split()))
     if not 0 <= first < last <= len(words):
-        raise DataError(f"{record.location}: span2_index {first} is no word of a text of {len(words)}; mend the line")
+        raise DataError(
+            f"{record.location}: span2_index {first} does not fit a text of {len(words)} words; mend the line"
+        )
     span, pronoun_text = " ".join(words[first:last]), " ".join(pronoun.split())
     offset = span.lower().find(pronoun_text.lower())
     marked_words = (
@@ -83,7 +85,7 @@ def make_alternatives_converter(
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
-                f"{record.location}: the question {question!r} is none of {', '.join(questions)}; mend the line"
+                f"{record.location}: the question {question!r} is not one of {', '.join(questions)}; mend the line"
             )
         names = (record.get_text("choice1"), record.get_text("choice2"))
         premise = f"{record.get_text('premise')} {questions[question]}"
@@ -163,5 +165,5 @@ def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[
             raise DataError(f"{entity.location}: there is no name from character {start} to {stop}; mend the line")
         names[text[start:stop]] = None
     if not names:
-        raise DataError(f"{passage.location}: a passage without names, so without candidates; mend the line")
+        raise DataError(f"{passage.location}: the passage has no names, so there are no candidates; mend the line")
     return tuple(names)

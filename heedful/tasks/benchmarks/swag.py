@@ -25,7 +25,7 @@ class SwagReader(ExampleReader[Example]):
         place, header = next(rows, (str(self.paths[0]), []))
         for name in _REQUIRED_COLUMNS:
             if name not in header:
-                raise DataError(f"{place}: no column {name!r}; take SWAG's own train.csv, val.csv or test.csv")
+                raise DataError(f"{place}: no column {name!r}; use SWAG's own train.csv, val.csv or test.csv")
         for line_place, values in rows:
             if len(values) != len(header):
                 raise DataError(
@@ -40,7 +40,7 @@ def _parse_choice(fields: dict[str, str], *, place: str) -> MultipleChoiceExampl
     names = tuple(" ".join((beginning, fields[name])).strip() for name in _ENDINGS)
     label = fields.get("label", "")
     if label and label not in ("0", "1", "2", "3"):
-        raise DataError(f"{place}: the label {label!r} is none of 0, 1, 2 and 3; mend the line")
+        raise DataError(f"{place}: the label {label!r} is not 0, 1, 2 or 3; mend the line")
     correct = (int(label),) if label else None
     references = () if correct is None else (names[correct[0]],)
     return MultipleChoiceExample(tuple((first, name) for name in names), names, correct, references, place)

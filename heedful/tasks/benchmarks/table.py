@@ -20,7 +20,7 @@ def find_definition(name: str) -> BenchmarkDefinition:
     """Return the definition of a task; the benchmark's name may be omitted if the task's name is unique.
 
     Raises:
-        RecipeError: there is none, or several.
+        RecipeError: no task has this name, or several have it.
     """
     lower_name = name.lower()
     if lower_name in DEFINITIONS:

@@ -53,8 +53,8 @@ class CaptionedPicture:
 class CaptionReader(ExampleReader[CaptionedPicture]):
     """Reader of captioned pictures in a folder, in the order in which the caption file first names them.
 
-    Abstract: `read_captions` knows the file format. Missing pictures are examples too; whoever loads a picture reports
-    the error.
+    Abstract: `read_captions` knows the file format. Missing pictures are examples too; the code that loads a picture
+    reports the error.
 
     Args:
         path: the caption file.

@@ -29,7 +29,8 @@ def _is_coco(file: FileSniff) -> bool:
 
 DATA_FORMATS: Final[Sequence[DataFormat]] = (
     HintOnlyFormat(
-        _is_picture, f"these are pictures, or names of their files; captions are learned from both: {_RECIPE_HINT}"
+        _is_picture,
+        f"these are pictures, or names of their files; captioning needs pictures and captions: {_RECIPE_HINT}",
     ),
     HintOnlyFormat(_is_coco, f"this is COCO's JSON; {_RECIPE_HINT}"),
 )

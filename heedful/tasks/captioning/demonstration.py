@@ -104,7 +104,7 @@ class CaptioningDemonstration(Demonstration):
         metrics = evaluator.compute_metrics(outputs)
         print_now(f"\n{len(test)} pictures whose captions were never in the training part:")
         print_now(f"  exact match {metrics['exact match'].value:.1f} %   CIDEr-D {metrics['CIDEr-D'].value:.2f}")
-        print_now(f"  looked at what it named: {metrics['pointing'].value:.1f} % of all times\n")
+        print_now(f"  looked at what it named: {metrics['pointing'].value:.1f} % of the time\n")
         for example, text in list(zip(test, outputs.texts, strict=True))[:_SHOWN]:
             verdict = "" if text in example.captions else f"   (should be: {example.captions[0]})"
             print_now(f"  {example.picture.name}  {text}{verdict}")

@@ -22,7 +22,7 @@ from heedful.tasks.captioning.predictor import Captioner
 from heedful.tasks.label_evaluation import LabelEvaluator
 
 _MAX_NEIGHBOURS: Final = 2000
-"""Pictures of the training part that the nearest one is looked for in."""
+"""Maximum number of training pictures that are searched for the nearest one."""
 _MAX_CANDIDATES: Final = 400
 _POINTS_PER_REGION: Final = 5
 """Places along a region that attention may point to, its middle among them."""
@@ -69,7 +69,7 @@ def build_caption_evaluator(
             readable += [picture] if picture.captions else []
     train_captions = [caption for picture in train for caption in picture.captions]
     if not readable or not train_captions:
-        raise DataError("there is not a single picture with captions that can be read; check the files")
+        raise DataError("no picture with captions can be read; check the files")
     references = [picture.captions for picture in readable]
     constant = _choose_typical_caption(train_captions)
 

@@ -23,9 +23,9 @@ class CaptionFileConfig(FileConfig):
     """Base class of caption files with a folder of pictures."""
 
     pictures: InputPath | None = None
-    """folder of the pictures; that of the file if not given"""
+    """folder of the pictures; the folder of the file if not given"""
     only: InputPath | None = None
-    """file with the name of a picture on each line: the only ones that are taken, as of an official split"""
+    """file with the name of one picture per line; only these are used, as in an official split"""
 
 
 class TsvCaptionsConfig(CaptionFileConfig):
@@ -35,7 +35,7 @@ class TsvCaptionsConfig(CaptionFileConfig):
 
     kind: Literal["tsv"] = "tsv"
     picture_column: ColumnIndex = 0
-    """column of the file names, counted from 0; a picture may stand on several lines"""
+    """column of the file names, counted from 0; a picture may be on several lines"""
     caption_column: ColumnIndex = 1
     """column of the captions, counted from 0"""
     header: bool = False
@@ -59,7 +59,7 @@ class CocoCaptionsConfig(CaptionFileConfig):
 
     kind: Literal["coco"] = "coco"
     instances: InputPath | None = None
-    """another such file, whose boxes say where what captions name lies"""
+    """another such file, whose boxes say where the things named in captions are"""
 
 
 def _guess_captions_kind(table: Mapping[str, Any]) -> str:
@@ -84,9 +84,9 @@ class CaptioningDataConfig(DataConfig):
     picture_size: Annotated[int, Field(ge=8, le=2048), FieldRole.ENCODING] = 224
     """pixels along each side, as the model sees pictures"""
     fit: Annotated[Literal["crop", "stretch", "pad"], FieldRole.ENCODING] = "crop"
-    """what becomes of pictures that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
+    """what happens to pictures that are not square: their middle is cut out, they are stretched, or grey is added"""
     max_length: Annotated[int, Field(ge=2), FieldRole.ENCODING] = 64
-    """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
+    """longest caption, in tokens, end token included; longer ones are left out of training"""
 
     @property
     def framing(self) -> SquareResize:
@@ -101,7 +101,7 @@ class CaptionerConfig(MemoryModelArchitecture):
 
     kind: Literal["captioner"] = "captioner"
     pictures: AnyVisionConfig = ConvolutionalVisionConfig()
-    """what looks at pictures"""
+    """the encoder of pictures"""
 
 
 class CaptioningTrainingConfig(DecoderTrainingConfig):
@@ -111,7 +111,8 @@ class CaptioningTrainingConfig(DecoderTrainingConfig):
     """lambda: weight of the sum over regions of (1 - all attention that a caption pays to it)^2, which makes it look
     everywhere (Xu et al. 2015, eq. 14; there 1)"""
     monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
+    """metric that selects the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy
+    captions"""
 
 
 class CaptioningRecipe(MemoryRecipe):
@@ -122,7 +123,7 @@ class CaptioningRecipe(MemoryRecipe):
     forms: ClassVar = "heedful.tasks.captioning.data_formats:DATA_FORMATS"
 
     task: Literal["captioning"] = "captioning"
-    """what is learned"""
+    """the task to learn"""
     data: CaptioningDataConfig
     """the table [data] names the pictures to train and validate on"""
     tokenizer: TokenizerConfig = TokenizerConfig(kind="words")
@@ -132,7 +133,7 @@ class CaptioningRecipe(MemoryRecipe):
     training: Annotated[CaptioningTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
-    """how the finished model writes unless a command is told otherwise; a picture counts as one token"""
+    """how the finished model writes unless a command option says otherwise; a picture counts as one token"""
 
     @field_validator("model")
     @classmethod

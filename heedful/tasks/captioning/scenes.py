@@ -27,7 +27,7 @@ GRID_SIDE: Final = 3
 _ROWS: Final = ("top", "middle", "bottom")
 _COLUMNS: Final = ("left", "centre", "right")
 _HASH_RANGES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 100)}
-"""Of a hundred captions, by a hash of theirs."""
+"""First and last percent of the captions in each part, by a hash of the caption."""
 
 
 @dataclass(frozen=True)

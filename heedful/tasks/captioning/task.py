@@ -102,7 +102,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         super().check_files(recipe)
         weights = recipe.model.pictures.weights_file
         if weights is not None and not weights.exists():
-            raise DataError(f"{weights}: there are no such weights; check model.pictures.weights")
+            raise DataError(f"{weights}: does not exist; check model.pictures.weights")
 
     def build_model(self, recipe: CaptioningRecipe, sizes: VocabSizes) -> Model:
         """Build the picture encoder (without its vision network if that is frozen) and the caption decoder."""
@@ -126,7 +126,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
         config = run.recipe.model.pictures
         if config.weights_file is not None and isinstance(model.encoder, PictureEncoder):
             load_backbone_weights(config, model.encoder.vision).train()
-            log(f"{config.weights_file}: what looks at pictures begins with these weights")
+            log(f"{config.weights_file}: the picture encoder begins with these weights")
 
     def build_objective(
         self, run: CaptioningRun, train: Corpus, validation: Corpus, *, device: torch.device
@@ -149,7 +149,7 @@ class CaptioningTask(Task[CaptioningRecipe, Model]):
 
     def build_evaluator(self, recipe: CaptioningRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "nothing but a run writes captions"
+        assert recipe is not None, "only a run writes captions"
         part = recipe.data.evaluation_part
         reader = recipe.data.reader(part)
         with prefix_data_errors(f"data.{part}"):

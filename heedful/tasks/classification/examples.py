@@ -64,8 +64,8 @@ def build_example_encoding(
         texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
         if requires_pairs and any(len(text_tuple) < 2 for text_tuple in texts):
             raise DataError(
-                f"{example.location}: one text alone, and this model reads two together; name the field of the second "
-                "(pair), take a task of pairs, or choose another model.kind"
+                f"{example.location}: has only one text, but this model reads two together; name the field of the "
+                "second (pair), choose a task of pairs, or choose another model.kind"
             )
         rows = [encode_texts(tokenizer, text_tuple, max_length=max_length) for text_tuple in texts]
         return (
@@ -136,12 +136,12 @@ def _encode_label(
     number = labels.get_id(str(example.label))
     if number is None:
         raise DataError(
-            f"{example.location}: the label {example.label!r} does not occur in the training text; mend it, or add an "
-            "example with it there"
+            f"{example.location}: the label {example.label!r} does not occur in the training text; mend it, or add a "
+            "training example with it"
         )
     return [number]
 
 
 def _missing_label_error(place: str) -> DataError:
     """Return the error of an example without a label."""
-    return DataError(f"{place}: no label; only texts with labels can be learned from and measured")
+    return DataError(f"{place}: has no label; only texts with labels can be used for training and evaluation")

@@ -44,10 +44,10 @@ from heedful.tasks.predictor import (
 from heedful.tensors import Tokens, move_to_device
 
 SINGLE_TEXT_WARNING: Final = (
-    "one text alone, and the model learned from pairs; give the second one too (--pair, or behind a tab)"
+    "only one text, but the model was trained on pairs; give the second one too (--pair, or after a tab)"
 )
 UNMARKED_TEXT_WARNING: Final = (
-    "no word between asterisks, and the model learned from texts that mark one, as in: the *bank* is near"
+    "no word between asterisks, but the model was trained on texts that mark one, as in: the *bank* is near"
 )
 _MARKED_WORD: Final = re.compile(r"\*[^*]+\*")
 Texts = str | Sequence[str]
@@ -145,7 +145,9 @@ class Classifier(Predictor):
             DataError: the model does not choose, or a choice has no candidates.
         """
         if self.answer_type != "choice":
-            raise DataError("this model tells what texts are and does not choose: give it texts with `classify`")
+            raise DataError(
+                "this model classifies texts and does not choose among candidates: give it texts with `classify`"
+            )
         choices = [_list_texts(candidates, f"choices[{index}]") for index, candidates in enumerate(choices)]
         for number, candidates in enumerate(choices, 1):
             if not candidates:
@@ -273,9 +275,9 @@ class Classifier(Predictor):
         """Encode one text or a pair as one row."""
         parts = tuple(to_text_list(texts))
         if not 1 <= len(parts) <= 2:
-            raise DataError(f"{len(parts)} texts are to be judged together; give one or two")
+            raise DataError(f"{len(parts)} texts were given together; give one or two")
         if self.requires_pairs and len(parts) == 1:
-            raise DataError(f"{parts[0][:40]!r}: one text alone, and this model reads two together; give both")
+            raise DataError(f"{parts[0][:40]!r}: is only one text, but this model reads two together; give both")
         return encode_texts(self.tokenizer, parts, max_length=self.max_length)
 
     def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
@@ -371,7 +373,9 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) < 2:
-                raise DataError(f"line {number}: no candidates; write a text and its candidates with tabs between them")
+                raise DataError(
+                    f"line {number}: has no candidates; write a text and its candidates with tabs between them"
+                )
             yield columns
 
     def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ChoiceResult]:

@@ -84,12 +84,12 @@ class LabelledJsonlConfig(LabelledFileConfig):
     @classmethod
     def _check_no_pair(cls, candidates: str | None, info: ValidationInfo) -> str | None:
         if candidates is not None and info.data.get("pair") is not None:
-            raise ValueError("names the second texts, and so does pair: leave one of them away")
+            raise ValueError("names the second texts, as pair does: leave one of them out")
         return candidates
 
     @model_serializer(mode="wrap")
     def _serialize_without_candidates(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        # what a text was encoded from is told by these keys, and runs of earlier versions had no candidates
+        # these keys say what a text was encoded from; runs of earlier versions had no candidates
         table: dict[str, Any] = serialise(self)
         return {key: value for key, value in table.items() if key != "candidates" or value is not None}
 
@@ -125,7 +125,7 @@ class LabelledTsvConfig(LabelledFileConfig):
         for key in ("text", "pair", "label"):
             column = info.data.get(key)
             if not header and column is not None and not column.isdecimal():
-                raise ValueError(f'must be true where columns have names, and {key} = "{column}" is no number')
+                raise ValueError(f'must be true if columns have names, and {key} = "{column}" is not a number')
         return header
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
@@ -179,29 +179,33 @@ class ClassificationDataConfig(FineTuningDataConfig):
     test: Annotated[LabelledTextConfig | None, FieldRole.FREE] = None
     """the labelled texts that `heedful evaluate` takes, instead of those of validation"""
     examples: PositiveInt | None = None
-    """how many of the examples in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    """number of examples in train that are used, drawn by the seed; a smaller number is a subset of a larger one;
     all if not given"""
     numbers: Annotated[bool, FieldRole.ENCODING] = False
-    """whether labels are numbers instead of classes (regression); a benchmark task knows by itself"""
+    """whether labels are numbers instead of classes (regression); a benchmark task sets this itself"""
     positive: NonEmptyName | None = None
-    """the class whose precision and recall the metric f1 is about; a benchmark task knows by itself"""
+    """the class whose precision and recall the metric f1 is about; a benchmark task sets this itself"""
     max_length: Annotated[int, Field(ge=8), FieldRole.ENCODING] = 128
-    """longest sequence, in tokens with its begin and ends; of longer texts the longer one loses its end"""
+    """longest sequence, in tokens, begin and end tokens included; the longer of two texts is cut at its end"""
 
     @field_validator("positive")
     @classmethod
     def _check_positive_class(cls, positive: str | None, info: ValidationInfo) -> str | None:
         if positive is not None and info.data.get("numbers"):
-            raise ValueError("names a class, and where data.numbers = true there are none: leave one of them away")
+            raise ValueError(
+                "names a class, but data.numbers = true means that there are no classes: leave one of them out"
+            )
         if positive is not None and _has_candidates(info):
-            raise ValueError("names a class, and where there are candidates there are none: leave one of them away")
+            raise ValueError("names a class, but data with candidates has no classes: leave one of them out")
         return positive
 
     @field_validator("numbers")
     @classmethod
     def _check_numbers(cls, numbers: bool, info: ValidationInfo) -> bool:
         if numbers and _has_candidates(info):
-            raise ValueError("must be false where there are candidates, whose labels are no numbers to be learned")
+            raise ValueError(
+                "must be false for data with candidates, because a model cannot learn their labels as numbers"
+            )
         return numbers
 
     def reader(self, part: str) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
@@ -270,13 +274,13 @@ class ClassificationTrainingConfig(FineTuningTrainingConfig):
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right class and spread over all"""
     decorrelation: Annotated[NonNegativeFloat | None, FieldRole.FIXED] = None
-    """weight of the penalty |A A^T - I|^2 on hops that look at the same, for each text; 1 if not given where
+    """weight of the penalty |A A^T - I|^2 on hops that attend to the same tokens, for each text; 1 if not given where
     model.summary.kind = "self_attentive" """
     monitor: Annotated[
         Literal["loss", "accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"], FieldRole.FIXED
     ] = "loss"
-    """what finds the best checkpoint on the validation texts: the likelihood or mean squared error, or one of the
-    metrics that classes or numbers have"""
+    """metric that selects the best checkpoint on the validation texts: the likelihood or mean squared error, or one of
+    the metrics that classes or numbers have"""
 
 
 class ClassificationRecipe(FineTuningRecipe):
@@ -292,11 +296,11 @@ class ClassificationRecipe(FineTuningRecipe):
     )
 
     task: Literal["classification"] = "classification"
-    """what is learned"""
+    """the task to learn"""
     data: ClassificationDataConfig
     """the table [data] names the texts to train and validate on"""
     model: ClassifierConfig = EncoderClassifierConfig()
-    """the architecture; with `init` that of that model, of which only dropout, summary and d_hidden can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout, summary and d_hidden can be changed"""
     training: Annotated[ClassificationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
@@ -321,7 +325,7 @@ class ClassificationRecipe(FineTuningRecipe):
         data = info.data.get("data")
         if data is not None and model.ngram_inverse_penalty is not None and data.answer_type != "class":
             raise config_error(
-                "model.bag", f"votes for classes, and a {data.answer_type} is asked for here: leave it away"
+                "model.bag", f"votes for classes, but the answer here is a {data.answer_type}: leave it out"
             )
         return model
 
@@ -336,7 +340,7 @@ class ClassificationRecipe(FineTuningRecipe):
         if training.decorrelation and not model.has_hops:
             raise config_error(
                 "training.decorrelation",
-                f"= {training.decorrelation} pushes hops apart, and this model has none: set model.summary.kind = "
-                '"self_attentive" or leave training.decorrelation away',
+                f"= {training.decorrelation} pushes hops apart, but this model has no hops: set model.summary.kind = "
+                '"self_attentive" or leave training.decorrelation out',
             )
         return training

@@ -120,7 +120,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             class_labels = _get_labels(run)
             label = f"{float(labels[0]):g}" if class_labels is None else repr(class_labels.names[int(labels[0])])
             messages.append(
-                f"warning: all {len(labels):,} examples have the label {label}, so there is nothing to tell apart"
+                f"warning: all {len(labels):,} examples have the label {label}, so there is nothing to learn"
             )
         truncated = corpus["cut"].stream
         texts = int(np.count_nonzero(truncated))
@@ -180,7 +180,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         super().init_weights(run, model, log=log)
         if isinstance(model.encoder, PairEncoder):
             _fit_pair_encoder(run, model.encoder)
-            if run.recipe.data.answer_type == "number":  # other encoders learn more slowly from such a beginning
+            if run.recipe.data.answer_type == "number":  # other encoders learn more slowly with such a start
                 numbers = [
                     label for label in map(_read_number, read_examples(run.recipe, "train")) if label is not None
                 ]
@@ -189,7 +189,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         if ngram_classifier is None or labels is None:
             return
         config = run.recipe.model.ngram_inverse_penalty
-        assert config is not None, "what has a bag was told so"
+        assert config is not None, "a model with a bag has its penalty"
         texts, class_ids = [], []
         for example in read_examples(run.recipe, "train"):
             if isinstance(example, LabelledExample) and (label := labels.get_id(str(example.label))) is not None:

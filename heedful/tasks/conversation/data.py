@@ -207,7 +207,9 @@ class DialogueEncoder:
         """Return the id that begins a speaker's turns; raise `DataError` if the speaker is not in the training data."""
         index = self.speakers.get_id(name)
         if index is None:
-            raise DataError(f"speaker {name!r}: the training text knows {', '.join(map(repr, self.speakers.names))}")
+            raise DataError(
+                f"speaker {name!r}: is not in the training text, which has {', '.join(map(repr, self.speakers.names))}"
+            )
         return self.tokenizer.size + index
 
     def encode_turn(self, turn: DialogueTurn) -> list[int]:

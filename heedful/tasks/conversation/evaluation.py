@@ -61,7 +61,7 @@ class ReplyEvaluator(Evaluator):
         self.data_description = " and ".join(map(str, reader.paths))
         self.part = part
         if not self.exchanges:
-            raise DataError(f"{self.data_description}: nobody replies here; check data.replier")
+            raise DataError(f"{self.data_description}: there are no replies to measure on; check data.replier")
         self.inputs: Sequence[tuple[str, ...]] = [
             tuple(t.text for t in exchange.context) for exchange in self.exchanges
         ]

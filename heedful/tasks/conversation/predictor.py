@@ -100,9 +100,7 @@ class ChatPredictor(Predictor):
         """The other speaker; raises `RecipeError` if the training dialogues have more than two."""
         others = [name for name in self.encoder.speakers.names if name != self.speaker]
         if len(others) != 1:
-            raise RecipeError(
-                f"the dialogues that were learned have {len(others) + 1} speakers, so who speaks must be said"
-            )
+            raise RecipeError(f"the training dialogues have {len(others) + 1} speakers; say which of them speaks")
         return others[0]
 
     def build_turns(self, texts: Sequence[str]) -> tuple[DialogueTurn, ...]:
@@ -312,7 +310,8 @@ class ChatPredictor(Predictor):
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition, *, limit: int | None
     ) -> ReplySearchCall:
         """Build the search call of replies."""
-        until = until if current_executor() is None else never_interrupt  # which ends what nobody waits for by itself
+        # an executor itself ends searches that no caller needs
+        until = until if current_executor() is None else never_interrupt
         max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
         return ReplySearchCall(self.model, search, self.encoder, self.speaker, max_tokens, stop_strings.strings, until)
 

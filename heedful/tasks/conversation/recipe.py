@@ -35,7 +35,7 @@ class CamRestConfig(FileConfig):
 
     kind: Literal["camrest"] = "camrest"
     part: Literal["train", "validation", "test"]
-    """of the dialogues in the order of the file the first three fifths, the fourth or the last"""
+    """part of the dialogues in the order of the file: the first three fifths, the fourth fifth or the last"""
 
 
 def _guess_dialogue_kind(table: Mapping[str, Any]) -> str:
@@ -92,7 +92,7 @@ class ConversationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfi
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right token and spread over all"""
     monitor: Annotated[Literal["loss"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation dialogues: the likelihood"""
+    """metric that selects the best checkpoint on the validation dialogues: the likelihood"""
 
 
 class ConversationRecipe(FineTunableRecipe):
@@ -105,21 +105,21 @@ class ConversationRecipe(FineTunableRecipe):
     required_init: ClassVar = "a language model"
 
     task: Literal["conversation"] = "conversation"
-    """what is learned"""
+    """the task to learn"""
     data: ConversationDataConfig
     """the table [data] names the dialogues to train and validate on"""
     init: InputPath | None = None
     """folder of a trained language model whose vocabulary, architecture and weights training begins with; speakers are
     new pieces behind those of its vocabulary"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
-    """how turns are cut into tokens; with `init` as that model does"""
+    """how turns are cut into tokens; with `init` in the same way as that model"""
     model: ConditionalModelConfig = TransformerConfig()
     """the architecture: an encoder and a decoder, or a language model that reads context and reply as one text; with
-    `init` the latter, of which nothing but dropout can be changed"""
+    `init` the latter, where only dropout can be changed"""
     training: Annotated[ConversationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[ReplyingConfig, FieldRole.FREE] = GreedyContinuationConfig()
-    """how the finished model replies unless a command is told otherwise"""
+    """how the finished model replies unless a command option says otherwise"""
 
     @classmethod
     def accepts_init(cls, model: Config) -> bool:

@@ -96,7 +96,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
 
     def build_evaluator(self, recipe: ConversationRecipe | None, options: EvaluatorOptions) -> ReplyEvaluator:
         """Build the evaluator of the replies in the recipe's dialogues."""
-        assert recipe is not None, "nothing but a run replies"
+        assert recipe is not None, "only a run replies"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
             return ReplyEvaluator(recipe.data.reader(part), part=part)

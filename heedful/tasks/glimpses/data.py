@@ -86,9 +86,9 @@ class PictureReader(ExampleReader[LabelledPicture]):
         stop = len(pictures) if self._stop is None else self._stop
         if not self._start < stop <= len(pictures):
             raise DataError(
-                f"{self.paths[0]}: holds {len(pictures):,} pictures, of which those from {self._start:,} to {stop:,} "
+                f"{self.paths[0]}: holds {len(pictures):,} pictures, but those from {self._start:,} to {stop:,} "
                 "are "
-                "wanted; set start and stop to numbers that fit"
+                "requested; set start and stop to numbers that fit"
             )
         return iter(pictures[_skip_duplicates(pictures, self._start) : _skip_duplicates(pictures, stop)])
 
@@ -132,15 +132,15 @@ def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
         zeros, kind, count = struct.unpack_from(">HBB", content)
         sides = struct.unpack_from(f">{count}I", content, 4)
     except struct.error:
-        raise DataError(f"{path}: too short to be a file of IDX; fetch it again or name another") from None
+        raise DataError(f"{path}: is too short for an IDX file; fetch it again or name another") from None
     if (zeros, kind) != (0, _IDX_UNSIGNED_BYTE) or count not in axes:
         expected = " or ".join(map(str, axes))
         raise DataError(
-            f"{path}: begins with {content[:4].hex()}; a file of IDX with bytes along {expected} axes is needed"
+            f"{path}: begins with {content[:4].hex()}; it must be an IDX file with bytes along {expected} axes"
         )
     data = content[4 + 4 * count :]
     if len(data) != math.prod(sides):
-        raise DataError(f"{path}: has {len(data):,} bytes where {' x '.join(map(str, sides))} are said; fetch it again")
+        raise DataError(f"{path}: has {len(data):,} bytes, but declares {' x '.join(map(str, sides))}; fetch it again")
     return np.frombuffer(data, dtype=np.uint8).reshape(sides)
 
 
@@ -161,7 +161,7 @@ class ByteFilePictures(PictureReader):
             content = _read_bytes(path)
             if not content or len(content) % size:
                 raise DataError(
-                    f"{path}: has {len(content):,} bytes, which is no number of pictures of "
+                    f"{path}: has {len(content):,} bytes, which is not a whole number of pictures of "
                     f"{' x '.join(map(str, self.shape))}; set data.channels, data.height and data.width"
                 )
             pictures = np.frombuffer(content, dtype=np.uint8).reshape(-1, *self.shape)
@@ -198,9 +198,9 @@ def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
     try:
         entries = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
     except OSError as error:
-        raise DataError(f"{folder}: no folder that can be read ({error.strerror}); check the path") from None
+        raise DataError(f"{folder}: is not a folder that can be read ({error.strerror}); check the path") from None
     if not entries:
-        raise DataError(f"{folder}: holds no {'folders' if folders else 'files'}, one for each class; check the path")
+        raise DataError(f"{folder}: has no {'folders' if folders else 'files'}, one for each class; check the path")
     return entries
 
 
@@ -219,7 +219,7 @@ def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Pat
     """Raise `DataError` if pictures do not have the expected shape."""
     if actual != expected:
         raise DataError(
-            f"{path}: pictures of {' x '.join(map(str, actual))} (channels, height, width) where the recipe says "
+            f"{path}: has pictures of {' x '.join(map(str, actual))} (channels, height, width), but the recipe says "
             f"{' x '.join(map(str, expected))}; set data.channels, data.height and data.width"
         )
 
@@ -232,7 +232,7 @@ def build_picture_encoding(labels: LabelVocabulary, shape: PictureShape) -> Exam
         if label is None:
             raise DataError(
                 f"{picture.location}: class {picture.label!r} is not among those of data.train "
-                f"({', '.join(labels.names[:8])}); give pictures of it to learn from, or take this one away"
+                f"({', '.join(labels.names[:8])}); add training pictures of it, or remove this one"
             )
         return picture.pixels[None], [label]
 

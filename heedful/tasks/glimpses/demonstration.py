@@ -70,13 +70,13 @@ class GlimpsesDemonstration(Demonstration):
     steps: int = 6000
     """updates; about two minutes"""
     size: int = 5000
-    """digits to learn from; each is in another maze whenever it is seen"""
+    """digits to learn from; each is in a new maze every time it is seen"""
 
     @cached_property
     def parts(self) -> Mapping[str, list[DrawnDigit]]:
         """Generated digits of each part of the data, no two of them alike."""
         if self.size < 1:
-            raise RecipeError(f"--size: {self.size}; learn from at least 1 digit")
+            raise RecipeError(f"--size: {self.size}; must be at least 1")
         drawn_digits = list(generate_digits(self.size + 2 * _HELD_OUT, seed=self.seed))
         return {
             "validation": drawn_digits[:_HELD_OUT],
@@ -120,7 +120,10 @@ class GlimpsesDemonstration(Demonstration):
             for prediction, digit in zip(predictions, test, strict=True)
         ]
         shares = "  ".join(f"{share:.1%}" for share in np.mean(right, 0))
-        print_now(f"\n{len(test)} mazes of digits that it never learned from; right after each glimpse:\n  {shares}\n")
+        print_now(
+            f"\n{len(test)} mazes of digits that were never in the training part; right after each glimpse:\n  "
+            f"{shares}\n"
+        )
         files = {
             f"mazes/{number}.png": encode_png(np.repeat(maze.transpose(1, 2, 0), 3, axis=2))
             for number, maze in enumerate(mazes[:_SHOWN])

@@ -16,9 +16,9 @@ from heedful.errors import RecipeError
 from heedful.tasks.glimpses.data import hash_pixels
 
 SIDE: Final = 16
-"""Pixels along a side of each."""
+"""Pixels along each side of a digit."""
 _MAX_TRIES: Final = 4
-"""Digits that are drawn for each that is wanted, at most: few come out the same."""
+"""Maximum number of drawn digits per requested digit; few of them are equal."""
 
 Stroke = list[tuple[float, float]]
 
@@ -67,7 +67,7 @@ def generate_digits(count: int, *, seed: int) -> Iterator[DrawnDigit]:
             seen_keys.add(key)
             yield DrawnDigit(pixels, number % 10)
     if len(seen_keys) < count:
-        raise RecipeError(f"{count:,} digits: only {len(seen_keys):,} that differ could be drawn; ask for fewer")
+        raise RecipeError(f"{count:,} digits: only {len(seen_keys):,} different ones could be drawn; request fewer")
 
 
 def draw_digit(digit: str, rng: SeededRandom) -> UInt8[np.ndarray, "side side"]:

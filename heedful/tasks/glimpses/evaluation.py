@@ -20,7 +20,7 @@ def build_picture_evaluator(
 ) -> LabelEvaluator:
     """Build the evaluator of classification accuracy on rendered scenes; an answer is the class after each glimpse.
 
-    It measures the accuracy after the last glimpse, and beside it the accuracy after fewer glimpses.
+    It measures the accuracy after the last glimpse, and also the accuracy after fewer glimpses.
 
     Args:
         pictures: the pictures to classify.
@@ -32,7 +32,7 @@ def build_picture_evaluator(
     """
     counts = Counter(picture.label for picture in train)
     if not counts or not pictures:
-        raise DataError("there is not a single picture; check the files")
+        raise DataError("there are no pictures; check the files")
     most_frequent = min(counts, key=lambda label: (-counts[label], label))
     pixels_of_pictures = [picture.pixels for picture in pictures]
     rendered = list(

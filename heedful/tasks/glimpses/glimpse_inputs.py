@@ -22,7 +22,7 @@ _SCENE_STREAM: Final = 1
 _GLIMPSE_STREAM: Final = 2
 _WARP_STREAM: Final = 3
 _EVALUATION_SEED: Final = 0
-"""Seed of the scenes that models are measured on, so that all of them are asked the same."""
+"""Seed of the scenes that models are measured on, so that all of them see the same."""
 
 
 def render_scenes(
@@ -63,7 +63,7 @@ def sample_picture_noise(
 def _draw_uniform(streams: Iterable[SeededRandom], *, copies: int, draws: int) -> Float[Tensor, "B copies draws 2"]:
     """Stack uniform random numbers of several streams into one tensor, all below 1."""
     numbers = np.stack([stream.uniform(copies * draws * 2) for stream in streams])
-    # rounded to fp32 a number may become 1, which is no place and has no logarithm
+    # rounded to fp32 a number may become 1, which is not a place and has no logarithm
     return torch.from_numpy(numbers.astype(np.float32)).clamp(max=1 - 2**-24).view(len(numbers), copies, draws, 2)
 
 

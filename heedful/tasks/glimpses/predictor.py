@@ -23,7 +23,7 @@ from heedful.tasks.inspection_records import top_options
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 
 _MAX_OPTIONS: Final = 10
-"""Classes that are named after each glimpse."""
+"""Number of classes that are shown after each glimpse."""
 
 
 @keep_old_names(after="labels_after", path="glimpses")
@@ -102,9 +102,9 @@ class GlimpsePredictor(Predictor):
         prediction, copies = self.look_at([pixels])[0], self.looking.copies
         rgb = np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3))
         options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
-        note = f"The path is that of the first of {copies} looks, and the class is told by the mean of all."
+        note = f"The path is that of the first of {copies} looks, and the class comes from the mean of all looks."
         if not prediction.glimpses:
-            note = "This model sees the picture at once, so there is no path to look at."
+            note = "This model sees the whole picture at once, so there is no path to show."
         return InspectionRecord(
             model="recurrent visual attention" if prediction.glimpses else "network that sees the whole picture",
             axes=(MapAxis.from_grid("picture", rows=1, columns=1, pictures=np.ascontiguousarray(rgb)),),
@@ -127,7 +127,7 @@ class GlimpsePredictor(Predictor):
         for after, class_probabilities, step_probabilities, positions in zip(
             best, probabilities[:, -1].tolist(), first_copy, centres, strict=True
         ):
-            # a model that sees the whole picture says something after no glimpse
+            # a model that sees the whole picture predicts without a glimpse
             path = tuple(
                 Glimpse(
                     row,

@@ -39,11 +39,11 @@ class PicturesConfig(Config):
 
     kind: str
     path: InputPath
-    """where they are"""
+    """where the pictures are"""
     start: StartIndex = 0
-    """how many are passed over, in the order of a hash of what is to be seen"""
+    """number of pictures to skip, in the order of a hash of their pixels"""
     stop: PositiveInt | None = None
-    """where to end, in that order; at the last if not given"""
+    """where to stop, in that order; at the last picture if not given"""
 
     @field_validator("stop")
     @classmethod
@@ -204,11 +204,11 @@ class WarpConfig(Config):
     """Random augmentation of training pictures; each amount is drawn uniformly from minus to plus its value."""
 
     degrees: Annotated[float, Field(ge=0, le=180)] = 10.0
-    """that they are turned by"""
+    """degrees of rotation"""
     scale: FloatBelowOne = 0.1
-    """share by which height and width, each for itself, become larger or smaller"""
+    """share by which height and width become larger or smaller, independently"""
     shear: Annotated[float, Field(ge=0, le=45)] = 5.0
-    """degrees that upright lines lean over"""
+    """degrees by which upright lines are slanted"""
     shift: Annotated[float, Field(ge=0)] = 1.5
     """pixels to each side"""
 
@@ -223,20 +223,20 @@ class GlimpsesTrainingConfig(TrainingConfig):
     copies: Annotated[PositiveInt, FieldRole.FIXED] = 1
     """looks at each picture, whose losses and gradients are averaged (Mnih et al. 2014: Monte-Carlo samples)"""
     after_each: Annotated[bool, FieldRole.FIXED] = False
-    """learn to tell the class after each glimpse; else after the last alone, as in the paper"""
+    """learn to predict the class after each glimpse; else only after the last one, as in the paper"""
     warp: Annotated[WarpConfig | None, FieldRole.FIXED] = None
-    """turn, stretch, shear and shift the pictures that are learned from, another way in each epoch"""
+    """turn, stretch, shear and shift the training pictures, in a new way in each epoch"""
     monitor: Annotated[Literal["loss", "accuracy"], FieldRole.FIXED] = "accuracy"
-    """what finds the best checkpoint: the likelihood, or the share of right classes"""
+    """metric that selects the best checkpoint: the likelihood, or the share of right classes"""
 
 
 class LookingConfig(Config):
     """How a trained model looks at pictures."""
 
     copies: PositiveInt = 1
-    """looks at each picture, of which the mean of the probabilities counts"""
+    """number of looks at each picture; their probabilities are averaged"""
     seed: Annotated[int, Field(ge=0, lt=2**32)] = 1
-    """of the places; they depend on this and on the picture alone"""
+    """seed of the places, which depend only on this seed and on the picture"""
 
 
 class GlimpsesRecipe(Recipe):
@@ -246,7 +246,7 @@ class GlimpsesRecipe(Recipe):
     shown_by: ClassVar = "heedful.tasks.glimpses.demonstration:GlimpsesDemonstration"
 
     task: Literal["glimpses"] = "glimpses"
-    """what is learned"""
+    """the task to learn"""
     data: GlimpsesDataConfig
     """the table [data] names the pictures to train and validate on"""
     model: PictureModelConfig = GlimpsesConfig()

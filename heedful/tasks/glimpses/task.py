@@ -73,7 +73,7 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
 
     def build_evaluator(self, recipe: GlimpsesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "nothing but a run tells classes"
+        assert recipe is not None, "only a run tells classes"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
             reader = recipe.data.reader(part)

@@ -26,7 +26,7 @@ TokenStream = Integer[np.ndarray, " N"]
 
 @dataclass(frozen=True)
 class TextBatch:
-    """Pieces of text as input tokens, and the label of each; -1 is no label."""
+    """Pieces of text as input tokens, and the label of each; -1 means no label."""
 
     tokens: Tokens
     labels: Int[Tensor, "B T"]
@@ -107,7 +107,7 @@ class TextPieces(ABC):
         labels = np.where(real & (indices >= windows.label_starts[:, None]), self.stream[indices].astype(np.int64), -1)
         previous_ids = np.where(indices > 0, self.stream[np.maximum(indices - 1, 0)].astype(np.int64), self.start_id)
         positions = torch.arange(indices.shape[1]).expand(indices.shape)
-        if not real.all():  # else all rows are one in memory, and what they see is found out once
+        if not real.all():  # else all rows share one memory, and their mask is computed once
             positions = torch.where(torch.from_numpy(real), positions, -1)
         tokens = Tokens(torch.from_numpy(np.where(real, previous_ids, 0)), positions)
         return TextBatch(tokens, torch.from_numpy(labels))

@@ -228,7 +228,8 @@ class TextGenerator(Predictor):
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
         """Build the search call of continuations."""
-        until = until if current_executor() is None else never_interrupt  # which ends what nobody waits for by itself
+        # an executor itself ends searches that no caller needs
+        until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
             self._engine, search, stop_strings.strings, until, self._to_tokens, self.tokenizer
         )
@@ -280,7 +281,7 @@ class TextGenerator(Predictor):
                 )[0][0]
             ids = [*ids, *hypothesis.ids, *([self.tokenizer.special.eos] if hypothesis.finished else [])]
         if not ids:
-            raise DataError("nothing to look at: give a prompt, or let something be written")
+            raise DataError("there is nothing to show: give a prompt, or let the model write something")
         inputs = self._to_tokens([[self.tokenizer.special.eos, *ids]]).slice_columns(0, -1)
         pieces = self.tokenizer.to_pieces([self.tokenizer.special.eos, *ids])
 
@@ -367,11 +368,11 @@ class TextGenerator(Predictor):
         available = self.max_context - num_prompt_tokens
         if available < 0:
             raise DataError(
-                f"a text of {num_prompt_tokens:,} tokens: the model's positions are enough for {self.max_context:,}"
+                f"the text has {num_prompt_tokens:,} tokens, but this model has positions only for {self.max_context:,}"
             )
         if limit <= available:
             return limit, ()
-        return available, (f"Writing ended after {available:,} tokens, where the model's positions do.",)
+        return available, (f"Writing ended after {available:,} tokens, because the model has no more positions.",)
 
     def _truncate_context(self, ids: list[int]) -> list[int]:
         """Return the ids of a document that fit into the model's context, the start id included."""

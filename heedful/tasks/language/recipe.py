@@ -25,7 +25,7 @@ class LanguageDataConfig(DataConfig):
     test: Annotated[TextConfig | None, FieldRole.FREE] = None
     """the text that `heedful evaluate` takes unless it is given another"""
     length: PositiveInt = 256
-    """tokens that are learned in one piece, at most"""
+    """maximum number of tokens of a training piece"""
     documents: Literal["packed", "apart"] = "packed"
     """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
 
@@ -38,7 +38,7 @@ class LanguageTrainingConfig(FineTunableTrainingConfig):
     truncation: Annotated[PositiveInt | None, FieldRole.FIXED] = None
     """tokens after which gradients stop while the state goes on (truncated back-propagation through time)"""
     monitor: Annotated[Literal["loss"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood"""
+    """metric that selects the best checkpoint on the validation text: the likelihood"""
 
 
 class LanguageRecipe(FineTunableRecipe):
@@ -55,19 +55,19 @@ class LanguageRecipe(FineTunableRecipe):
     required_init: ClassVar = "a language model"
 
     task: Literal["language_modelling"] = "language_modelling"
-    """what is learned"""
+    """the task to learn"""
     data: LanguageDataConfig
     """the table [data] names the texts to train and validate on"""
     init: InputPath | None = None
     """folder of a trained model whose vocabulary, architecture and weights training begins with"""
     tokenizer: TextVocabularyConfig = TextTokenizerConfig()
-    """how text is cut into tokens; with `init` as that model does"""
+    """how text is cut into tokens; with `init` in the same way as that model"""
     model: LanguageModelConfig = DecoderConfig()
     """the architecture"""
     training: Annotated[LanguageTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[ContinuationConfig, FieldRole.FREE] = SampledContinuationConfig()
-    """how the finished model writes unless a command is told otherwise"""
+    """how the finished model writes unless a command option says otherwise"""
 
     @property
     def needs_fitting(self) -> bool:

@@ -55,12 +55,11 @@ class LanguageReport(EvaluationReport):
         lines += [f"{label:<20}  {values[name]:12.4f}  {explanation}".rstrip() for label, name, explanation in rows]
         min_context = result.context - result.stride
         lines.append(
-            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,}, or "
-            "all there "
-            "are"
+            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,} "
+            "tokens, or all tokens before it"
         )
         if unknown := result.sum_counts("unknown"):
-            lines.append(f"{unknown:,} tokens are unknown: what they stand for is counted, and not predicted")
+            lines.append(f"{unknown:,} tokens are unknown: their text is counted, but not predicted")
         return "\n".join(lines)
 
     def _describe_line_ends(self) -> str:
@@ -168,11 +167,11 @@ class LanguageComparison(RunComparison):
             if (other_size := other.answers.sum_counts("bytes")) != size:
                 yield (
                     f"{other.system.name}: its tokenizer reads the text as {other_size:,} bytes, that of {name} as "
-                    f"{size:,}; they do not predict quite the same"
+                    f"{size:,}; they do not predict exactly the same"
                 )
         for report in self.reports:
             if unknown := report.answers.sum_counts("unknown"):
-                yield f"{report.system.name}: {unknown:,} tokens are unknown: that is predicted, and not what they are"
+                yield f"{report.system.name}: {unknown:,} tokens are unknown: the model predicts this, not their text"
 
     def draw_plots(self) -> list[str]:
         """Plot bits per byte over model size, and the loss curves."""

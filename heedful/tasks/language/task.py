@@ -93,7 +93,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
 
     def build_evaluator(self, recipe: LanguageRecipe | None, options: EvaluatorOptions) -> TextEvaluator:
         """Build the evaluator of the text's likelihood."""
-        assert recipe is not None, "nothing but a run predicts a text"
+        assert recipe is not None, "only a run predicts a text"
         choose_window(recipe, options)
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -126,6 +126,6 @@ def _max_context(recipe: LanguageRecipe) -> int | None:
     """Return the number of tokens that the model was trained to read; None if its positions are unlimited."""
     if recipe.model.is_unbounded:
         return None
-    # what it begins with may have learned from longer pieces
+    # the initial model may have learned from longer pieces
     longest = recipe.model.length_limit if recipe.init is not None else None
     return recipe.data.length if longest is None else longest.tokens

@@ -34,7 +34,7 @@ def build_matching_evaluator(pairs: Sequence[SentencePair], *, num_train_pairs: 
     """
     complete_pairs = [pair for pair in pairs if pair.source and pair.target]
     if not complete_pairs:
-        raise DataError("there is not a single pair of texts; check the file")
+        raise DataError("there are no pairs of texts; check the file")
     sources, targets = [pair.source for pair in complete_pairs], [pair.target for pair in complete_pairs]
     text_numbers = number_texts(sources, targets)
 

@@ -25,29 +25,29 @@ class MatchingDataConfig(FineTuningDataConfig):
     test: Annotated[ParallelTextConfig | None, FieldRole.FREE] = None
     """the pairs that `heedful evaluate` takes"""
     examples: PositiveInt | None = None
-    """how many of the pairs in train are learned from, drawn by the seed, a smaller number among a larger one's; all if
+    """number of pairs in train that are used, drawn by the seed; a smaller number is a subset of a larger one; all if
     not given"""
     max_length: Annotated[int, Field(ge=3), FieldRole.ENCODING] = 128
-    """longest text, in tokens with its begin and end; of longer ones the beginning is read"""
+    """longest text, in tokens, begin and end tokens included; of longer texts only the beginning is read"""
 
 
 class MatchingTrainingConfig(FineTuningTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     pairs: Annotated[Annotated[int, Field(ge=2)], FieldRole.FIXED] = 256
-    """pairs in a batch: each text is told from so many others; more are harder, and better. Batches that `accumulate`
-    joins, and the shares of several processes, are not told from each other"""
+    """pairs in a batch: each text is compared with all others; more are harder, and better. Texts are not compared
+    across batches that `accumulate` joins, nor across the shares of several processes"""
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 4096
     """tokens that are read at one time, padding included: a batch is read in pieces of like lengths"""
     temperature: Annotated[PositiveFloat, FieldRole.FIXED] = 0.05
-    """what cosines are divided by, at the start"""
+    """the number that cosines are divided by, at the start"""
     learn_temperature: Annotated[bool, FieldRole.FIXED] = True
     """whether the temperature is learned, down to 0.01 (Radford et al. 2021, 2.4), or stays as it is"""
     margin: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """by how much a text must be closer to its own than to any other (Yang et al. 2019, eq. 5)"""
     monitor: Annotated[Literal["loss", "recall"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation text: the loss, or how often the closest text is the right
-    one"""
+    """metric that selects the best checkpoint on the validation text: the loss, or how often the closest text is the
+    right one"""
 
 
 class MatchingRecipe(FineTuningRecipe):
@@ -58,13 +58,13 @@ class MatchingRecipe(FineTuningRecipe):
     forms: ClassVar = "heedful.tasks.matching.data_formats:DATA_FORMATS"
 
     task: Literal["matching"] = "matching"
-    """what is learned"""
+    """the task to learn"""
     data: MatchingDataConfig
     """the table [data] names the texts to train and validate on"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
     """how the texts of both sides are cut into tokens, by one vocabulary; with `init` as that model does"""
     model: TaggerConfig = EncoderConfig()
-    """the architecture: one encoder for both sides; with `init` that of that model, of which nothing but dropout can be
+    """the architecture: one encoder for both sides; with `init` that of the given model, where only dropout can be
     changed"""
     training: Annotated[MatchingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

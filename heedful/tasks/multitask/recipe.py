@@ -35,7 +35,7 @@ class MemberConfig(Config):
     """
 
     weight: NonNegativeFloat = 1.0
-    """lambda, what the loss of this task is multiplied by; with 0 nothing is learned from it, but it is measured"""
+    """lambda, the factor of this task's loss; with 0 the task is measured but not learned"""
 
 
 class ClassificationMemberConfig(MemberConfig):
@@ -47,8 +47,8 @@ class ClassificationMemberConfig(MemberConfig):
     label_smoothing: FloatBelowOne = 0.0
     """probability taken from the right class and spread over all"""
     monitor: Literal["accuracy", "f1", "macro_f1", "matthews", "pearson", "spearman"] | None = None
-    """what training.monitor = "mean" takes of this task; if not given the first metric of the benchmark, else accuracy
-    or pearson"""
+    """the metric of this task in training.monitor = "mean"; if not given the first metric of the benchmark, else
+    accuracy or pearson"""
 
 
 class TaggingMemberConfig(MemberConfig):
@@ -60,7 +60,7 @@ class TaggingMemberConfig(MemberConfig):
     label_smoothing: FloatBelowOne = 0.0
     """probability taken from the right tag and spread over all"""
     monitor: Literal["accuracy", "f1"] | None = None
-    """what training.monitor = "mean" takes of this task; if not given f1 where tags tell of entities, else accuracy"""
+    """the metric of this task in training.monitor = "mean"; if not given f1 where tags mark entities, else accuracy"""
 
 
 class SpansMemberConfig(MemberConfig):
@@ -70,7 +70,7 @@ class SpansMemberConfig(MemberConfig):
     data: SpansDataConfig
     """as the table [data] of that task: the questions to train and validate on"""
     monitor: Literal["exact_match", "f1"] | None = None
-    """what training.monitor = "mean" takes of this task; f1 if not given"""
+    """the metric of this task in training.monitor = "mean"; f1 if not given"""
 
 
 AnyMemberConfig = Annotated[
@@ -93,15 +93,15 @@ class MultitaskRecipe(FineTunableRecipe):
     required_init: ClassVar = "an encoder"
 
     task: Literal["multitask"] = "multitask"
-    """what is learned"""
+    """the task to learn"""
     tasks: dict[str, AnyMemberConfig]
     """a table for each task, such as [tasks.sst-2]; the names are free, the kind is classification if not given"""
     init: InputPath | None = None
     """folder of a pre-trained model whose vocabulary, architecture and weights training begins with"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
-    """how the text of all tasks is cut into tokens; with `init` as that model does"""
+    """how the text of all tasks is cut into tokens; with `init` in the same way as that model"""
     model: TaggerConfig = EncoderConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     training: Annotated[MultitaskTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
@@ -137,7 +137,7 @@ class MultitaskRecipe(FineTunableRecipe):
         names: dict[str, str] = {}
         for name in tasks:
             if not _TASK_NAME.fullmatch(name):
-                raise config_error(f"tasks.{name}", "is no name of a task: use letters, digits, - and _ alone")
+                raise config_error(f"tasks.{name}", "is not a valid task name: use only letters, digits, - and _")
             similar_name = names.setdefault(name.casefold().replace("-", "_"), name)
             if similar_name != name:
                 raise config_error(
@@ -156,7 +156,7 @@ class MultitaskRecipe(FineTunableRecipe):
                 require_positions(model, task.data, table=format_data_key(name))
             if isinstance(task, SpansMemberConfig) and not isinstance(model, EncoderConfig):
                 raise config_error(
-                    "model.kind", f'= "{model.kind}" finds no answers, as tasks.{name} asks for: set "transformer"'
+                    "model.kind", f'= "{model.kind}" cannot find answers, as tasks.{name} requires: set "transformer"'
                 )
         return model
 
@@ -183,5 +183,5 @@ class MultitaskTrainingConfig(FineTuningTrainingConfig):
     """T: of all batches a task with n batches gets the share n^(1/T) / sum n^(1/T); 1 is proportional to the tasks'
     sizes, a large number gives all tasks the same"""
     monitor: Annotated[str, Field(min_length=1), FieldRole.FIXED] = "mean"
-    """what finds the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss), or a
-    metric of one task, such as sst-2/accuracy"""
+    """metric that selects the best checkpoint: the mean of what the tasks monitor, loss (the sum of weight times loss),
+    or a metric of one task, such as sst-2/accuracy"""

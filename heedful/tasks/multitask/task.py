@@ -75,7 +75,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
 
     def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
         """Build the evaluators of all tasks, or of one of them."""
-        assert recipe is not None, "nothing but a run answers with labels"
+        assert recipe is not None, "only a run answers with labels"
         evaluators = {}
         for name in recipe.tasks if options.task is None else (options.task,):
             single_recipe, task = _get_member(recipe, name)
@@ -95,7 +95,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
                 own_shapes = _encoder_shapes(_build_member_model(recipe, name, sizes))
             if own_shapes != _encoder_shapes(shared_model):
                 raise RecipeError(
-                    f"tasks.{name}: needs another encoder than the other tasks; learn it in a run of its own"
+                    f"tasks.{name}: needs another encoder than the other tasks; train it in a run of its own"
                 )
             if name != first:
                 heads[name] = _build_member_model(recipe, name, sizes, encoder=shared_model.encoder)

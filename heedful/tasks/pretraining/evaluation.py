@@ -70,7 +70,7 @@ class PassageEvaluator(Evaluator):
         build_passages: builds the masked passages of a corpus with a tokenizer.
     """
 
-    progress_text = "filling what is hidden"
+    progress_text = "filling hidden tokens"
 
     inputs: Sequence[DocumentChunk]
     recipe: PretrainingRecipe
@@ -134,8 +134,7 @@ class PassageEvaluator(Evaluator):
             if other_value != own_value:
                 raise RecipeError(
                     f'{recipe.output}: {key} = "{other_value}", and "{own_value}" in the first run, so they cannot be '
-                    "asked the "
-                    "same; leave it out"
+                    "compared; leave it out"
                 )
         if (length := recipe.data.max_length) < self.recipe.data.max_length:
             raise RecipeError(

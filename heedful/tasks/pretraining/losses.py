@@ -189,7 +189,7 @@ class ReplacedTokenLoss(PretrainingLoss):
     def run_model(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
         """Replace masked tokens with the generator and run the detector; evaluation takes the best tokens."""
         generator, is_token = model.generator, batch.tokens.positions >= 0
-        assert generator is not None, "what learns has somebody who replaces tokens"
+        assert generator is not None, "a model in training has a generator"
         predictions = _MaskedPredictions.from_hidden(generator, generator(batch.tokens).values, batch.labels)
         with torch.no_grad():
             replacements = _choose_replacements(generator.masked.output(predictions.vectors), draws=learning)

@@ -16,7 +16,7 @@ _SPAN_PROBABILITY_MASS = 1 - (1 - _SPAN_END_PROBABILITY) ** _LONGEST_SPAN
 
 
 class MaskingStrategy(ABC):
-    """Chooses the tokens that a model is asked for.
+    """Chooses the tokens that a model must predict.
 
     Args:
         share: of all tokens, in the mean.
@@ -72,7 +72,7 @@ class SpanMasking(MaskingStrategy):
 
     def _choose_count(self, continues: Bool[np.ndarray, " T"], count: int, rng: SeededRandom) -> Bool[np.ndarray, " T"]:
         chosen = np.zeros(len(continues), dtype=bool)
-        # what goes on with a word that stands before the text is a word here
+        # a piece that continues a word from before the text is a word here
         word_starts = np.unique(np.concatenate(([0], np.flatnonzero(~continues), [len(continues)])))
         while chosen.sum() < count:
             length = 1 + int(np.log1p(-rng.next_float() * _SPAN_PROBABILITY_MASS) / np.log1p(-_SPAN_END_PROBABILITY))

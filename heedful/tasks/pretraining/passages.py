@@ -218,7 +218,7 @@ class PassageSampler:
         seed: of the run.
 
     Raises:
-        DataError: a second segment must come from the same or another document, and there is none.
+        DataError: a second segment must come from the same or another document, and there is no such document.
     """
 
     def __init__(
@@ -259,7 +259,7 @@ class PassageSampler:
     def __getitem__(self, number: int) -> PassageSegments:
         """Return the passage with one of the numbers from `plan`, cut to the maximal length."""
         sample = self._sample_passage(number)
-        assert sample is not None, f"{number} is no passage"
+        assert sample is not None, f"{number} is not a passage"
         return _trim_passage(sample[0], max_ids=self.max_ids, rng=SeededRandom(self.seed, number, _TRIMMING_STREAM))
 
     def _sample_passage(self, number: int) -> tuple[PassageSegments, int] | None:

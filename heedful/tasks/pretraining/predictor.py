@@ -135,7 +135,7 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
     def _encode_gaps(self, text: str, number: int, *, blank: str) -> tuple[list[int], int]:
         """Encode a text with gaps; return the ids, and the number of ids that were cut off."""
         if blank not in text:
-            raise DataError(f"text {number}: has no {blank}; write it where a token is to be found")
+            raise DataError(f"text {number}: has no {blank}; write it where a token is missing")
         ids, max_ids = self.tokenizer.encode_with_masks(text, blank=blank), self.embedder.max_text_tokens
         return self.embedder.add_special_tokens(ids[:max_ids], number), max(0, len(ids) - max_ids)
 

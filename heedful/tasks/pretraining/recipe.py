@@ -31,7 +31,7 @@ class PretrainingDataConfig(DataConfig):
     test: Annotated[DocumentsConfig | None, FieldRole.FREE] = None
     """the documents that `heedful evaluate` takes unless it is given others"""
     max_length: Annotated[int, Field(ge=8), FieldRole.ENCODING] = 128
-    """longest passage, in tokens with its begin and ends; documents are cut into passages at sentences"""
+    """longest passage, in tokens, begin and end tokens included; documents are cut into passages at sentences"""
 
 
 class MaskingConfig(Config):
@@ -59,7 +59,7 @@ class ReplacedTokensConfig(Config):
     generator_layers: PositiveInt = 1
     """layers of the small model"""
     weight: NonNegativeFloat = 50.0
-    """of the question, beside the small model's own learning"""
+    """weight of the detector's loss, relative to the loss of the small model"""
 
 
 ObjectiveConfig = Annotated[
@@ -71,17 +71,17 @@ class PretrainingTrainingConfig(FineTunableTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     objective: Annotated[ObjectiveConfig, FieldRole.FIXED] = HiddenTokensConfig()
-    """what is asked about passages with hidden tokens"""
+    """what the model predicts about passages with hidden tokens"""
     masking: Annotated[MaskingConfig, FieldRole.FIXED] = MaskingConfig()
-    """which tokens are hidden and asked for"""
+    """which tokens are hidden and must be predicted"""
     pairing: Annotated[Literal["next_sentence", "sentence_order", "alone"], FieldRole.FIXED] = "next_sentence"
     """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
     order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
     short: Annotated[Probability, FieldRole.FIXED] = 0.1
     """share of passages that are cut to a random smaller length"""
     monitor: Annotated[Literal["loss", "masked_accuracy"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation documents: both losses together, or the share of hidden tokens
-    that are found"""
+    """metric that selects the best checkpoint on the validation documents: both losses together, or the share of hidden
+    tokens that are found"""
 
 
 class PretrainingRecipe(FineTunableRecipe):
@@ -94,16 +94,16 @@ class PretrainingRecipe(FineTunableRecipe):
     required_init: ClassVar = "an encoder"
 
     task: Literal["pretraining"] = "pretraining"
-    """what is learned"""
+    """the task to learn"""
     data: PretrainingDataConfig
     """the table [data] names the texts to train and validate on"""
     init: InputPath | None = None
     """folder of a trained encoder whose vocabulary, architecture and weights training goes on with, its heads of
     pre-training among them"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
-    """how text is cut into tokens; with `init` as that model does"""
+    """how text is cut into tokens; with `init` in the same way as that model"""
     model: EncoderConfig = EncoderConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     training: Annotated[PretrainingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
 
@@ -131,12 +131,13 @@ class PretrainingRecipe(FineTunableRecipe):
         if training.objective.kind == "replaced_tokens":
             raise config_error(
                 "training.pairing",
-                f'= "{training.pairing}" asks about passages, and training.objective.kind = "replaced_tokens" asks '
-                'about tokens alone: set training.pairing = "alone"',
+                f'= "{training.pairing}" needs passages, but training.objective.kind = "replaced_tokens" judges '
+                'only single tokens: set training.pairing = "alone"',
             )
         if model is not None and is_model_known(info) and model.segments < 2:
             raise config_error(
                 "model.segments",
-                f'= {model.segments} cannot tell two parts apart: set model.segments = 2 or training.pairing = "alone"',
+                f"= {model.segments} cannot distinguish two parts: set model.segments = 2 or training.pairing = "
+                '"alone"',
             )
         return training

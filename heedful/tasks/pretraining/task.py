@@ -125,7 +125,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
 
     def build_evaluator(self, recipe: PretrainingRecipe | None, options: EvaluatorOptions) -> PassageEvaluator:
         """Build the evaluator of passages of the evaluated part, made as in training."""
-        assert recipe is not None, "nothing but a run fills what is hidden"
+        assert recipe is not None, "only a run fills hidden tokens"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
             reader = recipe.data.reader(part)

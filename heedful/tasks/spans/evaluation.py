@@ -25,7 +25,7 @@ def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: 
         DataError: there are no questions.
     """
     if not questions:
-        raise DataError("there is not a single question; check the file")
+        raise DataError("there are no questions; check the file")
     pairs = [(each.question, each.context) for each in questions]
     golds = [tuple(answer.text for answer in each.answers) for each in questions]
 

@@ -71,7 +71,7 @@ class SpanObjective(CorpusObjective[WindowBatch]):
             [(each.question, each.context) for each in self.questions]
         )
         golds = [[answer.text for answer in each.answers] for each in self.questions]
-        # whatever silence would be worth, these are the answers that would be given
+        # these are the answers if the model has to give one
         answers = [each.spans[0].text if each.spans else "" for each in predictions]
         self.threshold = None
         if not all(golds):

@@ -35,7 +35,7 @@ class QuestionsJsonlConfig(FileConfig):
 
     kind: Literal["jsonl"] = "jsonl"
     misplaced: Literal["error", "nearest"] = "error"
-    """of an answer that does not stand where the file says: an error, or the nearest place where it does stand"""
+    """what an answer counts as that is not where the file says: an error, or the nearest place where it occurs"""
 
 
 class SubjqaConfig(FileConfig):
@@ -59,24 +59,24 @@ class SpansDataConfig(FineTuningDataConfig):
     train: QuestionsConfig
     """the questions to learn from"""
     validation: QuestionsConfig
-    """the questions that checkpoints are compared on, and that tell when to say nothing"""
+    """the questions that checkpoints are compared on, and that set when the model gives no answer"""
     test: Annotated[QuestionsConfig | None, FieldRole.FREE] = None
     """the questions that `heedful evaluate` takes, instead of those of validation"""
     examples: PositiveInt | None = None
-    """how many of the questions in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    """number of questions in train that are used, drawn by the seed; a smaller number is a subset of a larger one;
     all if not given"""
     max_length: Annotated[int, Field(ge=16), FieldRole.ENCODING] = 256
     """longest window, in tokens with question, begin and ends; longer contexts are read in several"""
     max_question: Annotated[PositiveInt, FieldRole.ENCODING] = Field(
         default_factory=lambda given: min(64, given["max_length"] // 3)
     )
-    """tokens of a question at most, what is behind them is dropped; 64 or a third of max_length if not given"""
+    """maximum number of tokens of a question, the rest is dropped; 64 or a third of max_length if not given"""
     stride: Annotated[PositiveInt, FieldRole.ENCODING] = Field(
         default_factory=lambda given: max(1, (given["max_length"] - given["max_question"] - 3) // 2)
     )
-    """tokens between the begins of two windows; half of what a window has room for if not given"""
+    """tokens between the starts of two windows; half of the context in a window if not given"""
     max_answer: PositiveInt = 30
-    """tokens of an answer at most"""
+    """maximum number of tokens of an answer"""
 
     @field_validator("stride")
     @classmethod
@@ -114,7 +114,8 @@ class SpansTrainingConfig(FineTuningTrainingConfig):
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)
     """the learning rate of each step"""
     monitor: Annotated[Literal["loss", "exact_match", "f1"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation questions: the likelihood, exact match, or F1 of words"""
+    """metric that selects the best checkpoint on the validation questions: the likelihood, exact match, or F1 of
+    words"""
 
 
 class SpansRecipe(FineTuningRecipe):
@@ -125,10 +126,10 @@ class SpansRecipe(FineTuningRecipe):
     auto_keys: ClassVar = (*FITTED_KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"
-    """what is learned"""
+    """the task to learn"""
     data: SpansDataConfig
     """the table [data] names the questions to train and validate on"""
     model: EncoderConfig = EncoderConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     training: Annotated[SpansTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

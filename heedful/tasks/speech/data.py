@@ -46,7 +46,7 @@ class UtteranceReader(ExampleReader[Utterance]):
         for utterance in self._utterances:
             if not utterance.sound.is_file():
                 raise DataError(
-                    f"{utterance.location}: {utterance.sound}: there is no such file; mend the line or bring the file"
+                    f"{utterance.location}: {utterance.sound}: there is no such file; mend the line or add the file"
                 )
         self.paths = (*transcripts, *(utterance.sound for utterance in self._utterances))
 
@@ -105,7 +105,9 @@ def read_librispeech(path: Path) -> UtteranceReader:
         raise DataError(f"{path}: there is no such folder; check the path")
     transcripts = sorted(path.rglob("*.trans.txt"))
     if not transcripts:
-        raise DataError(f"{path}: no file *.trans.txt in this folder or below it; name a folder of LibriSpeech's form")
+        raise DataError(
+            f"{path}: has no file *.trans.txt, here or in its subfolders; name a folder in LibriSpeech's format"
+        )
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
         """Yield the utterances of one transcript file."""

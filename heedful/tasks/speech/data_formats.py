@@ -23,7 +23,7 @@ def _is_sound(file: FileSniff) -> bool:
 DATA_FORMATS: Final[Sequence[DataFormat]] = (
     HintOnlyFormat(
         _is_sound,
-        "these are sounds; speech is learned from a table of their files and what is said in them: copy a recipe with "
+        "these are sounds; speech training needs a table of their files and the spoken texts: copy a recipe with "
         "heedful recipes speech-transformer and name your files there",
     ),
 )

@@ -262,7 +262,7 @@ def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
         RecipeError: a setting needs a decoder that writes token by token, or a source text.
     """
     if getattr(config, "coverage", 0):
-        raise RecipeError("coverage: asks what was attended to in a sentence, and nobody wrote one here; leave it out")
+        raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")
     if ctc_weight > 0 and getattr(config, "risk", None) is not None:
         raise RecipeError(
             "generation.risk: is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have "

@@ -74,7 +74,7 @@ class SpeechDemonstration(Demonstration):
     size: int = 2000
     """recordings to learn from"""
     tests: int = 500
-    """strings of four digits to be measured on"""
+    """strings of four digits to test on"""
 
     def write_recipe(self) -> Path:
         """Write the recordings, their tables and the recipe; return the recipe's path."""
@@ -111,7 +111,7 @@ class SpeechDemonstration(Demonstration):
         sounds, references = [folder / name for name, _ in rows], [text for _, text in rows]
         transcripts = [each.text for each in predictor.transcribe(sounds)]
         exact = sum(map(str.__eq__, transcripts, references)) / len(references)
-        print_now(f"\n{len(rows)} strings of four digits in voices that it never heard:")
+        print_now(f"\n{len(rows)} strings of four digits in voices that were never in the training part:")
         print_now(f"  exact {100 * exact:.1f} %   word errors {word_error_rate(transcripts, references).value:.2f} %\n")
         for sound, text, reference in list(zip(sounds, transcripts, references, strict=True))[:5]:
             print_now(f"  {sound}\n  -> {text}{'' if text == reference else f'   (should be: {reference})'}\n")

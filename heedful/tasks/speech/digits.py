@@ -143,7 +143,7 @@ def synthesize_digits(string: Sequence[int], voice: Voice, *, seed: str) -> Int[
         phones += _make_pause(rng)
     frames = [max(1, round(phone.time * RATE / 1000 / _HOP)) for phone in phones]
     track = np.repeat(np.array([[*each.formants, each.buzz, each.hiss, each.centre] for each in phones]), frames, 0)
-    # a mouth takes its time from one place to the next, and less to open than to move
+    # a mouth takes its time from one place to the next, and less time to open than to move
     formants, loudness = _smooth_track(track[:, :3] * voice.throat, 11), _smooth_track(track[:, 3:5], 5)
     noise_rng = np.random.default_rng(zlib.crc32(seed.encode()))
     buzz, hiss = _make_sources(voice, len(track), rng, noise_rng)

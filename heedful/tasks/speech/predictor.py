@@ -147,7 +147,7 @@ class SpeechRecognizer(Predictor):
 
         Raises:
             DataError: the file cannot be read.
-            RecipeError: there is no such layer or head, or a text is given to a model that reads none.
+            RecipeError: there is no such layer or head, or a text is given to a model that does not read text.
         """
         scope, frames = scope or InspectionSelection(), self._compute_frames(sound, 1).frames
         source = _pad_columns(pad_frames([frames]), length=SUBSAMPLING * (count_slots(len(frames)) + scope.padding))

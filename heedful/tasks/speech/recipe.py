@@ -27,7 +27,7 @@ class RecordingsTableConfig(FileConfig):
     sound_column: ColumnIndex = 0
     """column of the files of sound, counted from 0; the files are counted from the folder of the table"""
     text_column: ColumnIndex = 1
-    """column of what is said, counted from 0"""
+    """column of the spoken text, counted from 0"""
 
     @field_validator("text_column")
     @classmethod
@@ -47,7 +47,7 @@ class RecordingsJsonlConfig(FileConfig):
     sound_field: NonEmptyName = "sound"
     """name of the field that holds the file of sound, counted from the folder of the list"""
     text_field: NonEmptyName = "text"
-    """name of the field that holds what is said"""
+    """name of the field that holds the spoken text"""
 
 
 class LibriSpeechConfig(FileConfig):
@@ -77,7 +77,7 @@ class FramesConfig(Config):
     """Acoustic features of a sound: power in mel-spaced frequency bands, frame by frame."""
 
     rate: Annotated[int, Field(ge=2000, le=192_000)] = 16000
-    """samples a second that all sounds are brought to"""
+    """samples per second to which all sounds are converted"""
     bands: Annotated[int, Field(ge=4)] = 40
     """bands from 20 Hz to half the rate, evenly spaced on the mel scale"""
     window: Annotated[float, Field(ge=5, le=200)] = 25.0
@@ -104,11 +104,11 @@ class SpeechDataConfig(DataConfig):
     test: Annotated[RecordingsConfig | None, FieldRole.FREE] = None
     """the recordings that `heedful evaluate` takes, instead of those of validation"""
     frames: Annotated[FramesConfig, FieldRole.ENCODING] = FramesConfig()
-    """what a model hears of a sound"""
+    """how a sound becomes the input of a model"""
     max_seconds: Annotated[PositiveFloat, FieldRole.ENCODING] = 20.0
     """longest sound; longer ones are left out of training, and not transcribed"""
     max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 400
-    """longest text, in tokens with the one that ends it; longer ones are left out of training, and never written"""
+    """longest text, in tokens, end token included; longer ones are left out of training, and never written"""
 
     @property
     def max_slots(self) -> int:
@@ -129,9 +129,10 @@ class SpeechTrainingConfig(DecoderTrainingConfig):
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 16_000
     """frames in a batch, padding included"""
     label_smoothing: Annotated[float, Field(ge=0, lt=1), FieldRole.FIXED] = 0.1
-    """of what attention writes: probability taken from the right token and spread over all"""
+    """for the output of attention: probability taken from the right token and spread over all"""
     monitor: Annotated[Literal["loss", "exact"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation part: the likelihood, or the share of texts without an error"""
+    """metric that selects the best checkpoint on the validation part: the likelihood, or the share of texts without an
+    error"""
 
 
 class SpeechRecipe(MemoryRecipe):
@@ -142,7 +143,7 @@ class SpeechRecipe(MemoryRecipe):
     forms: ClassVar = "heedful.tasks.speech.data_formats:DATA_FORMATS"
 
     task: Literal["speech"] = "speech"
-    """what is learned"""
+    """the task to learn"""
     data: SpeechDataConfig
     """the table [data] names the recordings to train and validate on"""
     tokenizer: TranscriptTokenizerConfig = TranscriptTokenizerConfig()
@@ -152,7 +153,7 @@ class SpeechRecipe(MemoryRecipe):
     training: Annotated[SpeechTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
-    """how the finished model writes unless a command is told otherwise"""
+    """how the finished model writes unless a command option says otherwise"""
 
     @field_validator("model")
     @classmethod
@@ -163,7 +164,7 @@ class SpeechRecipe(MemoryRecipe):
         if decoder is not None and decoder.d_slot not in (None, model.d_output):
             raise config_error(
                 "model.decoder.d_model",
-                f"= {decoder.d_slot} must be {model.d_output}, the width of what the encoder says of each slot, for a "
+                f"= {decoder.d_slot} must be {model.d_output}, the width of the encoder's output for each slot, for a "
                 f'decoder of kind "{decoder.kind}"',
             )
         if data is not None and decoder_longest is not None and decoder_longest.tokens < data.max_length:
@@ -185,13 +186,13 @@ class SpeechRecipe(MemoryRecipe):
         if model is not None and model.ctc_weight == 1 and isinstance(generation, SamplingConfig):
             raise config_error(
                 "generation.kind",
-                '= "sampling" draws token after token, and a model with model.ctc_weight = 1 writes all at once: set '
-                'generation.kind = "beam" or "greedy"',
+                '= "sampling" draws token after token, but a model with model.ctc_weight = 1 writes all tokens at '
+                'once: set generation.kind = "beam" or "greedy"',
             )
         if model is not None and model.ctc_weight > 0 and getattr(generation, "risk", None) is not None:
             raise config_error(
                 "generation.risk",
-                "is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have their say: "
+                "is for outputs that only the decoder ranks, but with model.ctc_weight above 0 CTC ranks them too: "
                 "leave it out",
             )
         return generation

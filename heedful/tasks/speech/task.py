@@ -103,7 +103,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
 
     def build_evaluator(self, recipe: SpeechRecipe | None, options: EvaluatorOptions) -> SpeechEvaluator:
         """Build the evaluator of the file that a user names, else of the test or validation part."""
-        assert recipe is not None, "nothing but a run listens"
+        assert recipe is not None, "only a run transcribes"
         if options.search is not None:
             options.search(recipe.generation)
         if options.text is not None:

@@ -93,7 +93,7 @@ class BabiReader(ExampleReader[StoryQuestion]):
                 ]
                 return {member.name: _read_member(archive, member, path=self._path) for member in members}
         except (tarfile.TarError, EOFError, OSError, zlib.error):
-            raise DataError(f"{self._path}: is no tar archive; name that of bAbI, or its folder") from None
+            raise DataError(f"{self._path}: is not a tar archive; name the archive of bAbI, or its folder") from None
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Path) -> str:
@@ -139,7 +139,7 @@ def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: s
         if not line.strip():
             continue
         if (match := _NUMBERED_LINE_PATTERN.fullmatch(line)) is None:
-            raise DataError(f"{location}: no number and sentence; a line of bAbI is such as `1 Mary went home.`")
+            raise DataError(f"{location}: has no number and sentence; a line of bAbI looks like `1 Mary went home.`")
         if match[1] == "1":
             facts, numbers = [], {}
         question, *rest = (cell.strip() for cell in match[2].split("\t"))
@@ -176,7 +176,7 @@ def _parse_question(record: JsonRecord) -> StoryQuestion:
     if "supporting" in record:
         supporting = tuple(record.get_ints("supporting"))
         if not all(0 <= number < len(facts) for number in supporting):
-            raise DataError(f"{record.location}: 'supporting' names a fact that is not there; count from 0")
+            raise DataError(f"{record.location}: 'supporting' names a fact that does not exist; count from 0")
     task = record.get_scalar("task") if "task" in record else ""
     answer = record.get_text("answer").strip()
     if not answer:

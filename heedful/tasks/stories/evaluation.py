@@ -55,7 +55,7 @@ def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable
         counts[question.answer] += 1
         total += 1
     if not counts or not questions:
-        raise DataError("there is not a single question; check the files")
+        raise DataError("there are no questions; check the files")
     most_frequent = min(counts, key=lambda name: (-counts[name], name))
     constant_prediction = StoryAnswer(most_frequent, 1.0, (), (), np.zeros((0, 0)))
     num_unknown = sum(question.answer not in counts for question in questions)

@@ -95,7 +95,7 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Where is {person}?", room, (fact,), "where is somebody")
 
     def ask_thing_holder(self, rng: Random) -> GeneratedQuestion | None:
-        """Return the question who has a random thing, or None if nobody holds one."""
+        """Return the question who has a random thing, or None if no person holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -103,7 +103,7 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Who has the {thing}?", person, (fact,), "who has a thing")
 
     def ask_thing_room(self, rng: Random) -> GeneratedQuestion | None:
-        """Return the question where a random thing is, or None if nobody holds one."""
+        """Return the question where a random thing is, or None if no person holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))

@@ -22,7 +22,7 @@ class StoriesObjective(CorpusObjective[StoryBatch]):
     """Learn p(answer | facts, question).
 
     Attributes:
-        max_facts: facts of the longest story; a story counts as so many of a batch's `batch_tokens`.
+        max_facts: facts of the longest story; a story counts as this many of a batch's `batch_tokens`.
         linear_updates: number of initial updates in which scores are used as weights without a softmax (linear start,
             4.2).
         noise: probability of an empty memory before each fact (random noise, 4.1).

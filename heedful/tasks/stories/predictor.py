@@ -27,7 +27,7 @@ from heedful.tasks.stories.data import StoryEncoder, build_story
 from heedful.tensors import move_to_device
 
 StoryInput = tuple[Sequence[str], str]
-"""The sentences of a story, and what is asked about it."""
+"""The sentences of a story, and a question about it."""
 
 _LINE_NUMBER_PATTERN: Final = re.compile(r"(\d+)[.:)]?\s+")
 _SENTENCE_END_PATTERN: Final = re.compile(r"(?<=[.!?])\s+")
@@ -146,9 +146,7 @@ class StoryPredictor(Predictor):
         if not row.facts:
             raise DataError("the story has no sentence, so there is nothing to look at; give one")
         if invalid := [number for number in supporting if not 0 <= number < len(facts)]:
-            raise DataError(
-                f"fact {invalid[0]} of {len(facts)} (from 0) is said to answer the question; there is none such"
-            )
+            raise DataError(f"fact {invalid[0]} does not exist; the story has {len(facts)} facts, counted from 0")
         axes = (
             inspected.MapAxis(QUESTION_AXIS, (question,)),
             inspected.MapAxis(STEPS_AXIS, tuple(f"hop {hop}" for hop in range(1, self.model.hops + 1))),

@@ -27,7 +27,7 @@ class BabiConfig(FileConfig):
     part: Literal["train", "valid", "test"]
     """which of the files: those that end in _train.txt, _valid.txt or _test.txt"""
     tasks: Annotated[tuple[PositiveInt, ...], Field(strict=False)] = ()
-    """numbers of the tasks, as in [1, 2, 15]; all that there are if none is given"""
+    """numbers of the tasks, as in [1, 2, 15]; all of them if none is given"""
     folder: NonEmptyName | None = None
     """name of the folder that holds the files, where an archive has several, such as en and en-10k"""
 
@@ -76,7 +76,7 @@ class StoryWordsConfig(TokenizerConfig):
     kind: Literal["words"] = "words"
     """words"""
     lowercase: bool = True
-    """whether everything is lowercased first"""
+    """whether all text is lowercased first"""
 
 
 class StoriesTrainingConfig(TrainingConfig):
@@ -90,10 +90,11 @@ class StoriesTrainingConfig(TrainingConfig):
     """epochs at first in which scores themselves are weights, without a softmax (linear start); metrics are those of
     the model with its softmax, so they are poor until then"""
     noise: Annotated[Probability, FieldRole.FIXED] = 0.0
-    """how probable an empty memory is before each fact, in training (random noise), so that ages are not learned by
-    heart; 0.1 in the paper"""
+    """how probable an empty memory is before each fact, in training (random noise), so that a model does not learn ages
+    by heart; 0.1 in the paper"""
     monitor: Annotated[Literal["loss", "accuracy"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation questions: the likelihood, or the share of right answers"""
+    """metric that selects the best checkpoint on the validation questions: the likelihood, or the share of right
+    answers"""
 
 
 class StoriesRecipe(Recipe):
@@ -104,7 +105,7 @@ class StoriesRecipe(Recipe):
     forms: ClassVar = "heedful.tasks.stories.data_formats:DATA_FORMATS"
 
     task: Literal["stories"] = "stories"
-    """what is learned"""
+    """the task to learn"""
     data: StoriesDataConfig
     """the table [data] names the stories to train and validate on"""
     tokenizer: StoryWordsConfig = StoryWordsConfig()
@@ -122,6 +123,7 @@ class StoriesRecipe(Recipe):
         if model is not None and model.attention != "hops" and training.linear_start:
             raise config_error(
                 "training.linear_start",
-                f'leaves out the softmax of each hop, and model.attention = "{model.attention}" has none; set it to 0',
+                f'leaves out the softmax of each hop, but model.attention = "{model.attention}" has no softmax; set '
+                "it to 0",
             )
         return training

@@ -81,7 +81,7 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
 
     def build_evaluator(self, recipe: StoriesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "nothing but a run answers questions about stories"
+        assert recipe is not None, "only a run answers questions about stories"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
             reader = recipe.data.reader(part)

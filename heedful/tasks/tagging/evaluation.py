@@ -30,7 +30,7 @@ def build_tag_evaluator(sentences: Sequence[TaggedSentence], *, train: Iterable[
         counts.update(sentence.tags)
         total += 1
     if not counts or not sentences:
-        raise DataError("there is not a single sentence; check the file")
+        raise DataError("there are no sentences; check the file")
     most_frequent = min(counts, key=lambda tag: (-counts[tag], tag))
     words, references = [sentence.words for sentence in sentences], [sentence.tags for sentence in sentences]
     entities = are_entity_tags(list(counts))

@@ -115,7 +115,7 @@ class Tagger(Predictor):
         [words] = to_word_lists([words], name="words")
         scope, windows = scope or InspectionSelection(), self._split_words(words)
         if not windows:
-            raise DataError("no words to look at: give a sentence")
+            raise DataError("there are no words to show: give a sentence")
         if len(windows) > 1:
             raise DataError(
                 f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} "
@@ -178,7 +178,7 @@ class Tagger(Predictor):
         """Return the ids of a window, and the index of each word's first id."""
         window_words = [words[word] for word in window.words]
         ids, word_starts = encode_framed_words(self.tokenizer, window_words, framed=self.framed)
-        # of a word that is too long by itself the end is not read; its tag stands at its first token
+        # the end of a word that is too long by itself is not read; its first token has its tag
         return ids[: self.max_length], word_starts
 
     def _predict_batch(self, rows: list[list[int]]) -> Iterator[tuple[list[int], list[float]]]:

@@ -49,7 +49,7 @@ class ConlluConfig(FileConfig):
 
     kind: Literal["conllu"] = "conllu"
     tag: Literal["upos", "xpos", "deprel"] = "upos"
-    """which annotation is the tag"""
+    """the annotation that is used as the tag"""
 
 
 def _guess_tagged_kind(table: Mapping[str, Any]) -> str:
@@ -72,7 +72,7 @@ class TaggingDataConfig(FineTuningDataConfig):
     test: Annotated[TaggedTextConfig | None, FieldRole.FREE] = None
     """the tagged text that `heedful evaluate` takes unless it is given another"""
     examples: PositiveInt | None = None
-    """how many of the sentences in train are learned from, drawn by the seed, a smaller number among a larger one's;
+    """number of sentences in train that are used, drawn by the seed; a smaller number is a subset of a larger one;
     all if not given"""
     max_length: Annotated[int, Field(ge=1), FieldRole.ENCODING] = 256
     """longest sentence, in tokens with the begin and end that an encoder of kind "transformer" reads around it; longer
@@ -90,8 +90,8 @@ class TaggingTrainingConfig(FineTuningTrainingConfig):
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0
     """probability taken from the right tag and spread over all"""
     monitor: Annotated[Literal["loss", "accuracy", "f1"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, the share of right tags, or F1 of whole
-    entities where tags are such as B-person, I-person and O"""
+    """metric that selects the best checkpoint on the validation text: the likelihood, the share of right tags, or F1 of
+    whole entities where tags are such as B-person, I-person and O"""
 
 
 class TaggingRecipe(FineTuningRecipe):
@@ -107,12 +107,13 @@ class TaggingRecipe(FineTuningRecipe):
     )
 
     task: Literal["tagging"] = "tagging"
-    """what is learned"""
+    """the task to learn"""
     data: TaggingDataConfig
     """the table [data] names the texts to train and validate on"""
     tokenizer: WordsTokenizerConfig = TokenizerConfig()
-    """how words are cut into tokens, a word's tag stands at its first; with `init` as that model does"""
+    """how words are cut into tokens; the first token of a word has its tag; with `init` in the same way as that
+    model"""
     model: TaggerConfig = EncoderConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     training: Annotated[TaggingTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""

@@ -88,7 +88,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     def data_warnings(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
         """Return a warning about unknown tags, or if there is only one tag."""
         if _get_tags(run).size == 1:
-            return (f"warning: all words have the tag {_get_tags(run).names[0]!r}, so there is nothing to tell apart",)
+            return (f"warning: all words have the tag {_get_tags(run).names[0]!r}, so there is nothing to learn",)
         num_unknown = int((corpus["tags"].stream > _get_tags(run).size).sum())
         return (
             (f"{num_unknown:,} words have a tag that the training text lacks, and count as wrong",)
@@ -142,7 +142,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
             tokenizer=run.tokenizer,
             tags=_get_tags(run),
             framed=framed,
-            # places that training never reached mean nothing to most positions; recurrent networks read on
+            # most kinds of positions have no meaning beyond the training length; recurrent networks read on
             max_length=run.recipe.data.max_length if framed else None,
         )
 

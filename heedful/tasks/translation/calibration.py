@@ -73,7 +73,7 @@ class CalibrationResult:
         if self.confidence.widest is not None and self.mismatched is not None:
             notes.append(
                 f"attention more scattered than {self.confidence.widest:.3f} is a sign: that of 1 in 100 translations, "
-                f"and of {100 * self.mismatched:.0f} in 100 that are read beside the source of another one"
+                f"and of {100 * self.mismatched:.0f} in 100 that are read with the source of another one"
             )
         return PageTable("", ["confidence", "sentences", "expected chrF", "actual chrF"], rows, notes)
 
@@ -95,7 +95,7 @@ def calibrate(
     from sacrebleu.metrics.chrf import CHRF
 
     if len(pairs) < MIN_SENTENCES:
-        raise DataError(f"{len(pairs)} sentences are too few to learn from; give at least {MIN_SENTENCES}")
+        raise DataError(f"{len(pairs)} sentences are too few for calibration; give at least {MIN_SENTENCES}")
 
     def translate_pairs(translator: Translator, group: Sequence[SentencePair]) -> Sequence[Translation]:
         """Translate the sources of pairs."""

@@ -161,7 +161,7 @@ def _apply_threshold(
             numbers[index] = unread_number if isnan(score) else low_number
     new_reasons = (
         RejectionReason("unread", "that are longer than a model reads"),
-        RejectionReason("score", "on which both models agree less"),
+        RejectionReason("score", "on which the two models agree less"),
     )
     return FilterResult([*reasons, *new_reasons], numbers, scores, min_score)
 

@@ -19,7 +19,7 @@ _NUM_WORST: Final = 20
 _MAX_OTHERS: Final = 10
 """Maximum number of sentences of each other kind."""
 _MIN_LENGTH_RATIO, _MAX_LENGTH_RATIO = 0.75, 1.33
-"""Letters of a translation for each of the reference, beyond which it is told of."""
+"""Letters of a translation per letter of the reference; a translation outside this range is reported."""
 _MIN_SURPRISE: Final = 0.1
 """Minimum difference from the expectation."""
 

@@ -158,7 +158,7 @@ class _CaseView:
             count = self.training.counts[text[span.start : span.stop].casefold()]
             if count <= _MAX_RARE_COUNT:
                 fragments.append(_escape_text(text[position : span.start]))
-                tip = f"{count} times in the text for training"
+                tip = f"{count} times in the training text"
                 fragments.append(
                     f'<mark class="strange" title="{tip}">{_escape_text(text[span.start : span.stop])}</mark>'
                 )
@@ -172,14 +172,14 @@ class _CaseView:
         counts = {word: self.training.counts[word] for word in dict.fromkeys(split_words(self.case.pair.source))}
         unseen = [word for word, count in counts.items() if count == 0]
         rare = [f"{word} ({count})" for word, count in counts.items() if 0 < count <= _MAX_RARE_COUNT]
-        lists = (("words that were never read in training", unseen), ("read hardly ever", rare))
+        lists = (("words that are not in the training text", unseen), ("rare in the training text", rare))
         for name, words_found in lists:
             if words_found:
                 yield f'<p class="facts">{name}: <span dir="auto">{escape_page_text(", ".join(words_found))}</span></p>'
         if not self.nearest:
-            yield "<h4>No text for training has a word of it.</h4>"
+            yield "<h4>The training text has no word of it.</h4>"
             return
-        yield '<h4>Text for training that resembles it</h4><ol class="like">'
+        yield '<h4>Similar training text</h4><ol class="like">'
         source_words = frozenset(split_words(self.case.pair.source))
         for similar in self.nearest:
             source, target = (
@@ -201,18 +201,18 @@ def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterat
         + (
             "."
             if training is None
-            else f', and <mark class="strange">words of the source</mark> that stand at most {_MAX_RARE_COUNT} '
+            else f', and <mark class="strange">words of the source</mark> that occur at most {_MAX_RARE_COUNT} '
             f"times in the "
-            f"{training.num_pairs:,} pairs for training."
+            f"{training.num_pairs:,} training pairs."
         )
     )
     if not cases.answers.stats:
         return
     yield (
-        "Worse and better than sure: chrF is farthest below, or above, what the calibrated model said to expect."
+        "Worse and better than sure: chrF is farthest below, or above, the chrF that the calibrated model expected."
         if cases.is_calibrated
         else "Worse and better than sure: among all sentences the model is far more, or less, sure of these than their "
-        "chrF makes them good. heedful calibrate makes that numbers."
+        "chrF suggests. heedful calibrate turns this into numbers."
     )
 
 

@@ -155,10 +155,12 @@ class TranslationEvaluator(Evaluator):
         self.options = options
         self.glossary = None if options.terms is None else TermGlossary.from_file(options.terms)
         if self.glossary is not None and not any(map(self.glossary.find_terms, self.sources)):
-            raise DataError(f"{options.terms}: none of its source terms stands in {text}; check both files")
+            raise DataError(f"{options.terms}: none of its source terms occurs in {text}; check both files")
         self.contrasts: list[ContrastiveExample] = [] if options.contrasts is None else list(options.contrasts)
         if options.contrasts is not None and not self.contrasts:
-            raise DataError(f"{options.contrasts.paths[0]}: no contrasts; write source, right and wrong, tabs between")
+            raise DataError(
+                f"{options.contrasts.paths[0]}: has no contrasts; write source, right and wrong, with tabs between them"
+            )
 
     def predict(self, predictor: Translator, recipe: Recipe) -> TranslationOutputs:
         """Translate the test text once, after an untimed first batch."""

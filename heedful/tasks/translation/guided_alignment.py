@@ -49,7 +49,7 @@ class GuidedAttention:
             (path, info) for path, info in find_attention_sites(model).items() if _is_source_attention(info.declaration)
         ]
         if not attentions:
-            raise RecipeError("training.guided teaches attention to the source, which this model has not; leave it out")
+            raise RecipeError("training.guided teaches attention to the source, but this model has none; leave it out")
         layer = len(attentions) - 1 if config.layer is None else config.layer
         if layer >= len(attentions):
             raise RecipeError(

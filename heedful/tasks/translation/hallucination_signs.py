@@ -9,10 +9,10 @@ from typing import Final
 from heedful.tasks.decoder_target import TextCandidate
 
 REPEATS_SIGN: Final = "the translation repeats itself"
-UNFINISHED_SIGN: Final = "the translation was cut at its longest"
+UNFINISHED_SIGN: Final = "the translation was cut at the maximum length"
 COPIED_SIGN: Final = "the translation is the source"
-UNSURE_SIGN: Final = "the model is less sure of it than of 99 in 100 that it was calibrated by"
-SCATTERED_SIGN: Final = "its attention is more scattered than that of 99 in 100 that it was calibrated by"
+UNSURE_SIGN: Final = "the model is less sure of it than of 99 in 100 calibration translations"
+SCATTERED_SIGN: Final = "its attention is more scattered than that of 99 in 100 calibration translations"
 
 _NGRAM: Final = 4
 _MIN_EXCESS: Final = 2

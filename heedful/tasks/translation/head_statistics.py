@@ -99,7 +99,7 @@ def collect_head_statistics(
         RecipeError: the model has no attention.
     """
     if not list_heads(translator):
-        raise RecipeError("this model has no attention, so it has no heads that look anywhere")
+        raise RecipeError("this model has no attention, so it has no heads to measure")
     sums: dict[AttentionHead, HeadMeasureSums] = {}
     links: dict[AttentionHead, list[WordLinks]] = {}
     gold_alignments: list[GoldAlignment] = []

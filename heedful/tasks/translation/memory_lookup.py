@@ -70,7 +70,7 @@ def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterat
         if isinstance(file.shape, PlainLinesShape):
             if not (pending and isinstance(pending[0].shape, PlainLinesShape)):
                 raise DataError(
-                    f"{file.path}: is plain text, whose translations stand in a second file; name that behind it"
+                    f"{file.path}: is plain text, whose translations are in a second file; give that file after it"
                 )
             files.append(pending.pop(0))
         yield from _iter_text_entries(files, languages)
@@ -94,7 +94,7 @@ def _iter_document_entries(
     ):
         if language is not None and expected is not None and not has_same_language(language, expected):
             raise DataError(
-                f"{file.path}: its {side_name} are in {language!r}, and {expected!r} is wanted; name another memory"
+                f"{file.path}: its {side_name} are in {language!r}, but {expected!r} is needed; name another memory"
             )
     reusable = all(
         language is None or expected is None or is_same_variety(language, expected)
@@ -114,7 +114,7 @@ def _iter_document_entries(
             is_empty = False
             yield MemoryEntry(unit.source, unit.target, file.path.name, reusable)
     if is_empty:
-        raise DataError(f"{file.path}: has no translation that is finished{description}; name another memory")
+        raise DataError(f"{file.path}: has no finished translation{description}; name another memory")
 
 
 def _choose_tmx_languages(path: Path, available: Sequence[str], languages: DocumentLanguages) -> DocumentLanguages:
@@ -128,8 +128,8 @@ def _choose_tmx_languages(path: Path, available: Sequence[str], languages: Docum
         )
     if source is None or target is None:
         raise DataError(
-            f"{path}: does not say what is translated into what (there: {', '.join(available) or 'none'}); "
-            "say it with --source-language en --target-language de"
+            f"{path}: does not say which language is translated into which (there: {', '.join(available) or 'none'}); "
+            "give both with --source-language en --target-language de"
         )
     return DocumentLanguages(source, target)
 
@@ -144,7 +144,7 @@ def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages)
         language_code = parse_language_code(tag or "")
         if detected and language_code and not is_similar_language(detected, language_code):
             raise DataError(
-                f"{name}: is in {detected}, and {language_code} is wanted; name another memory, or turn it round"
+                f"{name}: is in {detected}, but {language_code} is needed; name another memory, or swap its sides"
             )
     is_empty = True
     for example in dataset.read_examples(part):

@@ -12,7 +12,9 @@ from heedful.tasks.translation.translations import Translation, join_translation
 def select_minimum_risk(
     translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
 ) -> Translation:
-    """Keep the `keep` candidates with the highest expected utility, which becomes their score; see `rank_by_expected_utility`.
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score.
+
+    See `rank_by_expected_utility`.
 
     Each part of a split sentence is selected separately.
 

@@ -180,13 +180,14 @@ def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Transla
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("source"), str):
             raise DataError(
-                f"{location}: no translations; give lines of heedful translate RUN --n-best 10 --format jsonl, or a "
-                "run "
-                "that translates sentences"
+                f"{location}: is not a translation; give lines of heedful translate RUN --n-best 10 --format jsonl, or "
+                "a run that translates sentences"
             )
         candidates = record.get("candidates")
         if not isinstance(candidates, list) or not candidates:
-            raise DataError(f'{location}: no list of "candidates"; write them with heedful translate --format jsonl')
+            raise DataError(
+                f'{location}: has no list of "candidates"; write them with heedful translate --format jsonl'
+            )
         yield Translation(
             record["source"], (), tuple(_parse_candidate(candidate, location) for candidate in candidates)
         )
@@ -204,7 +205,7 @@ def _parse_candidate(record: object, location: str) -> TextCandidate:
         raise DataError(f'{location}: a candidate has no "tokens"; give the list of its pieces')
     score, finished = record.get("score", number), record.get("finished", True)
     if not _is_number(score) or not isinstance(finished, bool):
-        raise DataError(f'{location}: "score" is no number, or "finished" is neither true nor false; mend it')
+        raise DataError(f'{location}: "score" is not a number, or "finished" is neither true nor false; mend it')
     return TextCandidate(record["text"], (), tuple(tokens), float(number), float(score), finished)
 
 

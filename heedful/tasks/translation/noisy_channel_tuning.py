@@ -48,12 +48,12 @@ class TuningResult:
     def to_table(self) -> PageTable:
         """Build a table of the scores."""
         rows = [
-            ["as they came", self.before],
+            ["original order", self.before],
             ["most probable", self.direct],
             ["tuned", self.after],
             ["tuned on one half, measured on the other", self.held_out],
         ]
-        notes = (f"{self.sentences:,} sentences; only the last line says what to expect of other text",)
+        notes = (f"{self.sentences:,} sentences; only the last line estimates the result on other text",)
         return PageTable("", ["chosen", self.metric], [[str(name), f"{value:.2f}"] for name, value in rows], notes)
 
 

@@ -38,7 +38,7 @@ class DocumentContextConfig(Config):
     """
 
     sentences: PositiveInt = 1
-    """how many of them at most; they are cut at the far end where all would be longer than `data.max_length`"""
+    """maximum number of previous sentences; the earliest are cut if all together are longer than `data.max_length`"""
 
 
 class TranslationDataConfig(DataConfig):
@@ -51,13 +51,13 @@ class TranslationDataConfig(DataConfig):
     test: Annotated[DirectedTextConfig | None, FieldRole.FREE] = None
     """the parallel text that `heedful evaluate` takes unless it is given another"""
     rehearse: MixedTextConfig | None = None
-    """parallel text that is mixed into what is learned from, such as that which `init` learned from, lest it be
+    """parallel text that is mixed into the training text, such as the training text of `init`, so that it is not
     forgotten; an epoch is one pass over `train`, with as much of this text as its `share` says"""
     max_length: Annotated[int, Field(ge=1), FieldRole.ENCODING] = 256
-    """longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are left out of
+    """longest sentence, in tokens, end token and tags included; pairs with a longer side are left out of
     training"""
     context: DocumentContextConfig | None = None
-    """what of its document is read with each source; nothing unless given"""
+    """sentences of its document that are read with each source; none if not given"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
@@ -75,22 +75,22 @@ class TranslationDataConfig(DataConfig):
         )
         for key, text in self._training_texts.items():
             if target_languages and text.target_language is None:
-                problem = f"is not given, and other texts are of {', '.join(target_languages)}: give it too"
+                problem = f"is not given, but other texts are in {', '.join(target_languages)}: give it too"
                 raise config_error(f"data.{key}.target_language", problem)
         for part in ("validation", "test"):
             for key, text in list_texts(getattr(self, part), part).items():
                 for target in (direction.target for direction in text.directions if len(target_languages) > 1):
                     if target not in target_languages:
                         problem = (
-                            f"is {target or 'not given'}, and what is learned from is of {', '.join(target_languages)}"
+                            f"is {target or 'not given'}, but the training text is in {', '.join(target_languages)}"
                         )
                         raise config_error(f"data.{key}.target_language", f"{problem}: give one of these")
                 if text.alignments is not None:
                     raise config_error(
-                        f"data.{key}.alignments", "teach nothing there: they belong to what is learned from"
+                        f"data.{key}.alignments", "have no effect there: they belong to the training text"
                     )
                 if unknown := [tag for tag in text.tags if tag not in tags]:
-                    raise config_error(f"data.{key}.tags", f"has {unknown[0]}, which no text has that is learned from")
+                    raise config_error(f"data.{key}.tags", f"has {unknown[0]}, which no training text has")
         return self
 
     @model_validator(mode="after")
@@ -98,9 +98,7 @@ class TranslationDataConfig(DataConfig):
         """Check that no tag equals the separator of context sentences."""
         for key, text in self._training_texts.items():
             if conflicts := set(self._separators).intersection(text.tags):
-                problem = (
-                    f"has {min(conflicts)}, which stands between the sentences of data.context: choose another word"
-                )
+                problem = f"has {min(conflicts)}, which separates the sentences of data.context: choose another word"
                 raise config_error(f"data.{key}.tags", problem)
         return self
 
@@ -256,18 +254,18 @@ class GuidedConfig(Config):
     """
 
     weight: PositiveFloat = 0.1
-    """of the cross entropy between the attention and the links, beside the likelihood of the targets"""
+    """weight of the cross entropy between attention and links, added to the likelihood of the targets"""
     layer: Annotated[int, Field(ge=0)] | None = None
     """the decoder's layer whose attention to the source is guided, counted from 0; the last if not given"""
     head: Annotated[int, Field(ge=0)] | Literal["mean"] = 0
-    """its head that is guided, counted from 0, or the mean of all of them"""
+    """the head of that layer that is guided, counted from 0, or the mean of all heads"""
 
 
 class PairTokenizerConfig(TokenizerConfig):
     """Tokenization of both languages, learned from the training text deterministically."""
 
     target: TokenizerConfig | None = None
-    """how the language that is written is cut, where it is otherwise: letters that become phonemes between spaces"""
+    """how the target language is cut into tokens if it differs, as phonemes between spaces differ from letters"""
     joint: bool = Field(default_factory=lambda given: given.get("target") is None)
     """one vocabulary for both languages, or one for each; true if not given, unless there is a `target`"""
 
@@ -298,10 +296,10 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
     decorrelation: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None
-    """one attention that learns to look where `data.train.alignments` says, so that links of words are better"""
+    """one attention that learns to follow the links of `data.train.alignments`, so that word links are better"""
     monitor: Annotated[Literal["loss", "accuracy", "bleu"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation text: the likelihood, how often the right token is the most
-    probable one, or BLEU of greedy translations"""
+    """metric that selects the best checkpoint on the validation text: the likelihood, how often the right token is the
+    most probable one, or BLEU of greedy translations"""
 
 
 class TranslationRecipe(FineTunableRecipe):
@@ -322,23 +320,23 @@ class TranslationRecipe(FineTunableRecipe):
     allows_new_vocabulary: ClassVar = True
 
     task: Literal["translation"] = "translation"
-    """what is learned"""
+    """the task to learn"""
     data: TranslationDataConfig
     """the table [data] names the texts to train and validate on"""
     init: InputPath | None = None
     """folder of a trained model whose vocabulary, architecture and weights training begins with"""
     tokenizer: VocabulariesConfig = PairTokenizerConfig()
-    """how text is cut into tokens; with `init` as that model does, unless this table is given: then a vocabulary is
-    learned anew, and its pieces begin with what that model knows of them"""
+    """how text is cut into tokens; with `init` in the same way as that model, unless this table is given: then a
+    vocabulary is learned anew, and its pieces begin with what that model knows of them"""
     model: ModelConfig = TransformerConfig()
-    """the architecture; with `init` that of that model, of which nothing but dropout can be changed"""
+    """the architecture; with `init` that of the given model, where only dropout can be changed"""
     factors: dict[str, FactorConfig] = Field(default_factory=dict)
-    """what is known of source words besides which they are, as in [factors.case] or [factors.pos]; each has a table of
-    vectors that are added to those of the words. The names are free, and `kind` says what is known"""
+    """further features of source words, as in [factors.case] or [factors.pos]; each has a table of
+    vectors that are added to those of the words. The names are free, and `kind` says what the feature is"""
     training: Annotated[TranslationTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
-    """how the finished model translates unless a command is told otherwise"""
+    """how the finished model translates unless a command option says otherwise"""
 
     @property
     def needs_fitting(self) -> bool:
@@ -359,9 +357,8 @@ class TranslationRecipe(FineTunableRecipe):
         new_vocabulary = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
         if self.init is not None and new_vocabulary and self.training.freeze:
             yield (
-                f"{prefix}training.freeze = {toml.format_value(self.training.freeze)} keeps new pieces of the "
-                "vocabulary as "
-                f"they begin; leave it away, or the table [{prefix}tokenizer]"
+                f"{prefix}training.freeze = {toml.format_value(self.training.freeze)} keeps the initial values of new "
+                f"pieces of the vocabulary; leave it out, or the table [{prefix}tokenizer]"
             )
 
     @field_validator("factors")
@@ -371,17 +368,18 @@ class TranslationRecipe(FineTunableRecipe):
         model, data = info.data.get("model"), info.data.get("data")
         if invalid := [name for name in factors if not re.fullmatch(r"\w+", name, re.ASCII)]:
             raise config_error(
-                "factors", f"has {invalid[0]!r}, which is no name of letters, digits and _: choose another one"
+                "factors", f"has {invalid[0]!r}, which is not a name of letters, digits and _: choose another one"
             )
         if factors and info.data.get("init") is not None:
             raise config_error(
-                "factors", "are learned from the beginning, and init goes on with a model: leave one of them away"
+                "factors",
+                "are learned from the beginning, but init continues with a trained model: leave one of them out",
             )
         if factors and model is not None and not model.supports_factors:
-            raise config_error("factors", f'are nothing that a model of kind "{model.kind}" reads: leave them away')
+            raise config_error("factors", f'cannot be read by a model of kind "{model.kind}": leave them out')
         if data is not None and not any(isinstance(factor, GivenFactorConfig) for factor in factors.values()):
             for key in data.labelled_keys:
-                problem = 'are labels that nothing reads: give a table such as [factors.pos] with kind = "given"'
+                problem = 'are labels that no factor reads: give a table such as [factors.pos] with kind = "given"'
                 raise config_error(f"data.{key}.factors", problem)
         return factors
 
@@ -394,14 +392,16 @@ class TranslationRecipe(FineTunableRecipe):
             return training
         if data is not None and data.has_alignments != (training.guided is not None):
             raise (
-                config_error("training.guided", "needs links of words to learn from: give data.train.alignments")
+                config_error("training.guided", "needs word links to learn from: give data.train.alignments")
                 if training.guided is not None
                 else config_error(
-                    "data.train.alignments", "teach training.guided alone: give that too, or leave them away"
+                    "data.train.alignments", "are used only by training.guided: give that too, or leave them out"
                 )
             )
         if training.guided is not None and (model.samples_attention or training.reinforce is not None):
-            raise config_error("training.guided", "teaches attention that is not drawn: leave training.guided away")
+            raise config_error(
+                "training.guided", "does not support attention that is sampled: leave training.guided out"
+            )
         if info.data.get("init") is not None:  # which may have another model
             return training.fit_to_attention(
                 is_sampled=model.samples_attention or training.reinforce is not None, key="model.reading.weights"
@@ -409,7 +409,7 @@ class TranslationRecipe(FineTunableRecipe):
         if training.decorrelation and not model.has_heads:
             raise config_error(
                 "training.decorrelation",
-                f"= {training.decorrelation} pushes attention heads apart, and a model of kind "
+                f"= {training.decorrelation} pushes attention heads apart, but a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
         return training.fit_to_attention(is_sampled=model.samples_attention, key="model.reading.weights")

@@ -273,14 +273,16 @@ class TranslationReport(EvaluationReport):
     ) -> tuple[SimilarityReport | None, Sequence[str]]:
         """Find training text that resembles sentences; None with an explanation if this is not possible."""
         if self.system.summary is None:
-            return None, ["No run says what the system learned from, so no text is shown beside its sentences."]
+            return None, [
+                "There is no run that names the training text of the system, so the page shows no similar text."
+            ]
         data = self.system.summary.recipe.data
         try:
             return find_similar_pairs(
                 sentences, lambda: chain(*data.readers("train").values()), on_progress=on_progress
             ), ()
         except DataError as error:
-            return None, [escape_page_text(f"No text for training is shown beside the sentences: {error}.")]
+            return None, [escape_page_text(f"The page shows no similar training text: {error}.")]
 
     def _format_cells(self, score: MetricScore) -> tuple[str, str]:
         """Format value and interval of a score for a table."""
@@ -358,7 +360,7 @@ class TranslationComparison(RunComparison):
         if not all(map(self.has_same_vocabulary, other_reports)):
             yield (
                 f"perplexity is per token, so it is shown only for runs with the vocabulary of {first.system.name}; "
-                "tok/s too counts tokens of each run's own vocabulary"
+                "tok/s also counts tokens of each run's own vocabulary"
             )
         for report in self.reports:
             for note, count in report.answers.all_notes.items():
@@ -366,7 +368,7 @@ class TranslationComparison(RunComparison):
         folding = [report.system.name for report in self.reports if report.answers.folds]
         if folding and len(folding) < len(self.reports) and not first.evaluator.options.lowercase:
             names = ", ".join(folding)
-            yield f"{names}: writes lowercase only, and case counts here; compare fairly with --lowercase"
+            yield f"{names}: writes only lowercase, but case counts here; compare fairly with --lowercase"
 
     def build_extra_tables(self) -> list[PageTable]:
         """Build the tables of BLEU by length, document BLEU, learned metric and accuracies."""

@@ -137,7 +137,7 @@ class SourceReader:
         )
 
     def _require_language(self, sentence: SourceSentence) -> None:
-        """Raise RecipeError if a model of several languages is asked for none of them, or for two."""
+        """Raise RecipeError if a model of several languages is asked for no language, or for two."""
         if not self._language_of_id:
             return
         tokenizer = self.encoder.tokenizer
@@ -146,12 +146,12 @@ class SourceReader:
         in_text = [self._language_of_id[number] for number in first_ids if number in self._language_of_id]
         if requested and in_text:
             raise RecipeError(
-                f"a sentence begins with >>{in_text[0]}<<, and {requested[0]} is asked for already: leave one of them "
-                "away"
+                f"a sentence begins with >>{in_text[0]}<<, but {requested[0]} is already requested: leave one of them "
+                "out"
             )
         if first_ids and len(self._language_of_id) > 1 and not requested and not in_text:
             languages = ", ".join(self._language_of_id.values())
-            raise RecipeError(f"this model writes {languages}: say which of them, with --to or towards()")
+            raise RecipeError(f"this model writes {languages}: choose one with --to or towards()")
 
     @cached_property
     def _language_of_id(self) -> Mapping[int, str]:

@@ -93,7 +93,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         Targets are learned in NFC, so that their marks stay what they are, and sources in NFKC; if case is folded, both
         in NFKC.
         """
-        assert existing is None, "what is given to a translation run is taken"
+        assert existing is None, "a translation run uses a given vocabulary"
         config = recipe.tokenizer
         assert isinstance(config, PairTokenizerConfig)
         tags, factors, profiles = recipe.data.tags, _learn_factors(recipe), _learn_profiles(recipe)
@@ -125,7 +125,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             if tag not in source.tag_ids:
                 tags_note = f" (it has {', '.join(source.tag_ids)})" if source.tag_ids else ""
                 raise RecipeError(
-                    f"data: {tag} stands before sources, and the vocabulary of init has no such piece{tags_note}; give "
+                    f"data: {tag} is put before sources, but the vocabulary of init has no such piece{tags_note}; give "
                     "the "
                     "table [tokenizer], so that one is learned"
                 )
@@ -169,7 +169,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         entries = DataSizes(sizes[SOURCE_TOKENIZER], sizes[TARGET_TOKENIZER], recipe.data.max_length, factors)
         model = build_sequence_to_sequence(recipe.model, entries)
         if recipe.training.guided is not None:
-            GuidedAttention.from_config(model, recipe.training.guided)  # says at once that there is none
+            GuidedAttention.from_config(model, recipe.training.guided)  # raises an error early if there is none
         return model
 
     def embedding_modules(
@@ -215,7 +215,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             return TranslationEvaluator(
                 list(options.text), text=" and ".join(map(str, options.text.paths)), options=options
             )
-        assert recipe is not None, "a file of translations is read beside a text"
+        assert recipe is not None, "a file of translations needs a text"
         part = recipe.data.evaluation_part
         texts = {
             name.removeprefix(f"{part}.texts."): [

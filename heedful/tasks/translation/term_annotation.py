@@ -50,8 +50,8 @@ class AnnotationMarks:
         for mark in (self.begin, self.between, self.end):
             if tokenizer.special.unk in tokenizer.encode(mark):
                 raise RecipeError(
-                    f"{mark!r} is no piece of the source vocabulary, so the model has not learned from annotated text; "
-                    "train it on what heedful annotate writes, or leave --annotate away"
+                    f"{mark!r} is not a piece of the source vocabulary, so the model was not trained on annotated "
+                    "text; train it on what heedful annotate writes, or leave --annotate out"
                 )
 
 

@@ -65,16 +65,17 @@ def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[Tran
         except ValueError:
             record = None
         if not isinstance(record, dict) or not isinstance(record.get("source"), str):
-            raise DataError(f'{name}:{number}: no JSON object with a text "source"; write {{"source": "..."}}')
+            raise DataError(f'{name}:{number}: is not a JSON object with a text "source"; write {{"source": "..."}}')
         if unknown_fields := record.keys() - {"source", "constraints", "prefix"}:
             raise DataError(
-                f"{name}:{number}: {min(unknown_fields)!r} is no field; give source, constraints and prefix alone"
+                f"{name}:{number}: {min(unknown_fields)!r} is not a valid field; give only source, constraints and "
+                "prefix"
             )
         terms, prefix = record.get("constraints", []), record.get("prefix", "")
         if not isinstance(terms, list) or not all(isinstance(term, str) and term.strip() for term in terms):
-            raise DataError(f'{name}:{number}: "constraints" is no list of texts that are not empty; mend it')
+            raise DataError(f'{name}:{number}: "constraints" is not a list of non-empty texts; mend it')
         if not isinstance(prefix, str):
-            raise DataError(f'{name}:{number}: "prefix" is no text; mend it')
+            raise DataError(f'{name}:{number}: "prefix" is not a text; mend it')
         yield TranslationInput(record["source"], prefix, tuple(map(TargetTerm, terms)))
 
 
@@ -265,7 +266,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
     ):
         surfaces = translator.source_encoder.get_surfaces(get_text(source))[: len(alignment.source_tokens) - 1]
         weights = alignment.best_weights[:, : len(surfaces)]
-        word_weights = weights * [bool(surface) for surface in surfaces]  # a space is no word
+        word_weights = weights * [bool(surface) for surface in surfaces]  # a space is not a word
         known_texts = candidate.text.split(UNKNOWN_TEXT)
         replacements = [
             surfaces[int(word_weights[position].argmax())]

@@ -147,8 +147,8 @@ class Translator(Predictor):
             RecipeError: the model does not know the language, or a tag.
         """
         if language is not None and language not in self.languages:
-            choices = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it away"
-            raise RecipeError(f"{language}: is no language that this model can be asked for; it writes {choices}")
+            choices = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it out"
+            raise RecipeError(f"{language}: this model does not write this language; it writes {choices}")
         return self.with_tags([*([] if language is None else [format_language_tag(language)]), *tags])
 
     def with_tags(self, tags: Sequence[str]) -> Translator:
@@ -314,7 +314,7 @@ class Translator(Predictor):
             RecipeError: the translator is an ensemble, whose models have different vector spaces.
         """
         if len(self.models) > 1:
-            raise RecipeError("several models make different vectors of one text; load one of them")
+            raise RecipeError("several models give different vectors for one text; load one of them")
         encoder = cast(Encoder[Tokens], self.models[0].get_submodule("encoder"))
         source_reader = self._source_reader
         encoded = [
@@ -409,7 +409,7 @@ class Translator(Predictor):
         require_text(source, name="source", extra_types=(SentenceInContext,))
         scope, source_tokens = scope or InspectionSelection(), self._source_reader.encode_whole(source, 1)
         if not source_tokens.ids:
-            raise DataError("no words to look at: give a sentence")
+            raise DataError("there are no words to show: give a sentence")
         return self._decoder_target.inspect(
             self.models[0],
             scope.pad_tokens(self._collate_sources([source_tokens])),
@@ -510,7 +510,7 @@ class Translator(Predictor):
         target_tokens, _ = self._decoder_target.build_forced_batch([target for _, target in pairs])
         model, cross_attention_paths = self.models[0], self._cross_attention_paths()
         if not cross_attention_paths:
-            raise RecipeError("this model has no attention to its source, so nothing says what it looked at")
+            raise RecipeError("this model has no attention to its source, so there is no attention to show")
         with torch.inference_mode(), watch_attention(model, paths=cross_attention_paths) as weights:
             model.step(target_tokens, model.init_state(source))  # type: ignore[operator]  # every model here is an Engine
         return weights

@@ -50,8 +50,8 @@ NamedClip: TypeAlias = tuple[str, Sequence[str], Sequence[ClipEvent]]
 class ClipReader(ExampleReader[CaptionedClip]):
     """Reader of captioned clips in a folder, in the order in which the caption file first names them.
 
-    Abstract: `iter_entries` knows the file format. Missing clips are examples too; whoever loads a clip reports the
-    error.
+    Abstract: `iter_entries` knows the file format. Missing clips are examples too; the code that loads a clip
+    reports the error.
 
     Args:
         path: the caption file.

@@ -21,7 +21,7 @@ def _is_clip(file: FileSniff) -> bool:
 DATA_FORMATS: Final[Sequence[DataFormat]] = (
     HintOnlyFormat(
         _is_clip,
-        "these are clips, or files of them; captions are learned from both: copy a recipe with heedful recipes video "
-        "and name your files there",
+        "these are clips, or files of them; captioning needs clips and captions: copy a recipe with heedful recipes "
+        "video and name your files there",
     ),
 )

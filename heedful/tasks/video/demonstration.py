@@ -70,11 +70,12 @@ class VideoDemonstration(Demonstration):
     clips: int = 8000
     """to learn from"""
     tests: int = 300
-    """clips to be measured on, of which no caption was learned from"""
+    """clips to test on, none of whose captions are in the training part"""
     local: bool = True
     """whether the model sees what moves between neighbouring frames"""
     attention: bool = True
-    """whether it looks at other frames for each word, and knows when each is shown, instead of always at their mean"""
+    """whether the model looks at other frames for each word, and knows the time of each, instead of always at their
+    mean"""
 
     def write_recipe(self) -> Path:
         """Write the clips, tables with captions and events, and the recipe; return the recipe's path."""
@@ -113,7 +114,7 @@ class VideoDemonstration(Demonstration):
             clips, train=list(ClipRecords(folder / "train.jsonl")), read_clip=predictor.read_clip
         )
         outputs = evaluator.predict_labels(predictor)
-        print_now(f"\n{len(clips)} clips of what it never saw together:")
+        print_now(f"\n{len(clips)} clips of combinations that were never in the training part:")
         print_now(
             "  "
             + "   ".join(f"{name} {metric.value:.1f}" for name, metric in evaluator.compute_metrics(outputs).items())

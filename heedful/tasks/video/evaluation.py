@@ -63,7 +63,7 @@ def build_video_evaluator(
             )
     caption_counts = Counter(caption for example in train for caption in example.captions)
     if not readable or not caption_counts:
-        raise DataError("there is not a single clip with captions that can be read; check the files")
+        raise DataError("no clip with captions can be read; check the files")
     references = [example.captions for example in readable]
     constant = caption_counts.most_common(1)[0][0]
     return LabelEvaluator(

@@ -26,9 +26,9 @@ _SHAPES: Final[Mapping[str, Callable[[PixelGrid, PixelGrid, float], PixelGrid]]]
     "bar": lambda x, y, r: np.maximum(abs(x) - r, abs(y) - 0.3 * r),
     **{name: SHAPES[name] for name in ("circle", "triangle", "cross")},
 }
-"""Few pixels tell them apart however they are turned, which cannot be said of squares and circles."""
+"""These shapes differ in many pixels however they are turned, unlike squares and circles."""
 _ROTATABLE_SHAPES: Final = ("bar", "triangle", "cross")
-"""Shapes that look otherwise when they are turned, so that one sees them spin."""
+"""Shapes that look different when they are turned, so that spinning is visible."""
 _DIRECTIONS: Final[Mapping[str, tuple[int, int]]] = {
     "moves left": (-1, 0),
     "moves right": (1, 0),
@@ -39,7 +39,7 @@ _GROWTH: Final[Mapping[str, float]] = {"grows": 1.0, "shrinks": -1.0}
 _SPIN: Final = "spins"
 ACTIONS: Final = (*_DIRECTIONS, *_GROWTH, _SPIN)
 _HASH_RANGES: Final = {"train": (0, 80), "validation": (80, 90), "test": (90, 100)}
-"""Of a hundred captions, by a hash of theirs."""
+"""First and last percent of the captions in each part, by a hash of the caption."""
 _EVENT_LENGTHS: Final = (5, 7)
 """Frames of an event."""
 

@@ -25,7 +25,7 @@ class ClipFileConfig(FileConfig):
     """Base class of caption files with a folder of clips."""
 
     clips: InputPath | None = None
-    """folder of the clips; that of the file if not given"""
+    """folder of the clips; the folder of the file if not given"""
 
 
 class TsvClipsConfig(ClipFileConfig):
@@ -35,7 +35,7 @@ class TsvClipsConfig(ClipFileConfig):
 
     kind: Literal["tsv"] = "tsv"
     clip_column: ColumnIndex = 0
-    """column of the clips, counted from 0; a clip may stand on several lines"""
+    """column of the clips, counted from 0; a clip may be on several lines"""
     caption_column: ColumnIndex = 1
     """column of the captions, counted from 0"""
     header: bool = False
@@ -78,15 +78,15 @@ class VideoDataConfig(DataConfig):
     test: Annotated[ClipsConfig | None, FieldRole.FREE] = None
     """the clips that `heedful evaluate` takes, instead of those of validation"""
     frames: Annotated[PositiveInt, FieldRole.ENCODING] = 26
-    """frames that are taken of a clip, even in time; shorter clips are taken whole"""
+    """frames that are taken of a clip, evenly spaced in time; shorter clips are taken whole"""
     frame_size: Annotated[int, Field(ge=8, le=2048), FieldRole.ENCODING] = 112
     """pixels along each side, as the model sees frames"""
     fit: Annotated[Literal["crop", "stretch", "pad"], FieldRole.ENCODING] = "crop"
-    """what becomes of frames that are no squares: their middle is taken, they are drawn out, or grey is put beside"""
+    """what happens to frames that are not square: their middle is cut out, they are stretched, or grey is added"""
     features: Annotated[PositiveInt | None, FieldRole.ENCODING] = None
-    """how many numbers others made of each frame: clips are then safetensors files with `features` [frames, numbers]"""
+    """numbers per frame of precomputed features: clips are then safetensors files with `features` [frames, numbers]"""
     max_length: Annotated[int, Field(ge=2), FieldRole.ENCODING] = 64
-    """longest caption, in tokens with the one that ends it; longer ones are left out of training"""
+    """longest caption, in tokens, end token included; longer ones are left out of training"""
 
     def read_clip(self, clip: Path) -> Clip:
         """Read a clip's frames, or the features in its file; `DataError` if it cannot be read."""
@@ -120,13 +120,13 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
 
     kind: Literal["video_captioner"] = "video_captioner"
     frames: AnyVisionConfig = ConvolutionalVisionConfig()
-    """what looks at each frame, the mean over its regions; left out where data.features is given"""
+    """the encoder of each frame, averaged over its regions; left out if data.features is given"""
     local: bool = True
     """whether space-time convolutions look at what moves between neighbouring frames (section 3.1)"""
     motion: MotionConfig = MotionConfig()
     """these convolutions"""
     times: bool = True
-    """whether frames are told apart by when they are shown too, in sinusoids"""
+    """whether frames carry their time too, as sinusoids"""
 
     @field_validator("local")
     @classmethod
@@ -136,7 +136,7 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
         if local and frames is not None and frames.is_frozen:
             raise config_error(
                 "model.local",
-                "= true looks at pixels, and of frames that a frozen network looks at once none are kept: set "
+                "= true looks at pixels, but they are not kept for frames that a frozen network reads only once: set "
                 "model.local or model.frames.frozen to false",
             )
         return local
@@ -157,7 +157,8 @@ class VideoTrainingConfig(DecoderTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
-    """what finds the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy captions"""
+    """metric that selects the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy
+    captions"""
 
 
 class VideoRecipe(MemoryRecipe):
@@ -168,7 +169,7 @@ class VideoRecipe(MemoryRecipe):
     forms: ClassVar = "heedful.tasks.video.data_formats:DATA_FORMATS"
 
     task: Literal["video"] = "video"
-    """what is learned"""
+    """the task to learn"""
     data: VideoDataConfig
     """the table [data] names the clips to train and validate on"""
     tokenizer: TokenizerConfig = TokenizerConfig(kind="words")
@@ -178,7 +179,7 @@ class VideoRecipe(MemoryRecipe):
     training: Annotated[VideoTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
-    """how the finished model writes unless a command is told otherwise; a clip counts as one token"""
+    """how the finished model writes unless a command option says otherwise; a clip counts as one token"""
 
     @field_validator("model")
     @classmethod
@@ -188,8 +189,8 @@ class VideoRecipe(MemoryRecipe):
         if data is not None and data.features is not None and model.local:
             raise config_error(
                 "model.local",
-                "= true looks at pixels, and data.features has none: set model.local = false; put what was made of "
-                "motion beside the other numbers of each frame",
+                "= true looks at pixels, but data.features has none: set model.local = false; add features of "
+                "motion to the other numbers of each frame",
             )
         longest = model.length_limit
         if data is not None and longest is not None:

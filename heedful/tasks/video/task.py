@@ -103,7 +103,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         super().check_files(recipe)
         weights = recipe.model.frames.weights_file
         if weights is not None and not weights.exists():
-            raise DataError(f"{weights}: there are no such weights; check model.frames.weights")
+            raise DataError(f"{weights}: does not exist; check model.frames.weights")
 
     def build_model(self, recipe: VideoRecipe, sizes: VocabSizes) -> Model:
         """Build the frame encoder and the caption decoder."""
@@ -130,7 +130,7 @@ class VideoTask(Task[VideoRecipe, Model]):
         assert isinstance(encoder, FrameEncoder)
         if config.weights_file is not None and encoder.vision is not None:
             load_backbone_weights(config, encoder.vision).train()
-            log(f"{config.weights_file}: what looks at frames begins with these weights")
+            log(f"{config.weights_file}: the frame encoder begins with these weights")
 
     def build_objective(
         self, run: VideoRun, train: Corpus, validation: Corpus, *, device: torch.device
@@ -150,7 +150,7 @@ class VideoTask(Task[VideoRecipe, Model]):
 
     def build_evaluator(self, recipe: VideoRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "nothing but a run writes captions"
+        assert recipe is not None, "only a run writes captions"
         part = recipe.data.evaluation_part
         reader = recipe.data.reader(part)
         with prefix_data_errors(f"data.{part}"):

@@ -208,8 +208,8 @@ def test_dropout_thins_what_a_reads_and_nothing_else() -> None:
             LoraAdapter(2, 1.0, targets=("output",)),
             r'training.adapter.on: "output": the layers of',
         ),
-        (nn.Linear(2, 2), LoraAdapter(2, 1.0), r"training.adapter: this model has no layers of a Transformer; leave"),
-        (nn.Linear(2, 2), BottleneckAdapter(2), r"training.adapter: this model has no layers of a Transformer; leave"),
+        (nn.Linear(2, 2), LoraAdapter(2, 1.0), r"training.adapter: this model has no Transformer layers; leave"),
+        (nn.Linear(2, 2), BottleneckAdapter(2), r"training.adapter: this model has no Transformer layers; leave"),
     ],
 )
 def test_what_cannot_be_adapted_is_told(model: nn.Module, adapter: Adapter, message: str) -> None:
@@ -224,7 +224,9 @@ def test_an_adapter_of_another_shape_is_refused(adapter: Adapter) -> None:
     base = {name: parameter.detach() for name, parameter in narrow.named_parameters()}
     adapter.attach(model)
     own = {name: p.detach() for name, p in model.named_parameters() if adapter.is_adapter_parameter(name)}
-    with pytest.raises(RunError, match=r"^here: .* fits no (map|layer) of this model; name a model of the shape"):
+    with pytest.raises(
+        RunError, match=r"^here: .* does not fit any (map|layer) of this model; name a model of the same shape"
+    ):
         adapter.merge_weights(base, own, origin="here")
 
 
@@ -234,7 +236,7 @@ def test_half_of_an_adapter_is_refused() -> None:
     lora = LoraAdapter(3, 5.0)
     lora.attach(model)
     own = {name: p.detach() for name, p in model.named_parameters() if name.endswith("down.weight")}
-    with pytest.raises(RunError, match=r"^here: .*down.weight fits no map of this model"):
+    with pytest.raises(RunError, match=r"^here: .*down.weight does not fit any map of this model"):
         lora.merge_weights(base, own, origin="here")
 
 

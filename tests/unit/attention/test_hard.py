@@ -187,7 +187,7 @@ def test_a_share_of_queries_gets_the_expectation_in_training_alone() -> None:
     assert share == pytest.approx(0.3, abs=5 * math.sqrt(0.3 * 0.7 / MANY))
     assert (choose.eval()(scores, visible).amax(-1) == 1).all()
     torch.testing.assert_close(HardSampling(expected=1.0).train()(scores, visible), soft)
-    with pytest.raises(AssertionError, match=r"1\.5 is no share"):
+    with pytest.raises(AssertionError, match=r"1\.5 is not a share"):
         HardSampling(expected=1.5)
 
 

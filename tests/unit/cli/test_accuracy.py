@@ -103,9 +103,9 @@ def test_runs_side_by_side(say: Say, trained: Path, second: Path, here: Path) ->
     [
         ("--terms none.tsv", "none.tsv: "),
         ("--terms r", "r:1: no tab; write source term, tab, target term"),
-        ("--terms strange.tsv", "strange.tsv: none of its source terms stands in s and r; check both files"),
-        ("--terms empty", "empty: none of its source terms stands in s and r; check both files"),
-        ("--contrasts g.tsv", "--contrasts: t is a file and finds nothing probable; name a run, or leave it out"),
+        ("--terms strange.tsv", "strange.tsv: none of its source terms occurs in s and r; check both files"),
+        ("--terms empty", "empty: none of its source terms occurs in s and r; check both files"),
+        ("--contrasts g.tsv", "--contrasts: t is a file and gives no probabilities; give a run, or leave it out"),
     ],
 )
 def test_what_does_not_fit(say: Say, text: Path, words: str, message: str) -> None:
@@ -119,7 +119,7 @@ def test_what_does_not_fit(say: Say, text: Path, words: str, message: str) -> No
 def test_what_does_not_fit_a_run(say: Say, trained: Path, text: Path) -> None:
     (text / "empty").write_text("\n")
     assert say("evaluate", trained, "--contrasts", "empty").complaint == (
-        "empty: no contrasts; write source, right and wrong, tabs between"
+        "empty: has no contrasts; write source, right and wrong, with tabs between them"
     )
     assert say("evaluate", trained, "--contrasts", "g.tsv").complaint.startswith("g.tsv:1: 2 tab-separated columns")
     assert say("compare", trained, "--terms", "none.tsv").complaint.startswith("none.tsv: ")

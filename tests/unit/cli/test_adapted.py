@@ -23,13 +23,17 @@ def test_an_adapter_is_described(
     assert adapter == "adapter     lora, rank 3, alpha 6, dropout 0, on query and value"
     # A and B of two maps in two layers, and the head of two classes
     assert learned.startswith(f"learned     {2 * 2 * 2 * 3 * 16 + 34:,} of ")
-    assert learned.endswith(" numbers, 34 of them of what is new beside the adapter")
+    assert learned.endswith(" numbers, 34 of them in new parts outside the adapter")
     assert base.startswith(f"base        {pretrained.resolve()} (sha256 ")
     assert "adapter     bottleneck, width 5" in say("describe", adapted("bottleneck")).lines
     recipe = say("describe", written / "l.toml", "--training.adapter.rank", 2)
     assert recipe.lines[-1] == "adapter     lora, rank 2, alpha 16, dropout 0, on query and value"
     assert "lora" not in say("describe", written / "base").out
-    whole, training = re.search(r"([\d.]+) MiB of weights, ([\d.]+) MiB in training", said.out).groups()  # type: ignore[union-attr]
+    whole, training = re.search(
+        r"([\d.]+) MiB of weights, ([\d.]+) MiB in "
+        r"training",
+        said.out,
+    ).groups()  # type: ignore[union-attr]
     assert float(training) < 2 * float(whole) + 0.1, "what stands still has no moments"
 
 
@@ -68,13 +72,16 @@ def test_what_is_measured_has_it_on(written: Path, say: Callable[..., Any]) -> N
     ("words", "message"),
     [
         (["export", "RUN", "OUT", "--merge", "--format", "onnx"], "--merge: writes a run of heedful; onnx is another"),
-        (["export", "BASE", "OUT", "--merge"], "has no adapter that could be merged, its weights are whole; leave"),
-        (["export", "BASE", "OUT", "--format", "peft"], "has no adapter; leave --format away to export its model"),
-        (["generate", "BASE", "--adapter", "BASE", *PROMPT], "holds no adapter but a model of its own; name a run"),
+        (["export", "BASE", "OUT", "--merge"], "has no adapter that could be merged; leave out --merge"),
+        (["export", "BASE", "OUT", "--format", "peft"], "has no adapter; leave out --format to export its model"),
+        (["generate", "BASE", "--adapter", "BASE", *PROMPT], "contains a model and not an adapter; give a run"),
         (["generate", "BASE", "--adapter", "none", *PROMPT], "none: no such run folder; check the path"),
-        (["compare", "BASE", "RUN", "--adapter", "RUN"], "--adapter: is put on one model; compare runs that were"),
-        (["index", "INDEX", "TEXT", "--adapter", "RUN"], "--adapter: is put on the encoder, and none is named; give"),
-        (["evaluate", "TEXT", "--adapter", "RUN"], "--adapter: is put on a model, and"),
+        (["compare", "BASE", "RUN", "--adapter", "RUN"], "--adapter: is for one model; give runs with adapters"),
+        (
+            ["index", "INDEX", "TEXT", "--adapter", "RUN"],
+            "--adapter: is for the encoder, but no encoder is given; give",
+        ),
+        (["evaluate", "TEXT", "--adapter", "RUN"], "--adapter: is for a model, but"),
     ],
 )
 def test_what_makes_no_sense_is_told(
@@ -89,4 +96,4 @@ def test_what_makes_no_sense_is_told(
 def test_training_says_what_stands_still(written: Path, tmp_path: Path, say: Callable[..., Any]) -> None:
     said = say("train", written / "l.toml", "--output", tmp_path / "run", "--training.steps", 1, *ADAPTERS["lora"])
     assert said.code == 0
-    assert re.search(r"training.adapter: 384 of [\d,]+ numbers learn, and are all that is stored", said.err)
+    assert re.search(r"training.adapter: 384 of [\d,]+ parameters are trained, and only these are stored", said.err)

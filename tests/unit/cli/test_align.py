@@ -64,7 +64,7 @@ def test_a_pair_that_is_too_long_loses_no_other(say: Say, trained: Path, texts: 
 
 def test_mistakes_are_told(say: Say, trained: Path, texts: tuple[str, ...], here: Path) -> None:
     (here / "gold").write_text("0-0\nzero\n\n")
-    assert say("align", trained, *texts, "--gold", "gold").complaint.startswith("gold:2: 'zero' is no link")
+    assert say("align", trained, *texts, "--gold", "gold").complaint.startswith("gold:2: 'zero' is not a link")
     (here / "gold").write_text("0-0\n")
     assert "3 alignments and 1 gold alignments" in say("align", trained, *texts, "--gold", "gold").complaint
     assert "there is no such file" in say("align", trained, *texts, "--gold", "nowhere").complaint

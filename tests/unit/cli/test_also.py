@@ -93,7 +93,7 @@ def test_what_is_not_held_out_stays_where_it_is(say: Say, here: Path) -> None:
     }
     assert "pairs: 200 for training\n" in said.err
     assert (
-        "beside it, made (made.tsv): 2 columns between tabs, without a header, column 0 becomes column 1 "
+        "also, made (made.tsv): 2 columns separated by tabs, without a header, column 0 becomes column 1 "
         "(English (en) to German (de))\npairs of made: 60 for training\n"
     ) in said.err
     assert len(held()) == 40, "of the main text alone"
@@ -197,7 +197,7 @@ def test_what_is_in_other_languages_is_told(say: Say, here: Path) -> None:
     said = say("new", *put_main(), "--also", "talks.en", "talks.fr")
     assert said.code == 0, said.err
     assert (
-        "note: that seems to be English (en) to French (fr), and the text itself is English (en) to German (de)\n"
+        "note: that seems to be English (en) to French (fr), but the main text is English (en) to German (de)\n"
         in said.err
     )
 
@@ -237,8 +237,8 @@ def test_long_pairs_and_faults_of_any_text_are_told(say: Say, here: Path) -> Non
 
 def test_few_are_counted_together(say: Say, here: Path) -> None:
     put("made.tsv", *sides(pairs(900, first=500)))
-    assert "are few to learn from" in say("new", *put_main()).err
-    assert "are few to learn from" not in say("new", *put_main(), "--also", "made.tsv", "--overwrite").err
+    assert "are few for training" in say("new", *put_main()).err
+    assert "are few for training" not in say("new", *put_main(), "--also", "made.tsv", "--overwrite").err
 
 
 def test_mistakes(say: Say, here: Path) -> None:
@@ -253,8 +253,11 @@ def test_mistakes(say: Say, here: Path) -> None:
     many = tmx("many.tmx", OTHER, more='<tuv xml:lang="fr"><seg>oui</seg></tuv>')
     put("a.txt", [f"{n} x" for n in range(100)]), put("b.txt", [f"x {n}" for n in range(100)])
     told = {
-        (*main, "--also", "one.en"): "--also: one.en: lines of text, where translations need two files; name its "
-        "translation behind it, as in --also made.en made.de",
+        (*main, "--also", "one.en"): (
+            "--also: one.en: lines of text, but translations need two files; give its translation after it, as in "
+            "--also "
+            "made.en made.de"
+        ),
         (*main, "--also", "made.tsv", "made.tsv"): "made.tsv: is named twice; name each file once",
         (*main, "--also", "news.en", "one.en"): "news.en: is named twice; name each file once",
         (
@@ -265,15 +268,20 @@ def test_mistakes(say: Say, here: Path) -> None:
         (*main, "--also", "none.tsv"): "none.tsv: there is no such file; check the path",
         (*main, "--also", "empty.tsv"): "empty.tsv: the file is empty; is it the right one?",
         (*main, "--also"): "--also: has no value; give a path, as in --also PATH",
-        ("tones.tsv", "--also", "made.tsv"): '--also: task = "classification" learns from one text; leave it away, or '
-        "add --task translation",
-        (*main, "--task", "matching", "--also", "made.tsv"): '--also: task = "matching" learns from one text; leave it '
-        "away, or add --task translation",
-        (*main, "--also", french): "--also: french.tmx has fr, en, and nothing in German (de); leave it away",
-        ("a.txt", "b.txt", "--also", many): "--also: many.tmx has de, en-GB, fr, and the languages of the text itself "
-        "cannot be told; name its files by them, as in train.en train.de",
-        ("train.tsv", "dev.tsv", "--also", "same.tsv"): "--also: same (same.tsv) has nothing but pairs that are held "
-        "out; leave it away",
+        ("tones.tsv", "--also", "made.tsv"): (
+            '--also: task = "classification" trains on one text; leave it out, or add --task translation'
+        ),
+        (*main, "--task", "matching", "--also", "made.tsv"): (
+            '--also: task = "matching" trains on one text; leave it out, or add --task translation'
+        ),
+        (*main, "--also", french): "--also: french.tmx has fr, en, but nothing in German (de); leave it out",
+        ("a.txt", "b.txt", "--also", many): (
+            "--also: many.tmx has de, en-GB, fr, but the languages of the main text are unknown; name its files by "
+            "language, as in train.en train.de"
+        ),
+        ("train.tsv", "dev.tsv", "--also", "same.tsv"): (
+            "--also: same (same.tsv) has only pairs that are held out; leave it out"
+        ),
     }
     for words, complaint in told.items():
         assert say("new", *words).complaint == complaint, words
@@ -285,7 +293,7 @@ def test_mistakes(say: Say, here: Path) -> None:
     Path("recipe-data/made").mkdir(parents=True)
     Path("recipe-data/made/train.tsv").write_text("mine\n")
     assert say("new", *main, "--also", "made.tsv").complaint == (
-        "recipe-data/made/train.tsv: is there already; choose another place with --data-folder, or add --overwrite"
+        "recipe-data/made/train.tsv: already exists; choose another place with --data-folder, or add --overwrite"
     )
 
 

@@ -63,7 +63,7 @@ def test_a_share_is_drawn_by_the_seed(say: Say, text: Path) -> None:
         ("--seed -1", "--seed: -1; must be at least 0"),
         ("--output p.tsv", "--output: p.tsv is read as well; choose another file"),
         ("--output terms.tsv --overwrite", "--output: terms.tsv is read as well; choose another file"),
-        ("--output old.tsv", "old.tsv: is there already; choose another --output, or add --overwrite"),
+        ("--output old.tsv", "old.tsv: already exists; choose another --output, or add --overwrite"),
         ("--glossary none.tsv", "none.tsv: there is no such file"),
         ("--glossary bad.tsv", "bad.tsv:2: no tab; write source term, tab, target term"),
         ("--glossary terms.tsv --output no/such/a.tsv", "no/such/a.tsv: cannot be written"),
@@ -86,8 +86,9 @@ def test_text_that_cannot_be_read_leaves_no_half_file(say: Say, text: Path) -> N
     assert "p.tsv:2: 1 tab-separated column" in said.complaint
     (text / "p.tsv").write_text("")
     said = say("annotate", "p.tsv", "--glossary", "terms.tsv", "-o", "a.tsv")
-    assert said.complaint == "p.tsv: holds no pair; check the file"
-    assert "no more" in say("annotate", "p.tsv", "p.tsv", "p.tsv", "--glossary", "terms.tsv", "-o", "a.tsv").complaint
+    assert said.complaint == "p.tsv: contains no pair; check the file"
+    said = say("annotate", "p.tsv", "p.tsv", "p.tsv", "--glossary", "terms.tsv", "-o", "a.tsv")
+    assert "give at most two files" in said.complaint
     assert not list(text.glob("*a.tsv*"))
 
 
@@ -171,6 +172,6 @@ def test_protected_lines_hold_terms_as_files_do(say: Say, taught: Path, here: Pa
 def test_what_annotation_needs_is_told(say: Say, trained: Path, here: Path) -> None:
     (here / "terms.tsv").write_text("2\tzwei\n")
     said = say("translate", trained, "--text", "1 2", "--annotate", "append")
-    assert said.complaint == "--annotate append: needs terms; name their file with --glossary"
+    assert said.complaint == "--annotate append: needs terms; give their file with --glossary"
     said = say("translate", trained, "--text", "1 2", "--annotate", "append", "--glossary", "terms.tsv")
-    assert said.complaint.startswith("'⟦' is no piece of the source vocabulary, so the model has not learned from")
+    assert said.complaint.startswith("'⟦' is not a piece of the source vocabulary, so the model was not trained on")

@@ -40,16 +40,16 @@ def test_fields_become_options() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("rye --hours x", "--hours: 'x' is no whole number"),
-        ("--hours x", "--hours: 'x' is no whole number"),
-        ("rye --sodium x", "--salt: 'x' is no number"),
-        ("rye -s 0,5", "--salt: '0,5' is no number; write 0.5"),
+        ("rye --hours x", "--hours: 'x' is not a whole number"),
+        ("--hours x", "--hours: 'x' is not a whole number"),
+        ("rye --sodium x", "--salt: 'x' is not a number"),
+        ("rye -s 0,5", "--salt: '0,5' is not a number; write 0.5"),
         ("rye --hours", "--hours: has no value; give a whole number, as in --hours 4"),
         ("rye --hours --dark-crust", "--hours: has no value; give a whole number, as in --hours 4"),
-        ("rye --dark-crust=yes", "--dark-crust: takes no value; leave =yes away"),
-        ("rye --huors 3", "bake: --huors is no option; did you mean --hours?"),
-        ("rye --xyz 3", "bake: --xyz is no option; see bake --help"),
-        ("rye -x", "bake: -x is no option; see bake --help"),
+        ("rye --dark-crust=yes", "--dark-crust: takes no value; leave out =yes"),
+        ("rye --huors 3", "bake: --huors is not an option; did you mean --hours?"),
+        ("rye --xyz 3", "bake: --xyz is not an option; see bake --help"),
+        ("rye -x", "bake: -x is not an option; see bake --help"),
         (
             "rye oat",
             "bake: 'oat' is one word too many; put quotes around words that belong together, or see bake --help",
@@ -131,9 +131,9 @@ def test_words_find_their_fields(
     ("words", "sentence"),
     [
         ("", "serve: needs PLATES; write serve PLATES ..."),
-        ("a --colour drak", "--colour: 'drak' is none of dark, light; did you mean dark?"),
-        ("a --colour Dark", "--colour: 'Dark' is none of dark, light; did you mean dark?"),
-        ("a --colour pink", "--colour: 'pink' is none of dark, light"),
+        ("a --colour drak", "--colour: 'drak' is not one of dark, light; did you mean dark?"),
+        ("a --colour Dark", "--colour: 'Dark' is not one of dark, light; did you mean dark?"),
+        ("a --colour pink", "--colour: 'pink' is not one of dark, light"),
         ("a --colour", "--colour: has no value; give one of dark, light, as in --colour dark"),
         ("a --pair x", "--pair: has 1 value; give 2 of them, as in --pair PATH PATH"),
         ("a dog --words cat", "--words: is given, and so is 'dog'; give one of them"),
@@ -176,13 +176,13 @@ def test_an_option_of_several_values_may_be_given_several_times() -> None:
 def test_numbers_that_no_count_reaches_are_refused(digits: str) -> None:
     with pytest.raises(RecipeError, match=r"^--hours: .{1,60} is too large; give a number of at most 18 digits$"):
         parse_arguments(Baking, ["rye", f"--hours={digits}"], program="bake")
-    with pytest.raises(RecipeError, match=r"^--salt: .{1,60} is no number$"):
+    with pytest.raises(RecipeError, match=r"^--salt: .{1,60} is not a number$"):
         parse_arguments(Baking, ["rye", "--salt", "x" * 5000], program="bake")
 
 
 def test_a_former_name_is_taken_with_a_note(capsys: pytest.CaptureFixture[str]) -> None:
     assert parse_arguments(Serving, ["a", "--color", "dark"], program="serve").colour == "dark"
-    note = "--color is called --colour now; the next version will not know the old name\n"
+    note = "--color is now called --colour; the next version will not accept the old name\n"
     assert capsys.readouterr() == ("", note)
     assert parse_arguments(Serving, ["a", "--colour", "dark"], program="serve").colour == "dark"
     assert capsys.readouterr() == ("", "")
@@ -232,7 +232,7 @@ def test_options_of_others_are_set_apart(words: str, others: str) -> None:
 def test_own_options_are_never_taken_for_others() -> None:
     words = ["rye", "--no-dark-crust", "--sodium", "2", "--hours", "3"]
     assert parse_known_arguments(Baking, words, program="bake") == (Baking("rye", 3, False, 2.0), [])
-    with pytest.raises(RecipeError, match="--dark-crst is no option; did you mean --dark-crust"):
+    with pytest.raises(RecipeError, match="--dark-crst is not an option; did you mean --dark-crust"):
         parse_known_arguments(Baking, ["rye", "--dark-crst"], program="bake")
     with pytest.raises(RecipeError, match="'--seed' is one word too many"):
         parse_known_arguments(Baking, ["rye", "--", "--seed"], program="bake")

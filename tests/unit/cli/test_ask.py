@@ -48,10 +48,10 @@ def test_json_and_a_page(say: Say, told: Path, story: Path, here: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words", "complaint"),
     [
-        ("1 A.\n", [], 'no question; give one behind the story, as in "Where is the apple?"'),
+        ("1 A.\n", [], 'no question; give one after the story, as in "Where is the apple?"'),
         ("1 A.\n", ["A?", "B?", "--page", "p.html"], "--page: shows one question; ask the others without it"),
         (" \n", ["A?"], "story.txt: has no sentence; write one on each line"),
-        ("1 A?\tb\t1\n", ["A?"], "story.txt: holds a tab, as bAbI has it before answers"),
+        ("1 A?\tb\t1\n", ["A?"], "story.txt: contains a tab, which bAbI writes before answers"),
         ("1 A.\n", ["a " * 70], "more than 64 words (data.max_length); cut the sentence"),
     ],
 )
@@ -63,7 +63,7 @@ def test_wrong_words(say: Say, told: Path, story: Path, text: str, words: list[s
 def test_words_that_training_never_saw_are_named(say: Say, told: Path, story: Path) -> None:
     found = say("ask", told, story, "Where is the zebra?", "Where is the gnu, zebra?")
     assert found.code == 0
-    assert "training never saw these words, so they count for nothing: zebra, gnu\n" in found.err
+    assert "these words did not occur in training, so they are ignored: zebra, gnu\n" in found.err
     assert "never saw" not in say("ask", told, story, "Where is Ada?").err
 
 

@@ -58,7 +58,7 @@ def test_what_was_interrupted_goes_on_as_if_it_had_not_been(
     said = say(*command, "-o", "part.tsv")
     assert said.code == 0
     assert (text / "part.tsv").read_bytes() == whole
-    assert ("pairs are there; going on behind them" in said.err) == (whole[:left].count(b"\n") > 0)
+    assert ("pairs exist already; continuing after them" in said.err) == (whole[:left].count(b"\n") > 0)
 
 
 def test_what_is_there_stays_unless_it_may_be_replaced(text: Path, trained: Path, say: Say) -> None:
@@ -66,10 +66,10 @@ def test_what_is_there_stays_unless_it_may_be_replaced(text: Path, trained: Path
     for content in ("eins\tsomething else\n", "no table\n", "eins\t1 2\n" * 7):
         (text / "made.tsv").write_text(content)
         complaint = say(*command).complaint
-        assert "is not what this command writes of more.txt; choose another --output, or add --overwrite" in complaint
+        assert "was not written by this command from more.txt; choose another --output, or add --overwrite" in complaint
         assert (text / "made.tsv").read_text() == content
     assert say(*command, "--overwrite").code == 0
-    assert "made.tsv:1: is not what" in say(*command, "--tag", "<bt>").complaint, "which was written without"
+    assert "made.tsv:1: was not written" in say(*command, "--tag", "<bt>").complaint, "which was written without"
 
 
 @pytest.mark.parametrize(

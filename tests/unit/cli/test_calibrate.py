@@ -89,7 +89,7 @@ def test_signs_stand_at_one_in_a_hundred(run: Path, say: Say) -> None:
         np.quantile([get_certainty(each) for each in best], 0.01), abs=1e-5
     )
     assert learned.mismatched == pytest.approx(np.mean(np.array(other) > np.quantile(own, 0.99)), abs=0.02)
-    assert f"{100 * learned.mismatched:.0f} in 100 that are read beside the source" in learned.to_table().format_text()
+    assert f"{100 * learned.mismatched:.0f} in 100 that are read with the source" in learned.to_table().format_text()
 
 
 def test_a_calibrated_run_signs_its_translations(run: Path, say: Say) -> None:
@@ -169,14 +169,15 @@ def test_many_sentences_are_thinned_out_evenly(run: Path, say: Say) -> None:
     said = say("calibrate", run, "--data", "pairs.tsv", "--device", "cpu", "--sentences", "51")
     assert "translating 51 sentences of pairs.tsv" in said.err
     assert (
-        say("calibrate", run, "--device", "cpu").complaint == "20 sentences are too few to learn from; give at least 50"
+        say("calibrate", run, "--device", "cpu").complaint
+        == "20 sentences are too few for calibration; give at least 50"
     )
 
 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (["--data", "few.tsv"], "3 sentences are too few to learn from; give at least 50"),
+        (["--data", "few.tsv"], "3 sentences are too few for calibration; give at least 50"),
         (["--data", "none.tsv"], "none.tsv"),
         (["--data", "pairs.tsv", "--sentences", "0"], "sentences"),
         (["--data", "pairs.tsv", "--source", "few.tsv"], "--data"),
@@ -191,9 +192,9 @@ def test_mistakes(words: list[str], complaint: str, run: Path, say: Say) -> None
 def test_runs_of_other_kinds_and_unfinished_ones_are_not_taken(
     run: Path, tuned: Callable[[str], Path], say: Say
 ) -> None:
-    assert "its task is tagging where translation is needed" in say("calibrate", tuned("tagging")).complaint
+    assert "its task is tagging, but translation is needed" in say("calibrate", tuned("tagging")).complaint
     manifest = json.loads((run / "manifest.json").read_text())
     del manifest["files"]["model.safetensors"]
     (run / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
-    assert "is not trained to its end" in say("calibrate", run, "--data", "pairs.tsv").complaint
+    assert "its training is not finished" in say("calibrate", run, "--data", "pairs.tsv").complaint
     assert len(list(TsvPairReader(Path("pairs.tsv")))) == 100

@@ -59,7 +59,7 @@ def test_groups_go_for_captions_and_coverage_does_not(made: Path, say: Say) -> N
     assert 1 < len(texts) == len(set(texts))
     narrow = say(*words, "--format", "jsonl", "--beam", "2").out
     assert own["candidates"][0]["score"] >= json.loads(narrow)["candidates"][0]["score"] - 1e-4
-    refused = "coverage: asks what was attended to in the source, which translation alone"
+    refused = "coverage: needs attention to a source text, which only translation"
     assert say(*words, "--coverage", "0.2").complaint.startswith(refused)
     assert say(*words, "--groups", "3", "--beam", "4").complaint.startswith("--groups: 3 cannot share a beam of 4")
 
@@ -80,7 +80,7 @@ def test_a_page_shows_pictures_and_words(made: Path, say: Say, tmp_path: Path) -
     ("words", "said"),
     [
         (["none.png"], "none.png: there is no such picture; check the path"),
-        ([""], "shown:1: names no picture; leave the line out"),
+        ([""], "shown:1: does not name a picture; remove the line"),
         (["a.png", "--input", "list.txt"], "--shown and --input: give one of them"),
         (["a.png", "--n-best", "0"], "--n-best: 0; must be at least 1"),
         (["a.png"] * 101 + ["--page", "p.html"], "--page: 101 files are too many for one"),
@@ -98,7 +98,7 @@ def test_what_is_wrong_is_one_sentence(made: Path, say: Say, words: list[str], s
         (["--input", "none.txt"], "none.txt: there is no such file; check the path"),
         (["{picture}", "--search", "greedy", "--n-best", "2"], "--n-best 2: greedy search finds one caption; add"),
         (["{picture}", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
-        (["{picture}", "--coverage", "0.2"], "coverage: asks what was attended to in the source"),
+        (["{picture}", "--coverage", "0.2"], "coverage: needs attention to a source text"),
         (["{picture}", "--output", "no/where"], "no/where: cannot be written (No such file or directory)"),
         (["{picture}", "--page", "no/p.html"], "no/p.html: cannot be written (No such file or directory)"),
     ],
@@ -111,11 +111,13 @@ def test_mistakes_are_told_before_a_model_is_loaded(made: Path, say: Say, words:
 
 def test_a_damaged_picture_is_named(made: Path, say: Say, tmp_path: Path) -> None:
     (tmp_path / "a.png").write_bytes(pictures(made)[0].read_bytes()[:-40])
-    assert "a.png: damaged picture" in say("caption", made / "run", tmp_path / "a.png").complaint
+    assert "a.png: is a damaged picture" in say("caption", made / "run", tmp_path / "a.png").complaint
 
 
 def test_other_runs_say_nothing_of_pictures(trained: Path, say: Say) -> None:
-    assert "none that says what pictures or clips show" in say("caption", trained, "a.png").complaint
+    assert (
+        "is a translator and not a model that describes pictures or clips" in say("caption", trained, "a.png").complaint
+    )
 
 
 def test_a_captioner_is_evaluated_compared_and_inspected(made: Path, say: Say, tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_groups_go_for_clips_and_coverage_does_not(made: Path, clips: list[Path]
     own = json.loads(say(*words, "--format", "jsonl", "--beam", "4", "--groups", "2", "--n-best", "4").out)
     texts = [each["text"] for each in own["candidates"]]
     assert 1 < len(texts) == len(set(texts))
-    assert say(*words, "--coverage", "0.2").complaint.startswith("coverage: asks what was attended to in the source")
+    assert say(*words, "--coverage", "0.2").complaint.startswith("coverage: needs attention to a source text")
 
 
 def test_a_page_shows_frames_and_words(made: Path, clips: list[Path], say: Say, tmp_path: Path) -> None:
@@ -82,8 +82,11 @@ def test_a_page_shows_frames_and_words(made: Path, clips: list[Path], say: Say, 
 
 def test_a_clip_that_cannot_be_read_is_named(made: Path, say: Say, tmp_path: Path) -> None:
     (tmp_path / "a.mp4").write_bytes(b"no video")
-    assert "a.mp4: damaged, or no video that is known" in say("caption", made / "run", tmp_path / "a.mp4").complaint
-    assert "names no clip; leave the line out" in say("caption", made / "run", "").complaint
+    assert (
+        "a.mp4: is damaged, or not a video of a known format"
+        in say("caption", made / "run", tmp_path / "a.mp4").complaint
+    )
+    assert "does not name a clip; remove the line" in say("caption", made / "run", "").complaint
 
 
 def test_a_run_is_evaluated_compared_and_inspected(made: Path, clips: list[Path], say: Say, tmp_path: Path) -> None:

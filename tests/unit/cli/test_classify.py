@@ -71,15 +71,18 @@ def test_the_best_candidate_is_chosen_behind_what_all_share(say: Say, chooser: C
     assert say("classify", "run", stdin="\t".join([shared, *candidates]) + "\n").lines == [line]
     found = json.loads(say("classify", "run", "--format", "jsonl", "--text", shared, "--pair", *candidates).out)
     assert found == {"number": expected.number, "probabilities": pytest.approx(expected.probabilities)}
-    assert "line 1: no candidates" in say("classify", "run", stdin="eins\n").complaint
+    assert "line 1: has no candidates" in say("classify", "run", stdin="eins\n").complaint
     for words in (["--text", "a"], ["--text", "a", "b", "--pair", "c", "d"]):
-        assert "this model chooses; give one text, and its candidates with" in say("classify", "run", *words).complaint
+        assert (
+            "this model chooses among candidates; give one text, and its candidates with"
+            in say("classify", "run", *words).complaint
+        )
 
 
 @pytest.mark.parametrize(
     ("words", "stdin", "complaint"),
     [
-        (["--pair", "a"], "", "--pair: needs --text, which it is judged together with"),
+        (["--pair", "a"], "", "--pair: needs --text, the first text of the pair"),
         (["--text", "a", "--pair", "a", "b"], "", "--pair: 2 second texts for 1 texts; give one for each"),
         (["--text", "a", "--input", "x"], "", "--text and --input: give one of them, or neither to read standard"),
         (["--threads", "0"], "", "--threads: 0; must be at least 1"),
@@ -146,7 +149,7 @@ def test_what_cannot_be_answered(say: Say, tuned: Tuned, words: list[str], stdin
 
 def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
     told = say("classify", tuned("spans"), "--text", "a")
-    complaint = "is a question answering predictor and none that classifies texts; name another"
+    complaint = "is a question answering predictor and not a model that classifies texts; give another"
     assert f"{tuned('spans')}: {complaint}" in told.complaint
 
 
@@ -260,11 +263,14 @@ def test_each_command_finds_the_task_that_it_is_for(say: Say, several: Path) -> 
     [
         (["classify", "--text", "a"], "more than one of its tasks classifies texts; choose one of tone, mood with"),
         (["classify", "--task", "x", "--text", "a"], "has no task 'x'; choose one of tone, mood, even, first"),
-        (["tag", "--task", "tone", "--text", "a"], "tone is no task that tags words; choose one of even"),
+        (["tag", "--task", "tone", "--text", "a"], "tone is not a task that tags words; choose one of even"),
         (["inspect", "--text", "a"], "choose one of tone, mood, even, first with --task"),
         (["evaluate", "--task", "x"], "has no task 'x'"),
         (["fill", "--text", "a [MASK]"], "none of its tasks fills gaps (tone, mood, even, first); name another run"),
-        (["embed", "--task", "even", "--text", "a"], "even is no task that makes vectors of texts; choose one of tone"),
+        (
+            ["embed", "--task", "even", "--text", "a"],
+            "even is not a task that computes vectors of texts; choose one of tone",
+        ),
         (["translate", "--text", "a"], "none of its tasks translates"),
     ],
 )

@@ -222,7 +222,7 @@ def test_case_that_one_run_cannot_write_is_mentioned(
 ) -> None:
     recipe = another("other")
     words = ("compare", trained, recipe, "--train", *ONE_STEP, "--tokenizer.lowercase", "true", *QUICK)
-    complaint = f"{recipe.parent / 'run'}: writes lowercase only, and case counts here"
+    complaint = f"{recipe.parent / 'run'}: writes only lowercase, but case counts here"
     assert complaint in say(*words).out
     assert complaint not in say(*words, "--lowercase").out
 
@@ -240,7 +240,7 @@ def test_different_texts_are_refused_unless_one_is_named(
     other = recipe.parent / "run"
     told = say("compare", trained, other).complaint
     assert told.startswith(f"{other}: translates the same sources into another text ({recipe.parent}")
-    assert told.endswith("leave it out, or name one text for all with --source and --target, or --data")
+    assert told.endswith("leave it out, or give one text for all with --source and --target, or --data")
     (here / "t.tsv").write_text("1 2\tzwei eins\n3\tdrei\n")
     found = compared(say, trained, other, "--data", "t.tsv")
     assert (found["sentences"], found["text"]) == (2, "t.tsv")
@@ -249,7 +249,7 @@ def test_different_texts_are_refused_unless_one_is_named(
     (recipe.parent / "validation.en").unlink()
     told = say("compare", trained, other).complaint
     assert told.startswith(f"{other}: {recipe.parent / 'validation.en'}: there is no such file")
-    assert told.endswith("or name the text with --source and --target, or --data")
+    assert told.endswith("or give the text with --source and --target, or --data")
 
 
 def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here: Path) -> None:
@@ -278,14 +278,14 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         ("", "heedful compare: needs RUNS; write heedful compare RUNS ..."),
         ("nowhere", "nowhere: no such run folder; check the path, or train first"),
         ("nowhere --train", "nowhere: no such run folder; check the path, or train first"),
-        (".", ".: holds no manifest.json, so it is no finished or resumable run"),
-        ("{run} file", "file: is a file and no run folder; name the folder that training made"),
-        ("{small}", "{small}: is a recipe and no run; add --train, or name the run folder that it made"),
+        (".", ".: contains no manifest.json, so it is not a finished or resumable run"),
+        ("{run} file", "file: is a file and not a run folder; give the folder of a trained run"),
+        ("{small}", "{small}: is a recipe and not a run; add --train, or give the folder of its run"),
         ("no.toml --train", "no.toml: cannot read this recipe"),
         ("{run} {run}", "{run}: is named twice ({run}); name each run once"),
-        ("{run} {run}/../run", "{run} and {run}/../run: are one run"),
-        ("{run} --training.steps 3", "heedful compare: --training.steps is no option; keys of recipes"),
-        ("{run} --pgae x", "heedful compare: --pgae is no option; did you mean --page?"),
+        ("{run} {run}/../run", "{run} and {run}/../run: are the same run"),
+        ("{run} --training.steps 3", "heedful compare: --training.steps is not an option; keys of recipes"),
+        ("{run} --pgae x", "heedful compare: --pgae is not an option; did you mean --page?"),
         ("{run} --samples 1", "--samples: 1; must be at least 2"),
         ("{run} --threads 0", "--threads: 0; must be at least 1"),
         ("{run} --seed -1", "--seed: -1; must be at least 0"),
@@ -312,7 +312,7 @@ def test_wrong_words(say: Say, trained: Path, here: Path, words: str, complaint:
 def test_a_run_without_a_checkpoint(say: Say, trained: Path, here: Path) -> None:
     folder = unfinished(trained, here / "half")
     write_manifest(folder, replace(read_manifest(folder), checkpoints=(), last=None, best=None))
-    assert say("compare", "half").complaint.startswith("half: no checkpoint has been saved yet; go on training")
+    assert say("compare", "half").complaint.startswith("half: no checkpoint has been saved yet; continue training")
 
 
 # --- training first -----------------------------------------------------------------------------------------
@@ -329,7 +329,7 @@ def test_recipes_are_trained_first_where_they_are_not_finished(
     assert said.code == 0, said.err
     told = said.err.splitlines()
     at = told.index(f"{second}: training {second.parent / 'run'} (2 of 2)")
-    assert told[:2] == [f"{first}: training {first.parent / 'run'} (1 of 2)", "going on where this run was left"]
+    assert told[:2] == [f"{first}: training {first.parent / 'run'} (1 of 2)", "resuming this run"]
     assert told[at + 1] == "learning the vocabulary"
     runs = json.loads(Path("all.json").read_text())["runs"]
     assert [(run["run"], run["finished"], run["step"]) for run in runs] == [
@@ -360,7 +360,7 @@ def test_nothing_is_trained_that_cannot_be_compared(
     words = ("compare", first, second, "--train")
     text = second.read_text()
     second.write_text(text.replace(f'output = "{second.parent}', f'output = "{first.parent}'))
-    assert say(*words).complaint.startswith(f"{first} and {second}: are one run ({first.parent / 'run'}); name")
+    assert say(*words).complaint.startswith(f"{first} and {second}: are the same run ({first.parent / 'run'}); name")
     second.write_text(text)
     assert say(*words, "--page", "no/where").complaint.startswith("no/where: cannot be written")
     (second.parent / "validation.en").write_text("1\n" * 20)

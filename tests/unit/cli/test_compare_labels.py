@@ -99,7 +99,9 @@ def test_vocabulary_and_classes_of_few_examples(say: Say, sizes: Path) -> None:
 def test_another_number_or_seed_encodes_again(say: Say, sizes: Path) -> None:
     words = ("train", sizes.name, "--output", "r", "--device", "cpu")
     assert say(*words, "--data.examples", "20").code == 0
-    assert say(*words, "--data.examples", "30").complaint.startswith("r: holds a run whose recipe differs in data.exa")
+    assert say(*words, "--data.examples", "30").complaint.startswith(
+        "r: contains a run whose recipe differs in data.exa"
+    )
     shutil.rmtree("r/checkpoints")
     for name in ("model.safetensors", "metrics.jsonl"):
         Path("r", name).unlink()
@@ -212,7 +214,7 @@ def test_what_runs_begin_with_is_told(say: Say, tuning: Path, pretrained: Path, 
         (here / f"{name}.toml").write_text(f"{other}freeze = {key}\n", encoding="utf-8")
     recipes = ("all.toml", "top.toml", "head.toml")
     words = ("compare", *recipes, "--train", "--training.steps", "2", *QUICK)
-    assert "nowhere: there is no such folder" in say(*words).complaint
+    assert "nowhere: no such folder" in say(*words).complaint
     said = say(*words, "--init", "elsewhere", "--page", "a.html", "--json", "a.json")
     assert said.code == 0, said.err
     rows = [dict(zip(cells(Path("a.html").read_text(), 0)[0][:5], row, strict=False))
@@ -233,7 +235,7 @@ def test_runs_of_other_tasks_and_other_examples(
 ) -> None:
     classes, tags = tuned("classification"), tuned("tagging")
     told = say("compare", classes, tags).complaint
-    assert told == f"{tags}: its task is tagging, and that of {classes} is classification; name runs of one task"
+    assert told == f"{tags}: its task is tagging, but that of {classes} is classification; give runs of one task"
     assert "its task is translation" in say("compare", classes, trained).complaint
     assert "its task is pretraining" in say("compare", classes, pretrained).complaint
 
@@ -272,9 +274,9 @@ def test_an_unfinished_run(say: Say, sizes: Path) -> None:
     ("words", "complaint"),
     [
         ("{sizes} --examples 8", "--examples: needs --train, which trains a run for each number"),
-        ("{sizes} --init x", "--init: needs --train; runs that are trained have begun already"),
+        ("{sizes} --init x", "--init: needs --train; runs that are trained are already initialized"),
         ("{sizes} --train --examples 0", "--examples: 0; must be at least 1"),
-        ("{sizes} --train --examples x", "--examples: 'x' is no whole number"),
+        ("{sizes} --train --examples x", "--examples: 'x' is not a whole number"),
         ("{sizes} --train --examples 8 300", "runs/small-300: data.examples = 300: there are only 200 to learn from"),
         ("{small} --train --examples 8", "{small}: its task is translation, where no number of examples can be set"),
         ("{sizes} --train --beam 3", "runs/small: its task is classification, which is measured on data.test or"),
@@ -282,7 +284,7 @@ def test_an_unfinished_run(say: Say, sizes: Path) -> None:
         ("{sizes} --train --data dev.tsv", "runs/small: its task is classification, which is measured on data.test or"),
         (
             "{sizes} --train --training.epochs none --training.steps 9",
-            "small.toml: training.min_steps = 5 says how far to go behind training.epochs",
+            "small.toml: training.min_steps = 5 extends training beyond training.epochs",
         ),
     ],
 )

@@ -95,7 +95,7 @@ def test_translations_hold_what_they_must(trained: Path) -> None:
     assert [each.unmet for each in found] == [(), ("eins",), (), (), ("nothing of it",), ()]
     backwards = translator.translate(SOURCES[::-1], constraints=wanted[::-1], batch_tokens=1)[::-1]
     assert [each.text for each in backwards] == [each.text for each in found]
-    with pytest.raises(RecipeError, match="only a beam can look for them"):
+    with pytest.raises(RecipeError, match="only beam search can search for them"):
         translator.translate(SOURCES, constraints=wanted, search=GreedySearch(translator.target.special.eos))
 
 
@@ -128,13 +128,13 @@ def test_the_command(say: Callable[..., Any], trained: Path, tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("1 2", ':1: no JSON object with a text "source"'),
-        ("[]", ':1: no JSON object with a text "source"'),
-        ('{"source": 1}', ':1: no JSON object with a text "source"'),
-        ('{"source": "1", "constraint": []}', ":1: 'constraint' is no field"),
-        ('{"source": "1", "constraints": "drei"}', ':1: "constraints" is no list of texts'),
-        ('{"source": "1", "constraints": [""]}', ':1: "constraints" is no list of texts'),
-        ('{"source": "1", "prefix": 1}', ':1: "prefix" is no text'),
+        ("1 2", ':1: is not a JSON object with a text "source"'),
+        ("[]", ':1: is not a JSON object with a text "source"'),
+        ('{"source": 1}', ':1: is not a JSON object with a text "source"'),
+        ('{"source": "1", "constraint": []}', ":1: 'constraint' is not a valid field"),
+        ('{"source": "1", "constraints": "drei"}', ':1: "constraints" is not a list of non-empty texts'),
+        ('{"source": "1", "constraints": [""]}', ':1: "constraints" is not a list of non-empty texts'),
+        ('{"source": "1", "prefix": 1}', ':1: "prefix" is not a text'),
     ],
 )
 def test_lines_that_are_none_are_told_of(
@@ -150,7 +150,7 @@ def test_lines_that_are_none_are_told_of(
     ("options", "complaint"),
     [
         (("--text", "1", "--constrain", ""), "--constrain: a term is empty"),
-        (("--text", "1", "--constrain", "drei", "--search", "greedy"), "--constrain: a beam holds terms, and"),
+        (("--text", "1", "--constrain", "drei", "--search", "greedy"), "--constrain: terms need a beam, but"),
         (("--text", "1", "--input-format", "jsonl"), "--input-format: sentences on the command line are text"),
         (("--text", "1", "--glossary", "missing.tsv"), "missing.tsv: "),
     ],

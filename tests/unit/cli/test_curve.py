@@ -98,7 +98,7 @@ def test_following_waits_for_a_run_that_has_just_begun_and_is_ended_by_hand(
 
     monkeypatch.setattr("heedful.cli.curve.time.sleep", interrupt)
     said = say("curve", folder, "--follow")
-    assert (said.code, said.out.strip()) == (0, f"{folder}: nothing was measured yet")
+    assert (said.code, said.out.strip()) == (0, f"{folder}: no measurements yet")
 
 
 def test_a_terminal_is_drawn_in_place(say: Say, halfway: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,8 +114,8 @@ def test_what_is_wrong_is_told(say: Say, halfway: Path, tmp_path: Path) -> None:
     empty.mkdir()
     cases = {
         (): "heedful curve: needs RUNS; write heedful curve RUNS",
-        (nowhere,): f"{nowhere}: there is no such run folder; name the `output` of a recipe that is trained",
-        (empty,): f"{empty}: nothing was measured yet; the first line comes after 50 updates",
+        (nowhere,): f"{nowhere}: no such run folder; give the `output` of a recipe that is trained",
+        (empty,): f"{empty}: has no measurements yet; the first ones come after 50 updates",
         (halfway, "-o", "curve.png"): "--output: curve.png; the name must end in .html or .svg",
         (
             halfway,

@@ -354,7 +354,7 @@ def test_models_that_read_differently_do_not_vote(folder: Path, run: Path) -> No
     [
         (("--data.context.sentences", "0"), "data.context.sentences"),
         (("--data.context.documents", "1"), "data.context.documents"),
-        (("--data.train.tags", '["<ctx>"]'), "data.train.tags has <ctx>, which stands between the sentences"),
+        (("--data.train.tags", '["<ctx>"]'), "data.train.tags has <ctx>, which separates the sentences"),
         (("--data.train.document_column", "2"), "data.train.document_column"),
     ],
 )
@@ -387,7 +387,7 @@ context = { sentences = 1 }
 steps = 1
 """
     (folder / "on.toml").write_text(going_on)
-    with pytest.raises(HeedfulError, match=r"<ctx> stands before sources, and the vocabulary of init has no such"):
+    with pytest.raises(HeedfulError, match=r"<ctx> is put before sources, but the vocabulary of init has no such"):
         heedful.train(load_recipe(folder / "on.toml", ["--output", str(folder / "on")]), device="cpu")
     words = ["--output", str(folder / "on"), "--init", str(run)]
     assert heedful.load(heedful.train(load_recipe(folder / "on.toml", words), device="cpu").folder).context == 1

@@ -159,7 +159,7 @@ def test_the_matrix_of_a_text_is_its_embedding(say: Say, runs: dict[str, Path], 
 @pytest.mark.parametrize("command", ["classify", "inspect", "embed"])
 def test_one_text_alone_is_refused(say: Say, runs: dict[str, Path], command: str) -> None:
     told = say(command, runs["words"], "--text", "eins")
-    assert "'eins': one text alone, and this model reads two together; give both" in told.complaint
+    assert "'eins': is only one text, but this model reads two together; give both" in told.complaint
 
 
 def test_data_without_a_second_text_are_refused(folder: Path, tmp_path: Path) -> None:
@@ -175,7 +175,7 @@ def test_data_without_a_second_text_are_refused(folder: Path, tmp_path: Path) ->
         text = text.replace(f'{part} = {{ path = "pairs.jsonl", pair = "pair" }}', f"{part} = {{ {table} }}")
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
     recipe = heedful.load_recipe(tmp_path / "r.toml", ["--output", str(tmp_path / "run")])
-    with pytest.raises(DataError, match=r"train.tsv:2: one text alone, and this model reads two together; name"):
+    with pytest.raises(DataError, match=r"train.tsv:2: has only one text, but this model reads two together; name"):
         heedful.train(recipe, device="cpu")
 
 
@@ -185,7 +185,9 @@ def test_the_penalty_belongs_to_hops(folder: Path) -> None:
     recipe = heedful.load_recipe(folder / "hops.toml", ["--training.decorrelation", "0"])
     assert recipe.training.decorrelation == 0
     assert heedful.load_recipe(folder / "words.toml").training.decorrelation is None  # type: ignore[attr-defined]
-    with pytest.raises(RecipeError, match=r"training.decorrelation = 0.5 pushes hops apart, and this model has none"):
+    with pytest.raises(
+        RecipeError, match=r"training.decorrelation = 0.5 pushes hops apart, but this model has no hops"
+    ):
         heedful.load_recipe(folder / "words.toml", ["--training.decorrelation", "0.5"])
     with pytest.raises(HeedfulError, match=r'model.summary.kind = "ends"'):
         heedful.load_recipe(folder / "hops.toml", ["--model.kind", "transformer", "--model.summary.kind", "ends"])

@@ -153,13 +153,13 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("nowhere", "nowhere: there is neither such a run folder nor such a file; check the path"),
+        ("nowhere", "nowhere: no such run folder or file; check the path"),
         ("h", "h: a file of translations needs --source and --target, or --data"),
-        (".", ".: holds no manifest.json"),
+        (".", ".: contains no manifest.json"),
         ("h --source s", "text: give --source and --target"),
         ("short --source s --target s", "short: has 1 lines, but there are 2 references; give one for each"),
         ("h --source s --target s --against short", "short: has 1 lines, but there are 2 references"),
-        ("h --source s --target s --against nowhere", "nowhere: there is neither such a run folder nor such a file"),
+        ("h --source s --target s --against nowhere", "nowhere: no such run folder or file"),
         ("h --source s --target short", "s has 2 lines and short has 1"),
         ("latin --source s --target s", "latin:1: byte 1 of the line (0xfc) is not UTF-8"),
         ("empty --source empty --target empty", "empty and empty: no sentences to measure on"),
@@ -208,11 +208,11 @@ def test_a_page_of_what_is_worth_reading(say: Say, trained: Path, here: Path) ->
     page = (here / "errors.html").read_text(encoding="utf-8")
     assert f"Translations by {trained} of 20 sentences" in page
     assert "what each token looked at" in page
-    assert "resembles" in page
+    assert "Similar training text" in page
     texts = ("--source", trained.parent / "validation.en", "--target", trained.parent / "validation.de")
     assert say("evaluate", "out.txt", *texts, *QUICK, "--page", "file.html").code == 0
     of_a_file = (here / "file.html").read_text(encoding="utf-8")
-    assert "No run says what the system learned from" in of_a_file
+    assert "There is no run that names the training text" in of_a_file
     assert "looked at" not in of_a_file
 
 
@@ -232,14 +232,14 @@ def test_a_page_without_the_text_for_training(say: Say, small: Path, here: Path)
     (small.parent / "train.en").unlink()
     assert say("evaluate", small.parent / "run", *QUICK, "--page", "errors.html").code == 0
     page = (here / "errors.html").read_text(encoding="utf-8")
-    assert "No text for training is shown beside the sentences" in page
+    assert "The page shows no similar training text" in page
     assert "train.en" in page
 
 
 def test_a_page_where_there_can_be_none(
     say: Say, trained: Path, pretrained: Path, tuned: Callable[[str], Path], here: Path
 ) -> None:
-    assert "knows nothing of --page" in say("evaluate", tuned("tagging"), "--page", "a.html").complaint
-    assert "knows nothing of --page" in say("evaluate", pretrained, "--page", "a.html").complaint
+    assert "does not support --page" in say("evaluate", tuned("tagging"), "--page", "a.html").complaint
+    assert "does not support --page" in say("evaluate", pretrained, "--page", "a.html").complaint
     assert say("evaluate", trained, "--page", "a.txt").code == 2
     assert "choose another --page" in say("evaluate", trained, "--page", "nowhere/a.html").complaint

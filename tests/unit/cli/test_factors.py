@@ -175,17 +175,17 @@ def test_words_of_the_source_take_the_place_of_unknown_pieces_as_they_were_writt
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--text", "a dog"), "'a' is not word￨pos: this model reads labels behind each word"),
+        (("--text", "a dog"), "'a' is not word￨pos: this model reads labels after each word"),
         (("--text", "a￨D dog"), "'dog' is not word￨pos"),
-        (("--text", "a dog", "--factors", "one.pos"), "one.pos:1: has 1 labels, and its sentence 2 words"),
+        (("--text", "a dog", "--factors", "one.pos"), "one.pos:1: has 1 labels, but its sentence has 2 words"),
         (("--text", "a", "b", "--factors", "one.pos"), "one.pos: has fewer lines than there are sentences"),
         (("--text", "a￨X", "--factors", "one.pos"), "one.pos:1: its sentence has labels already"),
         (("--text", "a", "--factors", "none.pos"), "none.pos"),
         (("--factors", "-"), "--factors: standard input cannot hold the sentences too"),
-        (("--text", "a", "--factors", "one.pos", "--protect"), "--factors: cannot be together with --protect"),
+        (("--text", "a", "--factors", "one.pos", "--protect"), "--factors: cannot be combined with --protect"),
         (
             ("--text", "a", "--factors", "one.pos", "--glossary", "g.tsv", "--annotate", "append"),
-            "--factors: terms beside their sources have no labels",
+            "--factors: annotated terms have no labels",
         ),
     ],
 )
@@ -199,7 +199,7 @@ def test_case_needs_no_labels_and_takes_none(say: Say, cased: Path, run: Path, t
     assert say("translate", cased, "--text", "The dog", "THE DOG").code == 0
     (tmp_path / "x.pos").write_text("N\n")
     said = say("translate", cased, "--text", "dog", "--factors", tmp_path / "x.pos")
-    assert "this model reads no labels beside words; leave it out" in said.complaint
+    assert "this model reads no labels of words; leave it out" in said.complaint
     assert "has another vocabulary" in say("translate", run, cased, "--text", "dog￨N").complaint
     model = heedful.load(cased, device="cpu")
     vectors = model.embed(["the dog", "The dog", "THE dog"])
@@ -231,9 +231,9 @@ def test_engines_give_what_modules_give(run: Path, tmp_path: Path) -> None:
     [
         ({"factors": {"pos": {"kind": "pos"}}}, "factors.pos.kind"),
         ({"factors": {"a b": {"kind": "case"}}}, "a b"),
-        ({"factors": {"case": {"kind": "case"}}}, "data.train.factors are labels that nothing reads"),
-        ({"init": "run"}, "factors are learned from the beginning, and init goes on"),
-        ({"training": {"steps": 1, "guided": {}}}, "training.guided needs links"),
+        ({"factors": {"case": {"kind": "case"}}}, "data.train.factors are labels that no factor reads"),
+        ({"init": "run"}, "factors are learned from the beginning, but init continues"),
+        ({"training": {"steps": 1, "guided": {}}}, "training.guided needs word links"),
     ],
 )
 def test_a_recipe_that_cannot_be_meant_is_told(folder: Path, changes: dict[str, Any], message: str) -> None:
@@ -251,7 +251,7 @@ def test_labels_know_one_direction(folder: Path) -> None:
 
     made = table(folder, "new")
     made["data"]["train"] |= {"both_ways": True, "source_language": "en", "target_language": "de"}
-    with pytest.raises(RecipeError, match=r"data\.train\.factors .*knows the words of one language"):
+    with pytest.raises(RecipeError, match=r"data\.train\.factors .*describes the words of one language"):
         build_recipe(made, source="here")
 
 

@@ -86,12 +86,10 @@ def test_a_text_that_is_longer_than_any_name_is_not_there() -> None:
 @pytest.mark.parametrize("command", ["classify", "tag", "predict", "fill", "detect", "identify", "embed"])
 def test_the_name_of_a_file_is_never_answered(say: Say, here: Path, command: str) -> None:
     absent = say(command, "run", "letter.docx").complaint
-    assert (
-        absent == "letter.docx: there is no such file; check the name, or write --text letter.docx where it is a text"
-    )
+    assert absent == "letter.docx: there is no such file; check the name, or write --text letter.docx if it is a text"
     (here / "there.txt").touch()
     present = say(command, "run", "a dog", "there.txt").complaint
-    assert present.startswith("there.txt: is a file, and a text is expected here; name it with --input to read")
+    assert present.startswith("there.txt: is a file, but a text is expected here; give it with --input to read")
 
 
 @pytest.mark.parametrize(
@@ -104,7 +102,7 @@ def test_the_name_of_a_file_is_never_answered(say: Say, here: Path, command: str
     ],
 )
 def test_each_command_names_the_option_for_text(say: Say, here: Path, words: tuple[str, ...], option: str) -> None:
-    assert f"there is no such file; check the name, or write {option} where" in say(*words).complaint
+    assert f"there is no such file; check the name, or write {option} if it is a text" in say(*words).complaint
 
 
 @pytest.mark.parametrize("name", ["letter.docx", "my letter.docx", "job.po", "job.xlf", "film.srt", "page.html"])
@@ -131,14 +129,14 @@ def test_an_option_takes_any_word_as_text(say: Say, here: Path, trained: Path) -
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("job.po", "-o", "job.xlf"), "--output: job.xlf ends with .xlf, and job.po is written in its own format"),
-        (("a.docx", "-o", "a.odt"), "--output: a.odt ends with .odt, and a.docx is written"),
-        (("a.docx", "-o", "a.docm"), "--output: a.docm ends with .docm, and a.docx is written"),
-        (("a.docx", "-o", "a.pdf"), "--output: a.pdf ends with .pdf, and a.docx is written"),
-        (("a.srt", "-o", "a.HTML"), "--output: a.HTML ends with .html, and a.srt is written"),
-        (("--input", "a.po", "-o", "a.po.gz"), "--output: a.po.gz ends with .gz, and a.po is written"),
-        (("a dog", "-o", "a.docx"), "--output: a.docx ends like a file that is filled, and lines are written"),
-        (("a dog", "-o", "a.xlsx"), "--output: a.xlsx ends with .xlsx, and lines of plain text are written"),
+        (("job.po", "-o", "job.xlf"), "--output: job.xlf ends with .xlf, but job.po is written in its own format"),
+        (("a.docx", "-o", "a.odt"), "--output: a.odt ends with .odt, but a.docx is written"),
+        (("a.docx", "-o", "a.docm"), "--output: a.docm ends with .docm, but a.docx is written"),
+        (("a.docx", "-o", "a.pdf"), "--output: a.pdf ends with .pdf, but a.docx is written"),
+        (("a.srt", "-o", "a.HTML"), "--output: a.HTML ends with .html, but a.srt is written"),
+        (("--input", "a.po", "-o", "a.po.gz"), "--output: a.po.gz ends with .gz, but a.po is written"),
+        (("a dog", "-o", "a.docx"), "--output: a.docx ends like a file to be filled, but lines are written"),
+        (("a dog", "-o", "a.xlsx"), "--output: a.xlsx ends with .xlsx, but lines of plain text are written"),
     ],
 )
 def test_no_file_is_written_under_the_name_of_another_format(
@@ -152,7 +150,7 @@ def test_no_file_is_written_under_the_name_of_another_format(
     ("first", "second"), [("a.htm", "b.html"), ("a.po", "b.pot"), ("a.xlf", "b.xml"), ("a.srt", "b.txt"), ("a.po", "b")]
 )
 def test_names_of_one_format_are_the_same(say: Say, here: Path, first: str, second: str) -> None:
-    assert say("translate", here, first, "-o", second).complaint.startswith(f"{here}: holds no manifest.json")
+    assert say("translate", here, first, "-o", second).complaint.startswith(f"{here}: contains no manifest.json")
 
 
 @pytest.mark.parametrize("files", ["a.en a.sw", "a.tsv b.tsv", "recipe.toml a.tsv"])
@@ -165,5 +163,5 @@ def test_train_names_the_command_that_writes_a_recipe(say: Say, files: str) -> N
 def test_train_names_it_for_one_file_as_well(say: Say, here: Path) -> None:
     (here / "a.tsv").write_text("a\tb\n")
     told = say("train", "a.tsv").err
-    assert "a.tsv: is no valid TOML" in told
+    assert "a.tsv: is not valid TOML" in told
     assert told.endswith("if these are data, write a recipe for them first: heedful new a.tsv\n")

@@ -240,7 +240,9 @@ def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [[each["piece"] for each in found] for found in told] == [[each.piece for each in row] for row in expected]
     assert main(["fill", str(detects), "--text", "the [MASK]"]) == 2
-    assert "is a replaced token predictor and none that fills gaps; name another model" in capsys.readouterr().err
+    assert (
+        "is a replaced token predictor and not a model that fills gaps; give another model" in capsys.readouterr().err
+    )
 
 
 def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -258,7 +260,7 @@ def test_a_detector_can_be_looked_at(detects: Path, tmp_path: Path, capsys: pyte
         assert [answer.answer_text] == [name for name, chance in chances.items() if chance == max(chances.values())]
     capsys.readouterr()
     assert main(["inspect", str(detects), "--text", "a", "--pair", "b"]) == 2
-    assert "a detector's text is all --text" in capsys.readouterr().err
+    assert "give a detector's text with --text alone" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(("options", "command"), [((), "fill"), (DETECTS, "detect")])

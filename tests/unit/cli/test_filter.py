@@ -103,18 +103,18 @@ def test_models_give_scores(trained: Path, here: Path, say: Say) -> None:
         (["--ratio", "1"], "--ratio: 1; must be above 1"),
         (["--ratio", "inf"], "--ratio: inf; must be above 1"),
         (["--languages", "en"], "--languages: takes two codes"),
-        (["--languages", "en", "klingon"], "--languages: 'klingon' is no code of a language"),
+        (["--languages", "en", "klingon"], "--languages: 'klingon' is not the code of a known language"),
         (["--models", "a"], "--models: takes two runs"),
-        (["--models", "a", "b"], "models give scores, and one of the others says which scores stay"),
-        (["--keep", "0.5"], "models give scores, and one of the others says which scores stay"),
+        (["--models", "a", "b"], "models give scores, and --keep or --least sets which scores are kept"),
+        (["--keep", "0.5"], "models give scores, and --keep or --least sets which scores are kept"),
         (["--models", "a", "b", "--keep", "0"], "--keep: 0; must be above 0, and at most 1"),
         (["--models", "a", "b", "--least", "1.5"], "--least: 1.5; must be above 0, and at most 1"),
         (["--models", "a", "b", "--keep", "0.5"], "a: no such run folder"),
         (["--skip", "everything"], "everything"),
         (["--report", "page.txt"], "page.txt"),
-        (["--rejected", "train.tsv"], "train.tsv: would be written over while it is read"),
-        (["--rejected", "there.tsv"], "there.tsv: is there already; choose another place, or add --overwrite"),
-        (["-o", "."], "train.tsv: would be written over while it is read"),
+        (["--rejected", "train.tsv"], "train.tsv: would be overwritten while it is read"),
+        (["--rejected", "there.tsv"], "there.tsv: already exists; choose another place, or add --overwrite"),
+        (["-o", "."], "train.tsv: would be overwritten while it is read"),
         (["-o", "there.tsv/in"], "cannot be written"),
     ],
 )
@@ -132,7 +132,7 @@ def test_mistakes(words: list[str], complaint: str, corpus: Path, say: Say) -> N
     [
         (["none.tsv"], "none.tsv"),
         (["-"], "standard input cannot be; save it to a file first"),
-        (["train.en", "train.de", "test.en", "test.de"], "what is measured on is not to be filtered"),
+        (["train.en", "train.de", "test.en", "test.de"], "validation and test data must not be filtered"),
         (["labels.tsv"], "labels.tsv"),
     ],
 )
@@ -149,6 +149,6 @@ def test_nothing_stays_is_told_and_nothing_is_written(here: Path, say: Say) -> N
     (here / "train.tsv").write_text("the same words\tthe same words\n" * 30)
     said = say("filter", "train.tsv", "-o", "clean", "--columns", "0", "1")
     assert said.code == 2
-    assert "no pair stays" in said.err
+    assert "no pair is kept" in said.err
     assert "copied" in said.err
     assert not (here / "clean/train.tsv").exists()

@@ -225,8 +225,8 @@ def test_text_that_is_looked_at_must_fit(bounded: Path) -> None:
     writer = heedful.load(bounded, device="cpu")
     record = writer.inspect("the cat", limit=40)
     assert len(record.written) == 16
-    assert "Writing ended after 9 tokens, where the model's positions do." in record.notes
-    with pytest.raises(heedful.DataError, match="20 tokens: the model's positions are enough for 16"):
+    assert "Writing ended after 9 tokens, because the model has no more positions." in record.notes
+    with pytest.raises(heedful.DataError, match="20 tokens, but this model has positions only for 16"):
         writer.inspect("the cat sat on a mat")
     assert len(writer.surprise(["the cat sat on a mat"])[0].token_log_probabilities) == 20
 
@@ -265,7 +265,7 @@ def test_language_models_are_measured_by_words_characters_and_bytes(
     told = f"{len(text.split()):,} words and {lines:,} line ends, as of PTB and WikiText"
     assert re.search(rf"^  with line ends +[\d.]+  {told}", shown, re.MULTILINE)
     assert f"{len(text):,} characters and 1 end" in shown
-    assert "context 16, stride 4: each token follows at least 12, or all there are" in shown
+    assert "context 16, stride 4: each token follows at least 12 tokens, or all tokens before it" in shown
 
 
 def test_documents_are_kept_apart_when_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -346,9 +346,9 @@ def test_mistakes_are_told_before_a_model_is_loaded(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("translate", "{tags}", "--text", "a"), "is a tagger and none that translates; name another model"),
-        (("tag", "{writes}", "--text", "a"), "is a text generator and none that tags words"),
-        (("generate", "{tags}"), "is a tagger and none that writes; name another model"),
+        (("translate", "{tags}", "--text", "a"), "is a tagger and not a model that translates; give another model"),
+        (("tag", "{writes}", "--text", "a"), "is a text generator and not a model that tags words"),
+        (("generate", "{tags}"), "is a tagger and not a model that writes; give another model"),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
         (("generate", "{writes}", "--search", "greedy", "--n-best", "3"), "--n-best 3: greedy search finds one"),
         (("generate", "{writes}", "--temperature", "0"), "--temperature: 0.0 must be above 0"),
@@ -364,9 +364,9 @@ def test_mistakes_are_told_before_a_model_is_loaded(
         (("evaluate", "{bounded}", "--context", "17"), "at least 1 and at most model.positions.length = 16"),
         (("evaluate", "{tags}", "--stride", "4"), "its task is tagging, which is measured on data.test or"),
         (("tag", "{tags}", "--text", "a", "--input", "b"), "--text and --input: give one of them"),
-        (("evaluate", "{tags}", "--against", "{writes}"), "its task is language_modelling, and not that of"),
+        (("evaluate", "{tags}", "--against", "{writes}"), "its task is language_modelling, not that of"),
         (("evaluate", "{tags}", "--output", "out"), "are not written to files"),
-        (("compare", "{tags}", "{writes}"), "name runs of one task"),
+        (("compare", "{tags}", "{writes}"), "give runs of one task"),
     ],
 )
 def test_mistakes_are_told_in_a_sentence(
@@ -387,7 +387,7 @@ def test_a_run_in_two_sittings_equals_one_in_one(
     path = str(tmp_path / "b" / "r.toml")
     for steps in ("13", "40"):
         assert main(["train", path, "--training.steps", steps, "--device", "cpu"]) == 0
-    assert "going on where this run was left" in capsys.readouterr().err
+    assert "resuming this run" in capsys.readouterr().err
     names = ["model.safetensors", "checkpoints/step-00000040.safetensors"]
     for name in names:
         assert (whole.output / name).read_bytes() == (parts.output / name).read_bytes()

@@ -190,13 +190,13 @@ def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) 
         (("RUN", "--record", "a"), "--record needs no run"),
         (("RUN", "--text", "1", "--gold", "g"), "--gold: belongs to --data"),
         (("RUN", "--data", "t.tsv", "--sentences", "0"), "--sentences: 0; must be at least 1"),
-        (("RUN", "--text", "1", "--layers", "a"), "--layers: 'a' is no list of numbers"),
+        (("RUN", "--text", "1", "--layers", "a"), "--layers: 'a' is not a list of numbers"),
         (("RUN", "--text", "1", "--layers", "7"), "layer 7 to look at: this model has layers 0 to"),
         (("RUN", "--text", "1", "--heads", "77"), "this model has heads 0 to"),
-        (("RUN", "--text", ""), "no words to look at"),
+        (("RUN", "--text", ""), "no words to show"),
         (
             ("RUN", "--text", "1", "--figure", "a.bmp"),
-            "--figure: 'a.bmp' ends with .bmp, and what is written ends with .svg or .pdf or .png",
+            "--figure: 'a.bmp' ends with .bmp, but the file to write must end with .svg or .pdf or .png",
         ),
         (("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
         (("RUN", "--text", "1", "--numbers", "a.txt"), "a.txt"),
@@ -250,7 +250,7 @@ def test_a_reader_shows_candidates_on_the_page_in_pictures_and_here(
     assert {each.heads for each in record.maps} == {(1,)}
     for option in ("--beam", "--tokens"):
         complaint = say("inspect", "run", "--text", "a", option, "2").complaint
-        assert complaint == f"{option}: this model writes nothing; leave it out"
+        assert complaint == f"{option}: this model does not write text; leave it out"
 
 
 def test_taggers_classifiers_and_answerers_take_what_they_need(
@@ -261,7 +261,7 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
     judges(Tagger(TokenClassifier(model.encoder, output=nn.Linear(8, 2)).eval(), tokenizer=words, tags=tags))
     assert say("inspect", "run", "--text", "the capital", "--save", "a").code == 0
     assert [each.subject for each in heedful.load_record("a").answers] == ["the", "capital"]
-    assert "a tagger's text is all --text" in say("inspect", "run", "--text", "a", "--pair", "b").complaint
+    assert "give a tagger's text with --text alone" in say("inspect", "run", "--text", "a", "--pair", "b").complaint
 
     text = TextClassifier(model.encoder, output=nn.Linear(8, 2)).eval()
     judges(Classifier(text, tokenizer=words, answer_type="class", labels=tags, max_length=16))
@@ -306,7 +306,7 @@ def test_attributions_that_are_not_there(say: Say, trained: Path, here: Path) ->
     say("inspect", trained, "--text", SOURCE, "--save", "a.safetensors")
     said = say("inspect", "--record", "a.safetensors", "--attribution", "integrated")
     assert said.code != 0
-    assert "--attribution integrated: it was saved without" in said.err
+    assert "--attribution integrated: the record was saved without it" in said.err
     said = say("inspect", trained, "--text", SOURCE, "--attribution", "integrated", "--attribution-steps", "0")
     assert said.code != 0
     assert "--attribution-steps" in said.err

@@ -195,12 +195,12 @@ def test_what_does_not_fit(say: Say, trained: Path, text: Path) -> None:
     Path("comet").mkdir()
     Path("comet/hparams.yaml").write_text("")
     messages = {
-        "none": "none: there is no such folder; name one that holds a judge, a BertForSequenceClassification",
+        "none": "none: there is no such folder; name one that contains a judge, a BertForSequenceClassification",
         "s": "s: there is no such folder",
-        "empty": "empty: holds no judge; take a folder with a BertForSequenceClassification",
-        "unweighted": "unweighted: holds no model.safetensors; take a complete copy of this model",
-        "mute": "mute: holds no vocabulary; it needs tokenizer.json, or vocab.txt",
-        "comet": "comet: is a model of COMET, whose weights are pickled",
+        "empty": "empty: does not contain a judge; take a folder with a BertForSequenceClassification",
+        "unweighted": "unweighted: does not contain model.safetensors; take a complete copy of this model",
+        "mute": "mute: does not contain a vocabulary; it needs tokenizer.json, or vocab.txt",
+        "comet": "comet: is a COMET model with pickled weights",
         str(trained): f"{trained}: is a run of heedful; write it with heedful export",
     }
     for folder, message in messages.items():
@@ -211,4 +211,4 @@ def test_what_does_not_fit(say: Say, trained: Path, text: Path) -> None:
 def test_other_tasks_have_nothing_to_judge(say: Say, text: Path) -> None:
     run = GOLDEN / "tagging-transformer/run"
     for command in ("evaluate", "compare"):
-        assert "knows nothing of --judge; leave that out" in say(command, run, "--judge", "tiny").complaint
+        assert "does not support --judge; leave that out" in say(command, run, "--judge", "tiny").complaint

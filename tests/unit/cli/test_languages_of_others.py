@@ -23,7 +23,7 @@ from heedful.tasks.translation.translations import Translation
 Say = Callable[..., Any]
 WORDS = ["red", "blue", "green", "dogs", "cats", "birds", "run", "sleep", "sing", "today", "never", "often"]
 SOURCES = ["red dogs run", "never", "", "blue birds sing often today"]
-UNSAID = "this model writes fra, cmn_Hans: say which of them, with --to or towards()"
+UNSAID = "this model writes fra, cmn_Hans: choose one with --to or towards()"
 
 
 def text(path: Path, seed: int) -> str:
@@ -100,14 +100,30 @@ def test_on_a_command_line(say: Say, opus: Path) -> None:
     ]
     told = {
         ("--text", "red"): UNSAID,
-        ("--to", "deu", "--text", "red"): "deu: is no language that this model can be asked for; it writes fra, "
+        ("--to", "deu", "--text", "red"): "deu: this model does not write this language; it writes fra, "
         "cmn_Hans: choose one of these",
-        ("--to", "fra", "--text", ">>cmn_Hans<< red"): "a sentence begins with >>cmn_Hans<<, and fra is asked for "
-        "already: leave one of them away",
-        ("--tags", ">>fra<<", "--text", "red"): "--tags: >>fra<< asks for a language; leave it away, and say --to fra",
-        ("--tags", "<2fra>", "--text", "red"): "--tags: <2fra> asks for a language; leave it away, and say --to fra",
-        ("--to", "fra", "--tags", "<news>", "--text", "red"): "<news>: no tag of this vocabulary (it has: <2fra>, "
-        "<2cmn_Hans>); choose one of these",
+        ("--to", "fra", "--text", ">>cmn_Hans<< red"): "a sentence begins with >>cmn_Hans<<, but fra is already "
+        "requested: leave one of them out",
+        (
+            "--tags",
+            ">>fra<<",
+            "--text",
+            "red",
+        ): "--tags: >>fra<< is the tag of a language; leave it out, and give --to fra",
+        (
+            "--tags",
+            "<2fra>",
+            "--text",
+            "red",
+        ): "--tags: <2fra> is the tag of a language; leave it out, and give --to fra",
+        (
+            "--to",
+            "fra",
+            "--tags",
+            "<news>",
+            "--text",
+            "red",
+        ): "<news>: is not a tag of this vocabulary (it has: <2fra>, <2cmn_Hans>); choose one of these",
     }
     for words, complaint in told.items():
         assert say("translate", opus, *words).complaint == complaint, words
@@ -117,7 +133,7 @@ def test_a_file_of_translators_says_it_itself(say: Say, opus: Path, tmp_path: Pa
     path = tmp_path / "app.po"
     path.write_text('msgid ""\nmsgstr "Language: de\\n"\n\nmsgid "red dogs"\nmsgstr ""\n')
     assert say("translate", opus, path, "-o", tmp_path / "filled.po").complaint.startswith(
-        f"{path}: is to be in 'de', and this model writes fra, cmn_Hans"
+        f"{path}: its target language is 'de', but this model writes fra, cmn_Hans"
     )
     path.write_text(path.read_text().replace("Language: de", "Language: fr"))
     said = say("translate", opus, path, "-o", tmp_path / "filled.po")
@@ -172,7 +188,7 @@ def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
     assert say("translate", opus.parent / "asked", "--text", "red").complaint == UNSAID
     path.write_text(path.read_text().replace("cmn_Hans", "deu"))
     assert say("train", path, "--output", opus.parent / "never").complaint == (
-        "data: <2deu> stands before sources, and the vocabulary of init has no such piece (it has <2fra>, "
+        "data: <2deu> is put before sources, but the vocabulary of init has no such piece (it has <2fra>, "
         "<2cmn_Hans>); give the table [tokenizer], so that one is learned"
     )
 
@@ -185,5 +201,5 @@ def test_a_vocabulary_keeps_whether_it_is_asked(opus: Path, tmp_path: Path) -> N
         again = load_tokenizer(tmp_path / "saved")
         assert dict(again.tag_ids) == dict(each.tag_ids)
         assert again.encode(">>fra<< red") == source.encode(">>fra<< red")
-    with pytest.raises(RecipeError, match=r"no tag of this vocabulary \(it has: none\)"):
+    with pytest.raises(RecipeError, match=r"not a tag of this vocabulary \(it has: none\)"):
         source.without_tags().with_tags(["<2fra>"])

@@ -148,18 +148,18 @@ def test_a_checkpoint_that_was_not_kept_is_told(say: Say, trained: Path) -> None
 @pytest.mark.parametrize(
     ("words", "note"),
     [
-        (("generate", "x", "--samples", "2"), "--samples is called --n-best now"),
-        (("generate", "x", "--prompts-file", "-"), "--prompts-file is called --input now"),
-        (("search", "x", "--queries", "y"), "--queries is called --input now"),
-        (("inspect", "x", "--source", "y"), "--source is called --text now"),
-        (("compare", "x", "--html", "y.html"), "--html is called --page now"),
-        (("evaluate", "x", "--save", "y"), "--save is called --output now"),
-        (("describe", "x.toml", "--diagram", "y.svg"), "--diagram is called --figure now"),
+        (("generate", "x", "--samples", "2"), "--samples is now called --n-best"),
+        (("generate", "x", "--prompts-file", "-"), "--prompts-file is now called --input"),
+        (("search", "x", "--queries", "y"), "--queries is now called --input"),
+        (("inspect", "x", "--source", "y"), "--source is now called --text"),
+        (("compare", "x", "--html", "y.html"), "--html is now called --page"),
+        (("evaluate", "x", "--save", "y"), "--save is now called --output"),
+        (("describe", "x.toml", "--diagram", "y.svg"), "--diagram is now called --figure"),
     ],
 )
 def test_former_names_are_taken_with_a_note(say: Say, here: Path, words: tuple[str, ...], note: str) -> None:
     first, *_, last = say(*words).err.splitlines()
-    assert first == f"{note}; the next version will not know the old name"
+    assert first == f"{note}; the next version will not accept the old name"
     assert last.startswith("heedful: x"), "and the command goes on, to a run that is not there"
 
 

@@ -123,14 +123,17 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
     ("words", "complaint"),
     [
         ("look RUN a.png", "a.png: there is no such picture; check the path"),
-        ("look RUN 0.png 1.png --page p.html", "--page: is of one picture, and 2 are named; name one"),
-        ("look RUN --page p.html", "--page: is of one picture, and 0 are named; name one"),
+        ("look RUN 0.png 1.png --page p.html", "--page: shows one picture, but 2 are given; give one"),
+        ("look RUN --page p.html", "--page: shows one picture, but 0 are given; give one"),
         ("look RUN 0.png --input x", "--pictures and --input: give one of them"),
-        ("look RUN RECIPE", "RECIPE: is no picture of the formats"),
+        ("look RUN RECIPE", "RECIPE: is not a picture in one of the formats"),
         ("inspect RUN --text 0.png --layers 1", "layer 1 to look at: this model has no attention"),
-        ("inspect RUN --text 0.png --pair 1.png", "--pair: belongs to other models"),
-        ("translate RUN --text a", "is a glimpse predictor and none that translates"),
-        ("describe RECIPE", "task: glimpses has as many outputs as the data have classes; train first"),
+        ("inspect RUN --text 0.png --pair 1.png", "--pair: is an option of other models"),
+        ("translate RUN --text a", "is a glimpse predictor and not a model that translates"),
+        (
+            "describe RECIPE",
+            "task: the number of outputs for glimpses is the number of classes in the data; train first",
+        ),
         ("train RECIPE --training.copies 0", "training.copies = 0 must be at least 1"),
         (
             "train RECIPE --model.kind feed_forward --training.copies 2",
@@ -141,7 +144,7 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("train RECIPE --data.train.start 5 --data.train.stop 5", "data.train.stop = 5 must be above start = 5"),
         ("train RECIPE --data.height 17", "data.train: .* pictures of 1 x 16 x 16 .* 1 x 17 x 16"),
         ("train RECIPE --model.kind convolutional --model.width 33", "model.width = 33: a filter must fit into"),
-        ("quickstart glimpses --size 0", "--size: 0; learn from at least 1 digit"),
+        ("quickstart glimpses --size 0", "--size: 0; must be at least 1"),
     ],
 )
 def test_wrong_words(say: Say, shown: tuple[Path, str], here: Path, words: str, complaint: str) -> None:

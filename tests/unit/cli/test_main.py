@@ -15,7 +15,7 @@ import pytest
 from heedful import DataError, HeedfulError, RecipeError, __version__
 from heedful.__main__ import main
 from heedful.cli.arguments import parse_known_arguments
-from heedful.cli.commands import COMMANDS, GROUPS
+from heedful.cli.commands import COMMANDS, GROUPS, get_arguments_name
 from heedful.cli.option_parser import build_parser
 
 Run = Callable[[Sequence[str]], int]
@@ -55,7 +55,7 @@ def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[s
         assert f"\n\n{group.title}, as in: {group.example}\n" in shown
         program, name, *words = shlex.split(group.example)
         assert (program, name in group.commands) == ("heedful", True)
-        arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+        arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
         if arguments is not None:
             parse_known_arguments(arguments, words, program=name)
     assert sum(len(group.commands) for group in GROUPS) == len(COMMANDS)
@@ -63,8 +63,8 @@ def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[s
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    """No option has two names, and what others call an option is none of ours."""
-    arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+    """No option has two names, and what others call an option is not one of ours."""
+    arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
     if arguments is None:
         return
     options = build_parser(arguments).options
@@ -78,7 +78,7 @@ def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_a_command_needs_is_asked_for_by_name(name: str) -> None:
     """Without any word, and where only the positional arguments are given."""
-    arguments = getattr(import_module(COMMANDS[name].module), "Arguments", None)
+    arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
     if arguments is None:
         return
     options = build_parser(arguments).options
@@ -112,7 +112,7 @@ def test_version(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_unknown_commands_get_a_remedy(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["trian", "x"]) == 2
-    assert capsys.readouterr().err == "heedful: 'trian' is no command; did you mean train?\n"
+    assert capsys.readouterr().err == "heedful: 'trian' is not a command; did you mean train?\n"
     assert main(["--model.layers"]) == 2
     assert "known commands: quickstart, new, filter, annotate, split, recipes, " in capsys.readouterr().err
 
@@ -165,13 +165,13 @@ def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pyt
 @pytest.mark.parametrize(
     ("error", "told"),
     [
-        (MemoryError(), "not enough memory; ask for less (a smaller model, "),
+        (MemoryError(), "not enough memory; use less (a smaller model, "),
         (
             RuntimeError(
                 "[enforce fail at alloc_cpu.cpp:124] err == 0. DefaultCPUAllocator: can't allocate memory: you "
                 "tried to allocate 4398046511104 bytes. Error code 12 (Cannot allocate memory)"
             ),
-            "not enough memory (4398046511104 bytes were asked for at once); ask for less",
+            "not enough memory (4398046511104 bytes requested at once); use less",
         ),
         (RuntimeError("Storage size calculation overflowed with sizes=[4611686018427387904, 8]"), "not enough memory;"),
         (OSError(errno.ELOOP, "Too many levels of symbolic links", "a/b"), "a/b: Too many levels of symbolic links; "),
@@ -181,7 +181,7 @@ def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pyt
             f"{'n' * 100}...{'n' * 100}: File name too long",
         ),
         (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; make room"),
-        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed, which"),
+        (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed, but heedful needs it"),
         (
             ImportError("libtorch.so: no such file\nmore", name="torch"),
             "torch cannot be imported (libtorch.so: no such",

@@ -45,7 +45,7 @@ def test_a_beam_may_be_chosen_from(say: Callable[..., Any], trained: Path) -> No
     [
         (("--mbr", 0), "--mbr: 0; must be at least 1"),
         (("--mbr", 2, "--n-best", 3), "--n-best: 3 of 2 samples; give at most --mbr"),
-        (("--mbr", 2, "--constrain", "drei"), "--mbr: samples hold no terms"),
+        (("--mbr", 2, "--constrain", "drei"), "--mbr: samples cannot be forced to contain terms"),
         (("--mbr", 2, "--search", "greedy"), "--mbr 2: greedy search finds one output; leave out --search greedy"),
     ],
 )

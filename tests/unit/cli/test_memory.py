@@ -138,26 +138,26 @@ def test_translations_of_another_region_are_shown_and_never_taken(
 
 def test_translations_in_another_script_are_refused(write: Callable[[str, str], Path]) -> None:
     path = write("m.po", PO.replace("Language: de", "Language: zh_CN"))
-    with pytest.raises(DataError, match="its translations are in 'zh_CN', and 'zh_TW' is wanted"):
+    with pytest.raises(DataError, match="its translations are in 'zh_CN', but 'zh_TW' is needed"):
         load_translation_memory([path], languages=DocumentLanguages("en", "zh_TW"), min_similarity=0.75)
 
 
 @pytest.mark.parametrize(
     ("name", "content", "languages", "sentence"),
     [
-        ("a.tmx", TMX % "", ("en", "fr"), "no translation that is finished from 'en' to 'fr' (there: en-US, de)"),
+        ("a.tmx", TMX % "", ("en", "fr"), "no finished translation from 'en' to 'fr' (there: en-US, de)"),
         ("a.tmx", TMX % "", ("it", "de"), "has no unit in 'it'"),
-        ("a.tmx", TMX % "", (None, None), "does not say what is translated into what (there: en-US, de)"),
+        ("a.tmx", TMX % "", (None, None), "does not say which language is translated into which (there: en-US, de)"),
         ("a.tmx", TMX % FRENCH, (None, "de"), "--source-language en"),
-        ("a.xlf", XLIFF % ("fr", "en"), ("en", "de"), "its sources are in 'fr', and 'en' is wanted"),
-        ("a.xlf", XLIFF % ("en", "fr"), (None, "de"), "its translations are in 'fr', and 'de' is wanted"),
-        ("a.po", PO, (None, "fr"), "its translations are in 'de', and 'fr' is wanted"),
-        ("a.po", HEAD, (None, None), "has no translation that is finished"),
-        ("a.po", 'msgid "a"\nmsgstr ""\n', (None, None), "has no translation that is finished"),
+        ("a.xlf", XLIFF % ("fr", "en"), ("en", "de"), "its sources are in 'fr', but 'en' is needed"),
+        ("a.xlf", XLIFF % ("en", "fr"), (None, "de"), "its translations are in 'fr', but 'de' is needed"),
+        ("a.po", PO, (None, "fr"), "its translations are in 'de', but 'fr' is needed"),
+        ("a.po", HEAD, (None, None), "has no finished translation"),
+        ("a.po", 'msgid "a"\nmsgstr ""\n', (None, None), "has no finished translation"),
         ("a.tsv", "Yes\t\nNo\t\n", (None, None), "a.tsv"),
-        ("a.txt", "Yes\nNo\n", (None, None), "name that behind it"),
+        ("a.txt", "Yes\nNo\n", (None, None), "give that file after it"),
         ("a.txt", "", (None, None), "the file is empty"),
-        ("m.en-de.tsv", "Yes\tJa\n", ("de", "en"), "and German (de) is wanted"),
+        ("m.en-de.tsv", "Yes\tJa\n", ("de", "en"), "but German (de) is needed"),
         ("a.bin", "PK\x03\x04", (None, None), "archive"),
     ],
 )
@@ -281,15 +281,15 @@ def test_a_file_that_says_its_language_needs_no_option(
         (("{run}", "a", "--match", "0.5"), "name one with --memory"),
         (("{run}", "a", "--memory", "-"), "save it to a file first"),
         (("{run}", "a", "--memory", "{tmx}"), "--source-language en"),
-        (("{run}", "a", "--memory", "{po}", "--n-best", "2"), "--n-best: cannot be together with --memory"),
-        (("{run}", "a", "--memory", "{po}", "--prefix", "b"), "--prefix: cannot be together with --memory"),
-        (("{run}", "a", "--memory", "{po}", "--constrain", "b"), "--constrain: cannot be together with --memory"),
+        (("{run}", "a", "--memory", "{po}", "--n-best", "2"), "--n-best: cannot be combined with --memory"),
+        (("{run}", "a", "--memory", "{po}", "--prefix", "b"), "--prefix: cannot be combined with --memory"),
+        (("{run}", "a", "--memory", "{po}", "--constrain", "b"), "--constrain: cannot be combined with --memory"),
         (("{run}", "{silent}", "--memory", "{po}", "-o", "{po}"), "is read as well"),
-        (("{run}", "{po}", "--source-language", "en"), "says its languages itself"),
-        (("{run}", "a", "--target-language", "en"), "belongs to a TMX file"),
-        (("{several}", "{italian}"), "is to be in 'it', and this model writes de, fr, pt-BR"),
-        (("{several}", "{silent}"), "say which of them, with --to"),
-        (("{run}", "{silent}", "--memory", "{silent}"), "has no translation that is finished"),
+        (("{run}", "{po}", "--source-language", "en"), "names its languages itself"),
+        (("{run}", "a", "--target-language", "en"), "is for a TMX file"),
+        (("{several}", "{italian}"), "its target language is 'it', but this model writes de, fr, pt-BR"),
+        (("{several}", "{silent}"), "choose one with --to"),
+        (("{run}", "{silent}", "--memory", "{silent}"), "has no finished translation"),
     ],
 )
 def test_mistakes(

@@ -59,13 +59,13 @@ CHOICES = '"transformer", "recurrent", "convolutional"'
 
 MISTAKES = [
     # commands
-    ("tranlate {run}", "'tranlate' is no command; did you mean translate?"),
-    ("Train r.toml", "'Train' is no command; did you mean train?"),
-    ("quickstart vidoe", "quickstart vidoe: there is none; did you mean video?"),
-    ("quickstart asr", "quickstart asr: there is none; did you mean speech?"),
-    ("recipes multi30k", "'multi30k' is no recipe; did you mean multi30k-en-fr?"),
-    ("study normalization", "'normalization' is no study; did you mean normalisation?"),
-    ("completion powershell", "SHELL: 'powershell' is none of bash, zsh, fish"),
+    ("tranlate {run}", "'tranlate' is not a command; did you mean translate?"),
+    ("Train r.toml", "'Train' is not a command; did you mean train?"),
+    ("quickstart vidoe", "quickstart vidoe: no such task; did you mean video?"),
+    ("quickstart asr", "quickstart asr: no such task; did you mean speech?"),
+    ("recipes multi30k", "'multi30k' is not a recipe; did you mean multi30k-en-fr?"),
+    ("study normalization", "'normalization' is not a study; did you mean normalisation?"),
+    ("completion powershell", "SHELL: 'powershell' is not one of bash, zsh, fish"),
     # what stands where no option does
     ("train", "heedful train: needs RECIPE; write heedful train RECIPE"),
     ("translate", "heedful translate: needs RUNS; write heedful translate RUNS ..."),
@@ -79,7 +79,7 @@ MISTAKES = [
         "train r.toml x.toml",
         "heedful train: 'x.toml' is one word too many; put quotes around words that belong together",
     ),
-    ("train r.toml training.steps=5", "heedful train: 'training.steps=5' is no option; write --training.steps=5"),
+    ("train r.toml training.steps=5", "heedful train: 'training.steps=5' is not an option; write --training.steps=5"),
     (
         "translate nowhere dog",
         "nowhere: no such run folder; check the path, or train first with: heedful train recipe.toml",
@@ -90,53 +90,59 @@ MISTAKES = [
     ),
     (
         "translate r.toml dog",
-        "r.toml: is a recipe and no run; name the folder that it made, or train with: heedful train r.toml",
+        "r.toml: is a recipe and not a run; give the folder of its run, or train with: heedful train r.toml",
     ),
     ("new", "heedful new: needs FILE; write heedful new FILE ..., as in heedful new train.en train.de"),
-    ("new tones.tsv --task sentiment", "--task: 'sentiment' is no task; did you mean classification?"),
+    ("new tones.tsv --task sentiment", "--task: 'sentiment' is not a task; did you mean classification?"),
     (
         "new train.en train.de -o r.toml",
-        "r.toml: is there already; choose another place with --output, or add --overwrite",
+        "r.toml: already exists; choose another place with --output, or add --overwrite",
     ),
     ("ask {run}", "heedful ask: needs STORY; write heedful ask RUN STORY QUESTION ..."),
     # values
-    ("translate {run} 1 --beam five", "--beam: 'five' is no whole number"),
-    ("translate {run} 1 --beam 2.5", "--beam: '2.5' is no whole number"),
+    ("translate {run} 1 --beam five", "--beam: 'five' is not a whole number"),
+    ("translate {run} 1 --beam 2.5", "--beam: '2.5' is not a whole number"),
     ("translate {run} 1 --beam 0", "--beam: 0 must be at least 1"),
     ("translate {run} 1 --beam", "--beam: has no value; give a whole number, as in --beam 4"),
     ("translate {run} 1 --beam --align", "--beam: has no value; give a whole number, as in --beam 4"),
-    ("translate {run} 1 --search bem", "--search: 'bem' is none of greedy, beam, sampling; did you mean beam?"),
-    ("translate {run} 1 --search Greedy", "--search: 'Greedy' is none of greedy, beam, sampling; did you mean greedy?"),
-    ("translate {run} 1 --top-p 0,9", "--top-p: '0,9' is no number; write 0.9"),
+    ("translate {run} 1 --search bem", "--search: 'bem' is not one of greedy, beam, sampling; did you mean beam?"),
+    (
+        "translate {run} 1 --search Greedy",
+        "--search: 'Greedy' is not one of greedy, beam, sampling; did you mean greedy?",
+    ),
+    ("translate {run} 1 --top-p 0,9", "--top-p: '0,9' is not a number; write 0.9"),
     ("translate {run} 1 --top-p 9", "--top-p: 9.0 must be at most 1"),
     (
         "translate {run} 1 --search greedy --beam 4",
-        "--beam: does not fit --search greedy (is no option of it); leave it out",
+        "--beam: does not fit --search greedy (is not an option of it); leave it out",
     ),
     ("translate {run} 1 --n-best 0", "--n-best: 0; must be at least 1"),
-    ("translate {run} 1 --align=yes", "--align: takes no value; leave =yes away"),
-    ("translate {run} 1 --format xml", "--format: 'xml' is none of text, jsonl"),
+    ("translate {run} 1 --align=yes", "--align: takes no value; leave out =yes"),
+    ("translate {run} 1 --format xml", "--format: 'xml' is not one of text, jsonl"),
     ("inspect {run} 1 --compare a", "--compare: has 1 value; give 2 of them, as in --compare PATH PATH"),
     (
         "inspect {run} 1 -o page.pdf",
-        "--output: 'page.pdf' ends with .pdf, and what is written ends with .html or .htm; --figure ",
+        "--output: 'page.pdf' ends with .pdf, but the file to write must end with .html or .htm; --figure ",
     ),
     (
         "inspect {run} 1 --figure a.jpg",
-        "--figure: 'a.jpg' ends with .jpg, and what is written ends with .svg or .pdf or .png",
+        "--figure: 'a.jpg' ends with .jpg, but the file to write must end with .svg or .pdf or .png",
     ),
     (
         "inspect {run} 1 --numbers a.json",
-        "--numbers: 'a.json' ends with .json, and what is written ends with .npz or .csv",
+        "--numbers: 'a.json' ends with .json, but the file to write must end with .npz or .csv",
     ),
     # options
-    ("translate {run} 1 --serach beam", "heedful translate: --serach is no option; did you mean --search?"),
-    ("translate {run} 1 --num-beams 4", "heedful translate: --num-beams is no option; did you mean --beam?"),
-    ("translate {run} 1 --gpu", "heedful translate: --gpu is no option; did you mean --device?"),
-    ("translate {run} 1 -i out.txt", "heedful translate: -i is no option; did you mean --input?"),
-    ("generate {run} 1 --max-new-tokens 9", "heedful generate: --max-new-tokens is no option; did you mean --tokens?"),
-    ("evaluate {run} --xyzzy", "heedful evaluate: --xyzzy is no option; see heedful evaluate --help"),
-    ("train r.toml --print-confg", "heedful train: --print-confg is no option; did you mean --print-config?"),
+    ("translate {run} 1 --serach beam", "heedful translate: --serach is not an option; did you mean --search?"),
+    ("translate {run} 1 --num-beams 4", "heedful translate: --num-beams is not an option; did you mean --beam?"),
+    ("translate {run} 1 --gpu", "heedful translate: --gpu is not an option; did you mean --device?"),
+    ("translate {run} 1 -i out.txt", "heedful translate: -i is not an option; did you mean --input?"),
+    (
+        "generate {run} 1 --max-new-tokens 9",
+        "heedful generate: --max-new-tokens is not an option; did you mean --tokens?",
+    ),
+    ("evaluate {run} --xyzzy", "heedful evaluate: --xyzzy is not an option; see heedful evaluate --help"),
+    ("train r.toml --print-confg", "heedful train: --print-confg is not an option; did you mean --print-config?"),
     (
         "translate {run} --text 1 --input train.en",
         "--text and --input: give one of them, or neither to read standard input",
@@ -148,22 +154,28 @@ MISTAKES = [
     ("translate {run} --input nowhere.txt", "nowhere.txt: there is no such file; check the path"),
     ("score {run} --source train.en", "text: give --source and --target, or --data with a TSV or JSONL file"),
     # keys of recipes, as options and in files
-    ("train r.toml --lr 0.001", f"command line: lr = 0.001 is no known key; {RATE}"),
-    ("train r.toml --training.lr 0.001", f"command line: training.lr = 0.001 is no known key; {RATE}"),
+    ("train r.toml --lr 0.001", f"command line: lr = 0.001 is not a known key; {RATE}"),
+    ("train r.toml --training.lr 0.001", f"command line: training.lr = 0.001 is not a known key; {RATE}"),
     (
         "train r.toml --hidden-size 64",
-        "command line: hidden_size = 64 is no known key; the width of the model is model.d_model",
+        "command line: hidden_size = 64 is not a known key; the width of the model is model.d_model",
     ),
-    ("train r.toml --n_layers 2", "command line: n_layers = 2 is no known key; the number of layers is model.layers"),
-    ("train r.toml --num_heads 2", "command line: num_heads = 2 is no known key; the number of heads is model.heads"),
+    (
+        "train r.toml --n_layers 2",
+        "command line: n_layers = 2 is not a known key; the number of layers is model.layers",
+    ),
+    (
+        "train r.toml --num_heads 2",
+        "command line: num_heads = 2 is not a known key; the number of heads is model.heads",
+    ),
     (
         "train r.toml --dropout 0",
-        "command line: dropout = 0 is no known key; the share of numbers that is dropped is model.dropout",
+        "command line: dropout = 0 is not a known key; the share of numbers that is dropped is model.dropout",
     ),
-    ("train r.toml --threads 2", "command line: threads = 2 is no known key; did you mean training.threads?"),
+    ("train r.toml --threads 2", "command line: threads = 2 is not a known key; did you mean training.threads?"),
     (
         "train r.toml --training.stpes 5",
-        "command line: training.stpes = 5 is no known key; did you mean training.steps?",
+        "command line: training.stpes = 5 is not a known key; did you mean training.steps?",
     ),
     (
         "train r.toml --model.kind lstm",
@@ -175,10 +187,13 @@ MISTAKES = [
         "train r.toml --task tagging",
         "command line: task = 'tagging': a recipe has the tables of one task; write task = ",
     ),
-    ("train top.toml", "top.toml: epochs = 3 is no known key; the number of passes over the text is training.epochs"),
+    (
+        "train top.toml",
+        "top.toml: epochs = 3 is not a known key; the number of passes over the text is training.epochs",
+    ),
     (
         "train data.toml",
-        "data.toml: data.batch_size = 32 is no known key; the size of a batch, in tokens, is training.batch_tokens",
+        "data.toml: data.batch_size = 32 is not a known key; the size of a batch, in tokens, is training.batch_tokens",
     ),
     (
         "train nothing.toml",
@@ -187,15 +202,16 @@ MISTAKES = [
     ("train .", ".: cannot read this recipe (it is a folder and not a regular file); give the path of a TOML file"),
     (
         "train windows.toml",
-        r"has a line end or a tab in it, as \n and \t mean in double quotes: write a path of Windows in single ",
+        r"contains a line end or a tab, which is the meaning of \n and \t in double quotes: write a Windows path in "
+        r"single ",
     ),
     (
         "train users.toml",
         r"in double quotes a backslash begins an escape: write a path in single quotes, as in 'C:\new\train.txt'",
     ),
-    ("train bare.toml", 'text stands in quotes, as in task = "tagging"'),
-    ("train yaml.toml", "a key and its value stand as in key = value, and a table begins with [name]"),
-    ("train recipe.yaml", "a key and its value stand as in key = value, and a table begins with [name]"),
+    ("train bare.toml", 'text must be in quotes, as in task = "tagging"'),
+    ("train yaml.toml", "write a key and its value as in key = value; a table begins with [name]"),
+    ("train recipe.yaml", "write a key and its value as in key = value; a table begins with [name]"),
     ("train true.toml", "True is written true"),
     ("train ner.toml", 'did you mean "tagging"?'),
     ("train labelled.toml", 'task is not given, and these are keys of another one: is it task = "classification"?'),
@@ -203,7 +219,7 @@ MISTAKES = [
         "train headless.toml --output out",
         "(there: 'a good film', 'good'); choose other columns, or if the file has no header, set header = false",
     ),
-    ("recipe training.kepe", "heedful recipe: 'training.kepe' is no key of a recipe; did you mean training.keep?"),
+    ("recipe training.kepe", "heedful recipe: 'training.kepe' is not a key of a recipe; did you mean training.keep?"),
 ]
 
 

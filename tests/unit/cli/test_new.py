@@ -331,15 +331,15 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
     lines = (here / "recipe.toml").read_text(encoding="utf-8").splitlines()
     assert lines[:11] == [
         "# Written by: heedful new a.en a.de",
-        "# What it saw:",
+        "# What it found:",
         "# - form: two files whose lines belong together",
-        "# - learned: a line of a.en becomes that of a.de (English (en) to German (de))",
+        "# - learned: a line of a.en becomes the same line of a.de (English (en) to German (de))",
         "# - pairs: 1,000 for training",
         "# - words of a source: 16 (median), 22 (95th percentile)",
         "# - words of a target: 16 (median), 22 (95th percentile)",
         "# - languages: en to de; if that is wrong, correct it in the recipe before training",
-        "# - split by the texts themselves, so that none is in two parts: 100 for validation, 100 for test, 800 pairs",
-        "#   for training stay (in recipe-data)",
+        "# - split by the texts themselves, so that no text is in two parts: 100 for validation, 100 for test, 800",
+        "#   pairs are left for training (in recipe-data)",
         "",
     ]
     assert lines[11:25] == [
@@ -356,7 +356,7 @@ def test_the_comments_tell_what_was_seen(say: Say, here: Path) -> None:
         'target_language = "de"',
         "",
         "[training]",
-        "minutes = 90  # time on the clock; a model is better for more of it, or say steps or epochs",
+        "minutes = 90  # training time; more time gives a better model; steps or epochs are also possible",
     ]
     assert all(len(line) <= 120 for line in lines)
     known = {key.path for key in list_keys("translation")}
@@ -443,11 +443,10 @@ def test_what_is_uncertain_is_told_in_a_pipe(say: Say, here: Path) -> None:
     said = say("new", *put(UNCERTAIN))
     assert said.code == 0
     assert said.err.startswith(
-        "This is taken for classification: column 0 gets a class, that of column 1, which is not certain.\n"
-        "Other columns are named as in --columns NAME NAME.\n"
+        "This seems to be classification: column 0 gets a class, from column 1, which is not certain.\nChoose other columns with --columns NAME NAME.\n"
     )
     assert (
-        "note: '1' holds 5 whole numbers, taken for classes; if they measure something, add numbers = true below [data]"
+        "note: '1' holds 5 whole numbers, which are read as classes; if they measure something, add numbers = true below [data]"
         in said.err
     )
 
@@ -472,10 +471,10 @@ def test_somebody_at_a_terminal_is_asked(
     said = say("new", "a.tsv")
     assert said.code == 0, said.err
     assert said.err.startswith(
-        "What shall be learned?\n"
+        "What should the model learn?\n"
         "  1  translation: column 0 becomes column 1 (English (en) to English (en))\n"
         "  2  matching: column 0 becomes column 1 (English (en) to English (en))\n"
-        "Number, or nothing for 1: "
+        "Number (Enter for 1): "
     )
     assert load_recipe("recipe.toml").task == task
 
@@ -486,7 +485,7 @@ def test_a_wrong_answer_is_told(say: Say, here: Path, monkeypatch: pytest.Monkey
     monkeypatch.setattr("heedful.cli.new._read_answer", lambda: "7\n")
     said = say("new", "a.tsv")
     assert said.code == 2
-    assert "'7' is no number from 1 to 2; call heedful new again, perhaps with --task" in said.err
+    assert "'7' is not a number from 1 to 2; start heedful new again, perhaps with --task" in said.err
 
 
 def test_files_are_asked_for_at_a_terminal_only(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -509,7 +508,7 @@ def replaced(lines: Sequence[str], **at: str) -> list[str]:
 
 
 SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
-    "nothing": ({"a.en": text(ENGLISH), "a.de": text(GERMAN)}, "\nNothing was found that spoils training.\n"),
+    "nothing": ({"a.en": text(ENGLISH), "a.de": text(GERMAN)}, "\nNothing was found that harms training.\n"),
     "empty sides": (
         {"a.en": text(replaced(ENGLISH, n5="", n7=" ")), "a.de": text(replaced(GERMAN, n9=""))},
         "- 3 pairs (0.3 %) with an empty text or label\n"
@@ -522,7 +521,7 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
         "- 20 of 1,020 pairs (2.0 %) for training repeat another one\n"
         f"    a.en:1001 (as line 1): {ENGLISH[0]} | {GERMAN[0]}\n"
         f"    a.en:1002 (as line 2): {ENGLISH[1]} | {GERMAN[1]}\n"
-        "  they count for more than others; leave it so if that is how often such texts come, else take them out\n",
+        "  they get more weight than others; keep them if such texts are really that frequent, else take them out\n",
     ),
     "several targets": (
         {"a.en": text([*ENGLISH, *ENGLISH[:20]]), "a.de": text([*GERMAN, *(f"ja {line}" for line in GERMAN[:20])])},
@@ -536,11 +535,11 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
         "- 50 pairs (5.0 %) with the same text on both sides\n"
         f"    a.en:1: {ENGLISH[0]}\n"
         f"    a.en:2: {ENGLISH[1]}\n"
-        "  the model learns to copy from them: take them out unless it shall\n",
+        "  the model learns to copy from them: take them out unless that is intended\n",
     ),
     "unequal lengths": (
         {"a.en": text(ENGLISH), "a.de": text(replaced(GERMAN, n3="ja", n4="nein", n5="gut"))},
-        "- 3 pairs (0.3 %) with a side that is four times as long as usual beside the other, or longer\n"
+        "- 3 pairs (0.3 %) with a side at least four times as long as usual compared with the other\n"
         f"    a.en:6: {ENGLISH[5][:70]}... | gut\n",
     ),
     "one language on both sides": (
@@ -566,7 +565,7 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "lines that do not belong together": (
         {"a.en": text(random.Random(1).sample(ENGLISH, 1000)), "a.de": text(GERMAN)},
-        "- the lines of a.en and a.de do not seem to translate each other: long ones stand beside short ones\n",
+        "- the lines of a.en and a.de do not seem to translate each other: long lines are paired with short ones\n",
     ),
     "lines that part and meet again": (
         {"a.en": text(ENGLISH * 4), "a.de": text([*GERMAN * 2, *GERMAN[3:], *GERMAN, *GERMAN[:3]])},
@@ -578,28 +577,26 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
             "dev.tsv": table([*((f"new {line}", tone) for line, tone in TONES[:90]), *TONES[:10]]),
             "test.tsv": table([(f"other {line}", tone) for line, tone in TONES[:90]]),
         },
-        "- 10 of the 100 different texts for validation (10.0 %) stand in the data for training too\n"
+        "- 10 of the 100 different texts for validation (10.0 %) are in the data for training too\n"
         f"    dev.tsv:91 (as train.tsv:1): {ENGLISH[0]}\n"
         f"    dev.tsv:92 (as train.tsv:2): {ENGLISH[1]}\n"
-        "  what the model has seen makes it look better than it is: take them out of one of the parts, or name one file "
-        "alone and let heedful new split it\n",
+        "  texts from training make the model look better than it is: take them out of one of the parts, or give only one file and let heedful new split it\n",
     ),
     "rare labels": (
         {"a.tsv": table([*TONES[:-1], (ENGLISH[-1], "godo")])},
-        "- 1 class of 3 stands there once or twice: 'godo'\n",
+        "- 1 class of 3 occurs only once or twice: 'godo'\n",
     ),
     "unbalanced labels": (
         {"a.tsv": table([(line, "bad" if n % 10 else "good") for n, line in enumerate(ENGLISH)])},
         "- class 'bad' has 900 of 1,000 texts (90.0 %), the rarest class 100\n"
-        "  a model that always says the first looks good: compare macro-F1 (training.monitor), and find more of the "
-        "others\n",
+        "  a model that always predicts the first looks good: compare macro-F1 (training.monitor), and find more examples of the others\n",
     ),
     "labels that training lacks": (
         {
             "train.tsv": table(TONES[:900]),
             "dev.tsv": table([(line, "so so") for line in ENGLISH[900:]] + TONES[800:900]),
         },
-        "- 1 class of the data for validation or test is not in that for training: 'so so'\n",
+        "- 1 class of the data for validation or test is not in the training data: 'so so'\n",
     ),
     "contradictions": (
         {"a.tsv": table([*TONES, *((line, "bad") for line, tone in TONES[:20] if tone == "good")])},
@@ -642,9 +639,7 @@ SPOILED: dict[str, tuple[dict[str, str | bytes], str]] = {
     ),
     "few examples": (
         {"a.tsv": table(TONES[:100])},
-        "split by the texts themselves, so that none is in two parts: 10 for validation, 10 for test, 80 texts for "
-        "training stay (in recipe-data)\n"
-        "80 texts are few to learn from: expect little, and begin with a pre-trained model where that can be (--init)\n",
+        "split by the texts themselves, so that no text is in two parts: 10 for validation, 10 for test, 80 texts are left for training (in recipe-data)\n80 texts are few for training: expect a weak model, and start from a pre-trained model if the task allows it (--init)\n",
     ),
 }
 
@@ -675,13 +670,12 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     "lines that part": (
         {"a.en": text(ENGLISH), "a.de": text(shifted())},
         "a.en a.de",
-        "a.en has 1,000 lines and a.de has 997; line-aligned files must have equally many. They seem to part at line ",
+        "a.en has 1,000 lines and a.de has 997; line-aligned files must have the same number. They seem to stop matching at line ",
     ),
     "an empty line at the end": (
         {"a.en": text(ENGLISH), "a.de": text([*GERMAN, ""])},
         "a.en a.de",
-        "a.en has 1,000 lines and a.de has 1,001; line-aligned files must have equally many. a.de has 1 empty line more "
-        "at its end: take it away",
+        "a.en has 1,000 lines and a.de has 1,001; line-aligned files must have the same number. a.de has 1 extra empty line at its end: remove it",
     ),
     "no file": ({}, "nowhere.txt", "nowhere.txt: there is no such file; check the path"),
     "a file twice": ({"a.tsv": table(TONES)}, "a.tsv ./a.tsv", "a.tsv: is named twice; name each file once"),
@@ -690,12 +684,12 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
         "-",
         "-: files are read more than once, and standard input cannot be; save it to a file first",
     ),
-    "no task": ({"a.tsv": table(TONES)}, "a.tsv --task ner", "--task: 'ner' is no task; did you mean tagging?"),
+    "no task": ({"a.tsv": table(TONES)}, "a.tsv --task ner", "--task: 'ner' is not a task; did you mean tagging?"),
     "a task without forms": (
         {"a.tsv": table(TONES)},
         "a.tsv --task multitask",
-        'no recipe is made for task = "multitask": copy one that comes with heedful (heedful recipes lists them) and say '
-        "there where your data is",
+        'no recipe is made for task = "multitask": copy one that comes with heedful (heedful recipes lists them) and '
+        "set the paths of your data in it",
     ),
     "another form": (
         {"a.tsv": table(TONES)},
@@ -706,18 +700,18 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     "no such model": (
         {"a.tsv": table(TONES)},
         "a.tsv --init x",
-        "--init: x is no folder; give that of a trained model",
+        "--init: x is not a folder; give the folder of a trained model",
     ),
     "three languages": (
         {f"train.{code}": text(ENGLISH) for code in ("en", "de", "fr")},
         "train.en train.de train.fr",
-        "train.en, train.de, train.fr: 3 files for train, where translations need two; name two files of text for each "
+        "train.en, train.de, train.fr: 3 files for train, but translations need two; give two text files for each "
         "part, the source first, as in heedful new train.en train.de",
     ),
     "one side of a part": (
         {"train.en": text(ENGLISH), "train.de": text(GERMAN), "dev.en": text(ENGLISH)},
         "train.en train.de dev.en",
-        "dev.en: 1 file for validation, where translations need two; name two files of text for each part",
+        "dev.en: 1 file for validation, but translations need two; give two text files for each part",
     ),
     "too few texts": (
         {"a.tsv": table([("the same text", tone) for _, tone in TONES])},
@@ -732,7 +726,7 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
             )
         },
         "a.tsv",
-        "a.tsv:1002: the label 'none' is no number; mend the line or choose other columns with --columns",
+        "a.tsv:1002: the label 'none' is not a number; mend the line or choose other columns with --columns",
     ),
     "a short row": (
         {"a.tsv": table([*TONES, ("no label",)])},
@@ -742,7 +736,7 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     "an answer that is not there": (
         {"a.jsonl": jsonl([*ASKED, {**ASKED[0], "answer": "zebra"}])},
         "a.jsonl",
-        "a.jsonl:301: the answer 'zebra' does not stand in its context; mend or delete the line",
+        "a.jsonl:301: the answer 'zebra' does not occur in its context; mend or delete the line",
     ),
     "another encoding": (
         {"a.txt": "schön\n".encode("latin-1")},
@@ -753,14 +747,14 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     "sounds": (
         {"sounds/a.wav": b"RIFF\0\0\0\0WAVE"},
         "sounds",
-        "sounds: these are sounds; speech is learned from a table of their files and what is said in them: copy a recipe "
+        "sounds: these are sounds; speech training needs a table of their files and the spoken texts: copy a recipe "
         "with heedful recipes speech-transformer and name your files there",
     ),
     "pictures": ({"p/a.jpg": b"\xff\xd8\xff"}, "p", "copy a recipe with heedful recipes flickr8k-soft"),
     "captions": (
         {"c.tsv": table([(f"{n}.jpg", line) for n, line in enumerate(ENGLISH)])},
         "c.tsv",
-        "c.tsv: these are pictures, or names of their files; captions are learned from both: copy a recipe with heedful "
+        "c.tsv: these are pictures, or names of their files; captioning needs pictures and captions: copy a recipe with heedful "
         "recipes flickr8k-soft and name your files there",
     ),
     "clips": (
@@ -777,7 +771,7 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
     "an archive": (
         {"a.zip": b"PK\x03\x04"},
         "a.zip",
-        "a.zip: no text but a zip archive or an office document; unpack it, or save it as CSV",
+        "a.zip: not text but a zip archive or an office document; unpack it, or save it as CSV",
     ),
 }
 
@@ -808,7 +802,7 @@ def test_lists_of_json_are_told_of_and_keep_their_parts(say: Say, here: Path) ->
 def test_a_place_in_a_list_of_json_is_a_line(say: Say, here: Path) -> None:
     rows = [*ASKED, {**ASKED[0], "answer": "zebra"}]
     said = say("new", *put({"a.json": json.dumps(rows, indent=1)}))
-    assert f"a.json:{5 * len(ASKED) + 2}: the answer 'zebra' does not stand in its context" in said.err
+    assert f"a.json:{5 * len(ASKED) + 2}: the answer 'zebra' does not occur in its context" in said.err
 
 
 @pytest.mark.parametrize("at", [1, 200, 400, 700])
@@ -819,7 +813,7 @@ def test_the_place_where_lines_part_is_found(say: Say, here: Path, at: int) -> N
     said = say("new", "a.en", "a.de")
     assert said.code == 2
     assert "a.en has 1,000 lines and a.de has 999" in said.err
-    found = int(said.err.split("seem to part at line ")[1].split(",")[0])
+    found = int(said.err.split("seem to stop matching at line ")[1].split(",")[0])
     assert abs(found - (at + 1)) <= 5
 
 
@@ -827,12 +821,12 @@ def test_nothing_is_written_over_without_being_told_to(say: Say, here: Path) -> 
     put({"a.tsv": table(TONES), "recipe.toml": "mine"})
     assert (
         say("new", "a.tsv").complaint
-        == "recipe.toml: is there already; choose another place with --output, or add --overwrite"
+        == "recipe.toml: already exists; choose another place with --output, or add --overwrite"
     )
     put({"other-data/train.tsv": "mine"})
     assert (
         say("new", "a.tsv", "-o", "other.toml").complaint
-        == "other-data/train.tsv: is there already; choose another place with --data-folder, or add --overwrite"
+        == "other-data/train.tsv: already exists; choose another place with --data-folder, or add --overwrite"
     )
     assert (here / "recipe.toml").read_text() == (here / "other-data/train.tsv").read_text() == "mine"
     assert say("new", "a.tsv", "-o", "other.toml", "--overwrite").code == 0
@@ -843,7 +837,7 @@ def test_what_is_read_is_never_written_over(say: Say, here: Path) -> None:
     put({"recipe-data/train.tsv": table(TONES)})
     assert (
         say("new", "recipe-data/train.tsv", "--overwrite").complaint
-        == "recipe-data/train.tsv: would be written over while it is read; choose another place with --data-folder"
+        == "recipe-data/train.tsv: would be overwritten while it is read; choose another place with --data-folder"
     )
 
 
@@ -880,7 +874,7 @@ def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch:
     assert say("new", *put({"a.tsv": table(TONES)})).code == 0
     said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")
     assert said.code == 2
-    assert "task = 'gone': the package that has it cannot be used" in said.err
+    assert "task = 'gone': its package cannot be used" in said.err
 
 
 def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -968,7 +962,7 @@ def test_short_good_pairs_of_czech_are_not_advised_to_be_taken_out(say: Say, her
     put({"a.en": text(english + both), "a.cs": text(czech + [f"Well, {line}" for line in both])})
     said = say("new", "a.en", "a.cs", "--overwrite")
     assert "- 5 pairs (10.6 %) probably have the same language on both sides\n" in said.err
-    assert "  look at them: take out those that are not translated, unless" in said.err
+    assert "  check them, and take out those that are not translated, unless" in said.err
 
 
 CLASSES = [("pos", "neg")[n % 2] for n in range(200)]
@@ -1005,7 +999,7 @@ def test_labels_before_texts_become_a_table(say: Say, here: Path, what: str) -> 
     said = say("new", *put(TOLD_FIRST[what]))
     assert said.code == 0, said.err
     assert said.err.startswith(
-        "task: classification\nform: a label at the beginning of each line, and a text behind it\n"
+        "task: classification\nform: a label at the beginning of each line, followed by a text\n"
     )
     recipe = load_recipe("recipe.toml")
     found = {each.texts[0]: each.label for part in ("train", "validation", "test") for each in recipe.data.reader(part)}
@@ -1040,11 +1034,11 @@ def test_classes_that_differ_in_writing_are_told(say: Say, here: Path) -> None:
     rows = [(line, names[n % len(names)]) for n, line in enumerate(SENTENCES)]
     said = say("new", *put({"a.csv": labelled(rows)}), "--columns", "text", "label")
     assert said.code == 0, said.err
-    assert "- 6 classes of 9 differ only in how they are written" in said.err
+    assert "- 6 classes of 9 differ only in their spelling" in said.err
     assert "    'positive' 40 and 'Positive' 20\n" in said.err
     assert "    'caf\u00e9' 20 (with U+00E9) and 'cafe\u0301' 20 (with U+0301)\n" in said.err
     assert "    '1' 20 and '1.0' 20\n" in said.err
-    assert "- 20 texts (10.0 %) with a label that may say that none is known: 'NaN'\n" in said.err
+    assert "- 20 texts (10.0 %) with a label that may mean unknown: 'NaN'\n" in said.err
 
 
 def test_classes_that_are_different_are_not_told(say: Say, here: Path) -> None:
@@ -1052,7 +1046,7 @@ def test_classes_that_are_different_are_not_told(say: Say, here: Path) -> None:
     said = say("new", *put({"a.csv": labelled(rows)}))
     assert said.code == 0, said.err
     assert "differ only" not in said.err
-    assert "may say that none is known" not in said.err
+    assert "may mean unknown" not in said.err
 
 
 @pytest.mark.parametrize(("label", "what"), [("pos", "class 'pos'"), ("1", "class '1'")])
@@ -1122,7 +1116,7 @@ def test_a_first_line_that_names_the_separator_is_no_header(say: Say, here: Path
 
 def test_a_file_with_nothing_but_its_separator_is_refused(say: Say, here: Path) -> None:
     said = say("new", *put({"a.csv": "sep=;\n"}))
-    assert (said.code, "a.csv: there is no row below the line that names the separator" in said.err) == (2, True)
+    assert (said.code, "a.csv: has no row below the line that names the separator" in said.err) == (2, True)
 
 
 def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
@@ -1137,5 +1131,5 @@ def test_fields_of_csv_are_of_any_length(say: Say, here: Path) -> None:
 
 def test_a_task_whose_models_begin_with_no_other_one_is_named() -> None:
     given, chosen = SimpleNamespace(init=Path("runs/a")), SimpleNamespace(task="speech")
-    with pytest.raises(RecipeError, match='models of task = "speech" begin with no other one; leave it away'):
+    with pytest.raises(RecipeError, match='models of task = "speech" cannot start from another model; leave it out'):
         _check_init(given, chosen)  # type: ignore[arg-type]  # what it reads of both

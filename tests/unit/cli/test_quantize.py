@@ -103,8 +103,8 @@ def test_bytes_do_not_learn(trained: Path, tmp_path: Path, say: Callable[..., An
     recipe = trained.parent / "small.toml"
     complaint = say("train", recipe, "--output", tmp_path / "small", "--training.steps", 14).complaint
     assert complaint == (
-        f"{tmp_path / 'small'}: was made for use, by heedful quantize or heedful export, and holds nothing that "
-        "training could go on from; train the run that it was made of, or begin another one from it (init)"
+        f"{tmp_path / 'small'}: was written by heedful quantize or heedful export for use only, and training cannot be "
+        "resumed from it; train the run that it was made from, or start another run from it (init)"
     )
 
 
@@ -122,14 +122,12 @@ def test_what_is_damaged_or_in_the_way_is_told(trained: Path, tmp_path: Path, sa
         with pytest.raises(RunError, match=re.escape(f"{path}: {name} is damaged; restore it from a copy or quantize")):
             heedful.load(tmp_path / "small")
     (tmp_path / "none").mkdir()
-    assert "holds no manifest.json" in say("quantize", tmp_path / "none", tmp_path / "x").complaint
-    assert "keeps no checkpoint of step 99" in say("quantize", trained, tmp_path / "x", "--step", 99).complaint
+    assert "contains no manifest.json" in say("quantize", tmp_path / "none", tmp_path / "x").complaint
+    assert "has no checkpoint of step 99" in say("quantize", trained, tmp_path / "x", "--step", 99).complaint
     (tmp_path / "bert").mkdir()
     (tmp_path / "bert/config.json").write_text('{"model_type": "bert"}')
     complaint = say("quantize", tmp_path / "bert", tmp_path / "x").complaint
-    assert complaint.endswith(
-        "is a model of Hugging Face and no run; it computes with bytes where --engine int8 is given"
-    )
+    assert complaint.endswith("is a Hugging Face model and not a run; it computes in 8 bits with --engine int8")
     assert not (tmp_path / "x").exists()
 
 

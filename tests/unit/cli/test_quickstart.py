@@ -65,11 +65,11 @@ def test_languages_are_listed(say: Say) -> None:
     [
         ("--source xx", "no phrasebook for the language 'xx': It knows am, ar,"),
         ("--target german", "no phrasebook for the language 'german': did you mean de"),
-        ("--target en", "--target: en is --source too; choose another"),
+        ("--target en", "--target: en is also --source; choose another"),
         ("--size 0", "a phrasebook of 0 and 500 held-out pairs: each must be at least 1"),
         ("--steps 0 --size 40", "{here}/runs/quickstart-en-de/recipe.toml: training.steps = 0 must be at least 1"),
         ("--output a/b --size 40", "a/b-en-de: cannot be written (Not a directory); choose another --output"),
-        ("--speed 3", "heedful quickstart: --speed is no option; did you mean --seed?"),
+        ("--speed 3", "heedful quickstart: --speed is not an option; did you mean --seed?"),
     ],
 )
 def test_wrong_words(say: Say, here: Path, words: str, complaint: str) -> None:

@@ -16,8 +16,8 @@ def test_a_key_is_told_with_type_default_and_meaning(say: Say) -> None:
     assert say("recipe", "data.max_length", "--task", "translation").out == (
         "data.max_length\n"
         "  whole number, at least 1; 256 by default\n"
-        "  longest sentence, in tokens with the one that ends it and with tags; pairs with a longer side are\n"
-        "  left out of training\n"
+        "  longest sentence, in tokens, end token and tags included; pairs with a longer side are left out of\n"
+        "  training\n"
     )
 
 
@@ -56,10 +56,10 @@ def test_all_keys_of_a_task_are_listed(say: Say, task: str) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("training.kepe",), "heedful recipe: 'training.kepe' is no key of a recipe; did you mean training.keep?"),
-        (("frobnicate",), "heedful recipe: 'frobnicate' is no key of a recipe; heedful recipe lists all keys"),
-        (("seed", "--task", "ner"), "--task: 'ner' is no task; did you mean tagging?"),
-        (("seed", "--task", "xyzzy"), "--task: 'xyzzy' is no task; choose one of translation, conversation, "),
+        (("training.kepe",), "heedful recipe: 'training.kepe' is not a key of a recipe; did you mean training.keep?"),
+        (("frobnicate",), "heedful recipe: 'frobnicate' is not a key of a recipe; heedful recipe lists all keys"),
+        (("seed", "--task", "ner"), "--task: 'ner' is not a task; did you mean tagging?"),
+        (("seed", "--task", "xyzzy"), "--task: 'xyzzy' is not a task; choose one of translation, conversation, "),
     ],
 )
 def test_mistakes(say: Say, words: tuple[str, ...], complaint: str) -> None:

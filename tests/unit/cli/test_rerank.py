@@ -126,10 +126,10 @@ def test_weights_are_tuned_kept_and_used(
     right = references.read_text().splitlines()
     score = corpus_bleu if metric == "bleu" else corpus_chrf
     first = [json.loads(line)["translation"] for line in found.read_text().splitlines()]
-    assert told["as they came"] == pytest.approx(score(first, [right]).score, abs=0.006)
+    assert told["original order"] == pytest.approx(score(first, [right]).score, abs=0.006)
     chosen = say("rerank", *models, "--weights", kept).lines
     assert told["tuned"] == pytest.approx(score(chosen, [right]).score, abs=0.006)
-    assert told["tuned"] > max(told["as they came"], told["most probable"])
+    assert told["tuned"] > max(told["original order"], told["most probable"])
     assert told["tuned on one half, measured on the other"] <= told["tuned"]
     options = re.search(r"weights: (.*)", said.out)
     assert options is not None and say("rerank", *models, *options[1].split()).lines == chosen
@@ -169,11 +169,11 @@ def test_from_python(say: Say, trained: Path, others: tuple[Path, Path]) -> None
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("1 2", "standard input:1: no translations; give lines of heedful translate RUN --n-best 10"),
-        ("[1]", "standard input:1: no translations"),
-        ('{"source": 3}', "standard input:1: no translations"),
-        ('{"source": "1"}', 'standard input:1: no list of "candidates"'),
-        ('{"source": "1", "candidates": []}', 'standard input:1: no list of "candidates"'),
+        ("1 2", "standard input:1: is not a translation; give lines of heedful translate RUN --n-best 10"),
+        ("[1]", "standard input:1: is not a translation"),
+        ('{"source": 3}', "standard input:1: is not a translation"),
+        ('{"source": "1"}', 'standard input:1: has no list of "candidates"'),
+        ('{"source": "1", "candidates": []}', 'standard input:1: has no list of "candidates"'),
         ('{"source": "1", "candidates": ["a"]}', 'standard input:1: a candidate has no "text"'),
         ('{"source": "1", "candidates": [{"text": "a"}]}', 'standard input:1: a candidate has no "log_probability"'),
         (
@@ -186,7 +186,7 @@ def test_from_python(say: Say, trained: Path, others: tuple[Path, Path]) -> None
         ),
         (
             '{"source": "1", "candidates": [{"text": "a", "log_probability": -1, "tokens": ["a"], "finished": 1}]}',
-            'standard input:1: "score" is no number, or "finished" is neither',
+            'standard input:1: "score" is not a number, or "finished" is neither',
         ),
     ],
 )
@@ -197,26 +197,26 @@ def test_lines_that_are_none_are_told_of(say: Say, others: tuple[Path, Path], li
 @pytest.mark.parametrize(
     ("options", "complaint"),
     [
-        ((), "heedful rerank: nobody judges; give --reverse RUN, --language RUN, or both"),
+        ((), "heedful rerank: no model to judge with; give --reverse RUN, --language RUN, or both"),
         (("RUN", "--reverse", "RUN"), "--reverse: RUN is the run that translates; give one of the other direction"),
-        (("--reverse", "BACK", "--to", "de"), "--to, --tags: belong to a run that translates, and none is named"),
-        (("--reverse", "BACK", "--tags", "<x>"), "--to, --tags: belong to a run that translates, and none is named"),
+        (("--reverse", "BACK", "--to", "de"), "--to, --tags: need a run that translates, but none is given"),
+        (("--reverse", "BACK", "--tags", "<x>"), "--to, --tags: need a run that translates, but none is given"),
         (("--language", "LANGUAGE", "--source-language", "en"), "--source-language: says what --reverse writes; give"),
-        (("--reverse", "BACK", "--source-language", "en"), "en: is no language that this model can be asked for"),
-        (("RUN", "--to", "de", "--reverse", "BACK"), "de: is no language that this model can be asked for"),
-        (("--reverse", "BACK", "--text", "1"), "--text: sentences must be translated first; name a run before it"),
+        (("--reverse", "BACK", "--source-language", "en"), "en: this model does not write this language"),
+        (("RUN", "--to", "de", "--reverse", "BACK"), "de: this model does not write this language"),
+        (("--reverse", "BACK", "--text", "1"), "--text: sentences must be translated first; give a run before it"),
         (
             ("--reverse", "BACK", "--beam", "3"),
-            "options of the search: without a run that translates nothing is looked",
+            "options of the search: need a run that translates, but none",
         ),
         (("--reverse", "BACK", "--language-weight", "1"), "--language-weight: belongs to a model; give --language RUN"),
         (("--reverse", "BACK", "--candidates", "0"), "--candidates: 0; must be at least 1"),
-        (("--reverse", "BACK", "--tune", "x", "--weights", "y"), "--weights: is what --tune finds; leave one of them"),
-        (("--reverse", "BACK", "--tune", "x", "--length-weight", "1"), "--length-weight: is what --tune finds"),
+        (("--reverse", "BACK", "--tune", "x", "--weights", "y"), "--weights: is found by --tune; leave one of them"),
+        (("--reverse", "BACK", "--tune", "x", "--length-weight", "1"), "--length-weight: is found by --tune"),
         (("--reverse", "BACK", "--tune", "-"), "--tune: standard input cannot hold the sentences too"),
         (("--reverse", "BACK", "--weights", "missing"), "missing: holds no weights; write them with heedful rerank"),
-        (("--reverse", "LANGUAGE"), "LANGUAGE: is a text generator and none that translates"),
-        (("--language", "BACK"), "BACK: is a translator and none that writes"),
+        (("--reverse", "LANGUAGE"), "LANGUAGE: is a text generator and not a model that translates"),
+        (("--language", "BACK"), "BACK: is a translator and not a model that writes"),
         (("--reverse", "missing"), "missing: "),
     ],
     ids=str,

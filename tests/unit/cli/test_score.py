@@ -61,7 +61,7 @@ def test_pairs_in_one_file(say: Say, trained: Path, texts: tuple[str, ...], here
         ("--source s", "text: give --source and --target, or --data"),
         ("--source s --target t --data d.tsv", "text: give --source and --target, or --data"),
         ("--source s --target nowhere", "nowhere: there is no such file; check the path"),
-        ("--source s --target short", "s has 3 lines and short has 1; line-aligned files must have equally many"),
+        ("--source s --target short", "s has 3 lines and short has 1; line-aligned files must have the same number"),
         ("--source s --target latin", "latin:2: byte 2 of the line (0xfc) is not UTF-8"),
         ("--source s --target nul", "nul:3: a NUL character"),
         ("--data d.tsv", "d.tsv:2: 1 tab-separated column where 2 are needed; mend the line or choose other columns"),

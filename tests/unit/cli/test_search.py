@@ -145,7 +145,7 @@ def test_the_table_of_the_documentation(say, tmp_path: Path) -> None:
         (["--measure", "f", "--answers", "g"], "--measure shows none"),
         (["--query", "a", "--top", "0"], "--top: 0; must be at least 1"),
         (["--query", "a", "--by", "bert"], "--by"),
-        (["--query", "a", "--format", "jsonl", "--output", "a.html"], "drop one of them"),
+        (["--query", "a", "--format", "jsonl", "--output", "a.html"], "leave one of them out"),
         (["--input", "none.txt"], "there is no such file"),
         (["--query", "a", "--answers", "none"], "no such run folder"),
     ],

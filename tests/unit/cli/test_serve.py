@@ -44,7 +44,7 @@ def test_a_list_is_names_with_commas_or_a_list(say: Callable[..., Any], here: Pa
     found = shown(say, *(word for name, value in names.items() for word in (f"--access.{name}", value)))["access"]
     assert found == {"hosts": ["a.b", "c.d"], "origins": ["*"], "proxies": ["10.0.0.0/8", "::1"]}
     refused = say("serve", "--access.proxies", "127.0.0.1,nowhere", "--print-config")
-    assert refused.code == 2 and "'nowhere' is no address" in refused.err
+    assert refused.code == 2 and "'nowhere' is not an address" in refused.err
 
 
 def test_every_key_of_the_settings_is_an_option(say: Callable[..., Any], here: Path) -> None:
@@ -81,9 +81,9 @@ def test_a_folder_with_an_equals_sign(say: Callable[..., Any], here: Path) -> No
         (("a=.", "b=nowhere"), r"{here}/nowhere: no such run folder; check the path"),
         (("a=.", "--index", "nowhere"), r"{here}/nowhere: no such index; check the path"),
         (("a=.", "a=/tmp"), "RUN: two are called 'a'; write other-name=/tmp"),
-        (("=x",), "RUN: '=x' names nothing; write name=folder, or a folder"),
-        (("a=",), "RUN: 'a=' names nothing; write name=folder, or a folder"),
-        (("a=.", "--prot", "3"), "command line: prot = 3 is no known key; did you mean port?"),
+        (("=x",), "RUN: '=x' has no name or no folder; write name=folder, or a folder"),
+        (("a=",), "RUN: 'a=' has no name or no folder; write name=folder, or a folder"),
+        (("a=.", "--prot", "3"), "command line: prot = 3 is not a known key; did you mean port?"),
         (("a=.", "--port", "70000"), "command line: port = 70000 must be at most 65535"),
         (("a=.", "--limits.queue", "0"), "command line: limits.queue = 0 must be at least 1"),
         (("a=.", "--limits.deadline", "0"), "command line: limits.deadline = 0 must be above 0"),
@@ -105,7 +105,7 @@ def test_a_name_that_is_none(say: Callable[..., Any], here: Path, monkeypatch: p
 
     monkeypatch.setattr(socket, "getaddrinfo", unknown)
     assert say("serve", "a=.", "--host", "a.example").complaint == (
-        "host 'a.example': is no address here; take 127.0.0.1, or 0.0.0.0 for every one"
+        "host 'a.example': is not an address of this machine; take 127.0.0.1, or 0.0.0.0 for all addresses"
     )
 
 
@@ -135,7 +135,7 @@ def test_who_serves_everybody_is_told(
     assert said.code == 0
     assert bool(said.err) == is_told
     if is_told:
-        assert said.err.startswith(f"{host}: whoever reaches this machine may ask, without a key; ")
+        assert said.err.startswith(f"{host}: everyone who can reach this machine can use the server without a key; ")
         assert said.err.count("\n") == 1
     say("serve", "--access.keys", "k.txt", "--new-key")
     assert say("serve", "a=.", "--host", host, "--access.keys", "k.txt").err == ""
@@ -154,7 +154,7 @@ def test_new_keys(say: Callable[..., Any], here: Path) -> None:
         assert KeyFile(here / "keys.txt").find_name(said.out.strip()) == name
     assert say("serve", "--new-key", "--access.keys", "keys.txt").out
     assert "has a key 'laptop'" in say("serve", "--access.keys", "keys.txt", "--new-key", "laptop").complaint
-    assert "'a b' is no name of a key" in say("serve", "--new-key", "a b").complaint
+    assert "'a b' is not a valid name for a key" in say("serve", "--new-key", "a b").complaint
 
 
 def test_a_run_that_is_damaged_ends_the_server(say: Callable[..., Any], here: Path) -> None:

@@ -39,7 +39,7 @@ def test_a_copy_is_the_recipe_and_is_never_written_over_anything(say: Say, here:
     assert Path("recipes/road/luong.toml").read_bytes() == (ROOT / "recipes/road/luong.toml").read_bytes()
     Path("mine.toml").write_text("mine")
     for words in (("road/luong",), ("recipes/road/luong.toml",), ("sst-2", "-o", "mine.toml")):
-        assert say("recipes", *words).complaint.endswith("is there already; choose another place with --output")
+        assert say("recipes", *words).complaint.endswith("already exists; choose another place with --output")
     assert Path("mine.toml").read_text() == "mine"
     assert say("recipes", "sst-2", "-o", "other.toml").code == 0
     assert Path("other.toml").is_file()
@@ -48,9 +48,9 @@ def test_a_copy_is_the_recipe_and_is_never_written_over_anything(say: Say, here:
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("recipes", "sst2"), "'sst2' is no recipe; did you mean sst-2?"),
-        (("study", "gradientlag"), "'gradientlag' is no study; did you mean gradient_lag?"),
-        (("study", "digits"), "'digits' is no study; there are attention_as_convolution, beyond_translation, "),
+        (("recipes", "sst2"), "'sst2' is not a recipe; did you mean sst-2?"),
+        (("study", "gradientlag"), "'gradientlag' is not a study; did you mean gradient_lag?"),
+        (("study", "digits"), "'digits' is not a study; choose one of attention_as_convolution, beyond_translation, "),
     ],
 )
 def test_a_name_that_is_none(say: Say, words: tuple[str, ...], told: str) -> None:

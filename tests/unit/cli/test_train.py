@@ -36,7 +36,7 @@ def test_training_tells_what_it_does(say: Say, small: Path) -> None:
 def test_going_on_says_so_and_trains_on(say: Say, small: Path) -> None:
     say("train", small, "--device", "cpu", "--training.steps", "4")
     said = say("train", small, "--device", "cpu")
-    assert said.err.splitlines()[0] == "going on where this run was left"
+    assert said.err.splitlines()[0] == "resuming this run"
     lines = [json.loads(line) for line in (small.parent / "run/metrics.jsonl").read_text().splitlines()]
     assert [line["step"] for line in lines] == [4, 8, 12, 12]
 
@@ -62,8 +62,8 @@ def test_validation_examples_that_are_learned_from_are_warned_of(say: Say, small
     warnings = [line for line in said.err.splitlines() if line.startswith("warning: ")]
     size = len((small.parent / "validation.en").read_text().splitlines())
     told = (
-        f"warning: {count} of {size} validation examples ({count / size:.1%}) are in the training text too, so "
-        "validation looks better than it is; take them out of data.train or of data.validation"
+        f"warning: {count} of {size} validation examples ({count / size:.1%}) are also in the training text, so "
+        "validation results look better than they are; remove them from data.train or data.validation"
     )
     assert warnings == ([told] if count else [])
 
@@ -116,7 +116,8 @@ def test_a_megabyte_without_spaces_does_not_stop_subwords(say: Say, small: Path)
 SPOILT: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     "shorter": (
         lambda lines: lines[:50],
-        "{en} has 50 lines and {de} has 120; line-aligned files must have equally many, so find where they part",
+        "{en} has 50 lines and {de} has 120; line-aligned files must have the same number, so find where they stop "
+        "matching",
     ),
     "longer": (lambda lines: [*lines, b"1", b"2"], "{en} has 122 lines and {de} has 120; line-aligned files must"),
     "no utf-8": (
@@ -127,7 +128,7 @@ SPOILT: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
         lambda lines: [*lines[:3], b"1 \0", *lines[4:]],
         "{en}:4: a NUL character; convert the file to UTF-8 text or mend the line",
     ),
-    "nothing": (lambda _: [], "{en} has 0 lines and {de} has 120; line-aligned files must have equally many"),
+    "nothing": (lambda _: [], "{en} has 0 lines and {de} has 120; line-aligned files must have the same number"),
     "only empty": (
         lambda lines: [b""] * len(lines),
         "none of 120 examples can be used: 120 with an empty side, 0 with",
@@ -156,7 +157,7 @@ def test_spoilt_text(say: Say, small: Path, kind: str, part: str) -> None:
 def test_a_vocabulary_has_no_more_than_the_text(say: Say, small: Path, kind: str) -> None:
     words = f"--tokenizer.kind {kind} --tokenizer.size 8000 --training.steps 1 --device cpu"
     told = say("train", small, *words.split()).err
-    (found,) = re.findall(r"has (\d+) pieces, fewer than tokenizer.size = 8000: these are taken", told)
+    (found,) = re.findall(r"has (\d+) pieces, fewer than tokenizer.size = 8000: these are used", told)
     assert load_tokenizer(small.parent / "run/tokenizer/target").size == int(found)
 
 
@@ -165,7 +166,7 @@ def test_an_empty_part(say: Say, small: Path, part: str) -> None:
     for side in ("en", "de"):
         (small.parent / f"{part}.{side}").write_bytes(b"")
     told = say("train", small, "--device", "cpu").complaint
-    assert told.startswith(f"data.{part}: there is ")
+    assert told.startswith(f"data.{part}: there is " if part == "train" else f"data.{part}: there are no examples")
     assert told.endswith("; check the training files" if part == "train" else "; check the files")
 
 
@@ -177,7 +178,7 @@ def test_an_empty_part(say: Say, small: Path, part: str) -> None:
         ("--data.test.source a --data.test.target b", "{here}/a: there is no such file; check the path"),
         ("--model.source_vectors nowhere.vec", "{here}/nowhere.vec: there is no such file; check model.source_vectors"),
         ("--format 2", "command line: format = 2 is a recipe format that this heedful does not know; set format = 1"),
-        ("--training.stepz 3", "command line: training.stepz = 3 is no known key; did you mean training.steps?"),
+        ("--training.stepz 3", "command line: training.stepz = 3 is not a known key; did you mean training.steps?"),
         ("--training.steps many", "command line: training.steps"),
         ("--device cuda:99", "device 'cuda:99': cannot be used here"),
     ],

@@ -62,7 +62,7 @@ def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say
     refused = say("transcribe", recogniser, name, "--groups", 2, "--beam", 4).complaint
     assert refused.startswith("generation.groups: asks what was written before, and a model with model.ctc_weight = 1")
     assert say("transcribe", recogniser, name, "--coverage", 0.2).complaint.startswith(
-        "coverage: asks what was attended to"
+        "coverage: needs attention to a source text"
     )
 
 
@@ -73,7 +73,7 @@ def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say
         (["--input", "none.txt"], "none.txt: there is no such file; check the path"),
         (["{sound}", "--search", "greedy", "--n-best", "2"], "--n-best 2: greedy search finds one text; add"),
         (["{sound}", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
-        (["{sound}", "--coverage", "0.2"], "coverage: asks what was attended to"),
+        (["{sound}", "--coverage", "0.2"], "coverage: needs attention to a source text"),
         (["{sound}", "--search", "sampling"], "sampling: draws token after token, and a model with"),
         (["{sound}", "--groups", "2", "--beam", "4"], "generation.groups: asks what was written before"),
         (["{sound}", "--output", "no/where"], "no/where: cannot be written (No such file or directory)"),
@@ -96,7 +96,7 @@ def test_a_page_shows_one_sound(say: Say, recogniser: Path, tmp_path: Path) -> N
     assert (said.out, said.err) == (f"{text}\n", f"written: {page}\n")
     assert page.read_text(encoding="utf-8").startswith("<!DOCTYPE html>")
     assert say("transcribe", recogniser, name, other, "--page", page).complaint == (
-        "--page: shows one sound, and 2 are given; name one"
+        "--page: shows one sound, but 2 are given; give one"
     )
     assert say("inspect", recogniser, "--text", name, "--output", page).code == 0
 
@@ -110,7 +110,7 @@ def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_p
     assert "\nword errors          0.00  0.00 to 0.00\n" in said.out
     (tmp_path / "t.tsv").write_text("gone.wav\tlow\n")
     assert say("evaluate", recogniser, "--data", tmp_path / "t.tsv").complaint.endswith(
-        "gone.wav: there is no such file; mend the line or bring the file"
+        "gone.wav: there is no such file; mend the line or add the file"
     )
     other = shutil.copytree(recogniser, tmp_path / "other")
     said = say("compare", recogniser, other, "--samples", 5, "--page", tmp_path / "c.html")
@@ -122,7 +122,7 @@ def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_p
     ("words", "complaint"),
     [
         ("{run} nowhere.wav", "nowhere.wav: there is no such file; check the path"),
-        ("{run} {table}", "{table}: is no sound that can be read"),
+        ("{run} {table}", "{table}: is not a sound that can be read"),
         ("{run} {sound} --input {table}", "--sounds and --input: give one of them"),
         ("{run} {sound} --n-best 0", "--n-best: 0; must be at least 1"),
         ("{run} {sound} --search sampling", "sampling: draws token after token"),
@@ -136,13 +136,13 @@ def test_wrong_words(say: Say, recogniser: Path, words: str, complaint: str) -> 
 
 def test_other_runs_hear_nothing(say: Say, trained: Path, recogniser: Path) -> None:
     complaint = say("transcribe", trained, rows(recogniser)[0][0]).complaint
-    assert complaint.endswith("is a translator and none that transcribes; name another model")
+    assert complaint.endswith("is a translator and not a model that transcribes; give another model")
 
 
 def test_the_quick_start_in_a_few_steps(say: Say, here: Path) -> None:
     said = say("quickstart", "speech", "--output", here / "q", "--size", 30, "--tests", 6, "--steps", 2)
     assert said.code == 0, said.err
-    assert "6 strings of four digits in voices that it never heard:" in said.out
+    assert "6 strings of four digits in voices that were never in the training part:" in said.out
     assert said.out.count("  -> ") == 5
     assert (here / "q/heard.html").stat().st_size > 1000
     parts = {part: (here / f"q/{part}.tsv").read_text().splitlines() for part in ("train", "validation", "test")}

@@ -212,7 +212,7 @@ def test_a_kept_checkpoint_instead_of_the_model(say: Say, trained: Path, tmp_pat
     found = {step: say("translate", trained, "--text", *SOURCES, "--step", step).out for step in (4, 12)}
     assert found[4] != found[12]
     complaint = say("translate", trained, "--text", "1", "--step", 5).complaint
-    assert complaint == f"{trained}: keeps no checkpoint of step 5; it keeps 4, 8, 12"
+    assert complaint == f"{trained}: has no checkpoint of step 5; it has 4, 8, 12"
 
 
 def test_alignments_are_distributions_over_the_source(say: Say, trained: Path) -> None:
@@ -351,8 +351,8 @@ def test_a_line_of_very_many_words_is_answered(say: Say, trained: Path) -> None:
         ("--text 1 --max-extra -1", "--max-extra: -1 must be at least 0"),
         ("--text 1 --device cuda:99", "device 'cuda:99': cannot be used here"),
         ("--text 1 --device banana", "device 'banana': is not a device that PyTorch knows"),
-        ("--text 1 --seed x", "--seed: 'x' is no whole number"),
-        ("--text 1 --serach beam", "heedful translate: --serach is no option; did you mean --search?"),
+        ("--text 1 --seed x", "--seed: 'x' is not a whole number"),
+        ("--text 1 --serach beam", "heedful translate: --serach is not an option; did you mean --search?"),
     ],
 )
 def test_wrong_words(say: Say, trained: Path, here: Path, words: str, complaint: str) -> None:
@@ -376,7 +376,7 @@ def test_runs_that_cannot_be_used(say: Say, trained: Path, tmp_path: Path) -> No
     )
     nowhere = tmp_path / "nowhere"
     assert say("translate", nowhere, "--text", "1").complaint.startswith(f"{nowhere}: no such run folder; check the")
-    assert "holds no manifest.json" in say("translate", tmp_path, "--text", "1").complaint
+    assert "contains no manifest.json" in say("translate", tmp_path, "--text", "1").complaint
     copy = tmp_path / "copy"
     shutil.copytree(trained, copy)
     (copy / "model.safetensors").write_bytes((trained / "model.safetensors").read_bytes()[:-1])

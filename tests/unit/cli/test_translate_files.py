@@ -78,7 +78,7 @@ def test_an_office_document_is_filled(
     assert any(one.source != two.source for one, two in zip(before.units, after.units, strict=True))
     with monkeypatch.context() as patch:
         patch.setattr(sys.stdout, "isatty", lambda: True)
-        assert "is no text that a terminal could show" in say("translate", run, path).complaint
+        assert "its format cannot be shown in a terminal" in say("translate", run, path).complaint
 
 
 def test_what_is_left_and_what_no_rule_knows_is_said(say: Say, run: Path, tmp_path: Path) -> None:
@@ -147,24 +147,24 @@ def test_a_glossary_counts_in_files_and_beside_placeholders(say: Say, run: Path,
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("{run}", "{po}", "--n-best", "2"), "--n-best: cannot be together with"),
-        (("{run}", "{po}", "--prefix", "a"), "--prefix: cannot be together with"),
-        (("{run}", "{po}", "--replace-unknown"), "--replace-unknown: cannot be together with"),
+        (("{run}", "{po}", "--n-best", "2"), "--n-best: cannot be combined with"),
+        (("{run}", "{po}", "--prefix", "a"), "--prefix: cannot be combined with"),
+        (("{run}", "{po}", "--replace-unknown"), "--replace-unknown: cannot be combined with"),
         (("{run}", "{po}", "--format", "jsonl"), "is written in its own format"),
         (("{run}", "{po}", "{po}"), "one file is filled at a time"),
-        (("{run}", "{po}", "--text", "a"), "there is other text too"),
+        (("{run}", "{po}", "--text", "a"), "other text is given too"),
         (("{run}", "{po}", "-o", "{po}"), "is read as well"),
-        (("{run}", "{po}", *LANGUAGES), "says its languages itself"),
-        (("{run}", "a", *LANGUAGES), "belongs to a TMX file"),
-        (("{run}", "a", "--retranslate", "all"), "belongs to a file"),
+        (("{run}", "{po}", *LANGUAGES), "names its languages itself"),
+        (("{run}", "a", *LANGUAGES), "is for a TMX file"),
+        (("{run}", "a", "--retranslate", "all"), "is for a file"),
         (("{po}",), "needs a run before"),
         (("{run}", "{tmx}"), "--source-language en"),
         (("{run}", "{tmx}", "--source-language", "xx", "--target-language", "de"), "there: "),
         (("{run}", "{folder}/none.po"), "no such file"),
         (("{run}", "{broken}"), "not well-formed"),
-        (("{run}", "{po}", "--constrain", "a"), "--constrain: cannot be together with"),
-        (("{run}", "{po}", "--input-format", "jsonl"), "--input-format: cannot be together with"),
-        (("{run}", "--protect", "--align", "--format", "jsonl", "--text", "a"), "--align: cannot be together"),
+        (("{run}", "{po}", "--constrain", "a"), "--constrain: cannot be combined with"),
+        (("{run}", "{po}", "--input-format", "jsonl"), "--input-format: cannot be combined with"),
+        (("{run}", "--protect", "--align", "--format", "jsonl", "--text", "a"), "--align: cannot be combined"),
     ],
 )
 def test_mistakes(say: Say, run: Path, tmp_path: Path, words: tuple[str, ...], sentence: str) -> None:

@@ -143,7 +143,7 @@ def test_a_recipe_may_ask_for_the_least_risk(say: Say, trained: Path, small: Pat
     source = small.parent / "validation.en"
     assert translations.read_text() == say("translate", run, "--input", source).out
     refused = say("translate", run, "--text", "1", "--constrain", "drei")
-    assert refused.complaint.startswith("--constrain: a beam holds terms, and this run's search is sampling")
+    assert refused.complaint.startswith("--constrain: terms need a beam, but this run's search is sampling")
 
 
 def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
@@ -170,7 +170,7 @@ def test_risk_of_a_beam_is_among_what_it_holds(trained: Path) -> None:
         (("--diversity", 0.5), "--diversity: 0.5 is between groups, and there is one; give 2 groups or more"),
         (("--diversity", -1, "--groups", 2), "--diversity: -1.0 must be at least 0"),
         (("--coverage", -1), "--coverage: -1.0 must be at least 0"),
-        (("--coverage", 1, "--search", "greedy"), "--coverage: does not fit --search greedy (is no option of it)"),
+        (("--coverage", 1, "--search", "greedy"), "--coverage: does not fit --search greedy (is not an option of it)"),
         (("--groups", 2, "--search", "sampling"), "--groups: does not fit --search sampling"),
         (("--groups", 2, "--constrain", "drei"), "terms that must be written: groups of beams that avoid each other"),
     ],

@@ -82,7 +82,7 @@ def test_a_recipe_of_two_files(say: Say, here: Path) -> None:
     assert said.code == 0, said.err
     assert f"pairs: {WHOLE} for training\n" in said.err
     assert "with an empty text or label" not in said.err
-    assert "split by the documents, so that none is in two parts: " in said.err
+    assert "split by the documents, so that no text is in two parts: " in said.err
     assert sorted(own for part in ("train", "validation", "test") for own in blocks("recipe-data", part)) == sorted(
         DOCUMENTS
     )
@@ -148,21 +148,39 @@ def test_mistakes(say: Say, here: Path) -> None:
     told = {
         (*lines, "--document-column", "0"): "--document-column: is for tables; in two files empty lines end documents: "
         "--documents",
-        (tsv, "--columns", "1", "2", "--documents"): "--documents: is for two files; of a table name the column: "
-        "--document-column NAME",
+        (
+            tsv,
+            "--columns",
+            "1",
+            "2",
+            "--documents",
+        ): "--documents: is for two files; for a table, give the column: --document-column NAME",
         (headed, "--columns", "en", "de", "--document-column", "dok"): "--document-column: a.headed.tsv has no column "
         "'dok'; did you mean 'doc'?",
-        (headed, "--columns", "en", "de", "--document-column", "en"): "--document-column: en is what is translated; "
-        "name another column",
-        (*lines, "--documents", "--document-column", "0"): "--documents, --document-column: lines end documents, or a "
-        "column names them; give one",
+        (
+            headed,
+            "--columns",
+            "en",
+            "de",
+            "--document-column",
+            "en",
+        ): "--document-column: en contains the text to translate; give another column",
+        (
+            *lines,
+            "--documents",
+            "--document-column",
+            "0",
+        ): "--documents, --document-column: empty lines end documents, or a column names them; give one of them",
         (
             *lines,
             "--task",
             "matching",
             "--documents",
-        ): '--documents: task = "matching" knows no documents; leave it away',
-        ("app.po", "--documents"): "--documents: translations in a file of PO, which tell no documents; leave it away",
+        ): '--documents: task = "matching" has no documents; leave it out',
+        (
+            "app.po",
+            "--documents",
+        ): "--documents: translations in a file of PO, which do not mark documents; leave it out",
     }
     for command in (("new",), ("split", "-o", "parts")):
         for words, complaint in told.items():

@@ -152,9 +152,9 @@ def test_features_are_read_and_taken_alike(tmp_path: Path) -> None:
         ("none.npz", None, "there is no such clip"),
         ("empty.mp4", b"", "an empty file"),
         ("empty.npz", b"", "an empty file"),
-        ("text.mp4", b"no video at all", "damaged, or no video"),
-        ("list.m3u8", b"#EXTM3U\n#EXTINF:1,\nhttp://localhost/a.ts\n#EXT-X-ENDLIST\n", "damaged, or no video"),
-        ("text.npz", b"no array at all", "no array 'frames'"),
+        ("text.mp4", b"no video at all", "is damaged, or not a video"),
+        ("list.m3u8", b"#EXTM3U\n#EXTINF:1,\nhttp://localhost/a.ts\n#EXT-X-ENDLIST\n", "is damaged, or not a video"),
+        ("text.npz", b"no array at all", "has no readable array 'frames'"),
     ],
 )
 def test_what_is_no_clip_is_named(tmp_path: Path, name: str, content: bytes | None, said: str) -> None:
@@ -170,7 +170,7 @@ def test_what_a_playlist_names_is_not_opened(tmp_path: Path) -> None:
     encoded(tmp_path / "a.ts", shades(12), codec="mpeg2video")
     read_clip(tmp_path / "a.ts", resize=FRAMING, max_frames=2)
     (tmp_path / "list.m3u8").write_text("#EXTM3U\n#EXT-X-TARGETDURATION:2\n#EXTINF:1.2,\na.ts\n#EXT-X-ENDLIST\n")
-    with pytest.raises(DataError, match="damaged, or no video"):
+    with pytest.raises(DataError, match="is damaged, or not a video"):
         read_clip(tmp_path / "list.m3u8", resize=FRAMING, max_frames=2)
 
 
@@ -179,7 +179,7 @@ def test_a_video_that_is_cut_off_is_named(tmp_path: Path, share: float) -> None:
     path = encoded(tmp_path / "clip.mp4", shades(12))
     content = path.read_bytes()
     path.write_bytes(content[: int(len(content) * share)])
-    with pytest.raises(DataError, match=r"clip\.mp4: (damaged|no pictures|a video without frames)"):
+    with pytest.raises(DataError, match=r"clip\.mp4: (is damaged|no pictures|a video without frames)"):
         read_clip(path, resize=FRAMING, max_frames=4)
 
 
@@ -199,11 +199,11 @@ def test_sound_alone_is_no_clip(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arrays", "said"),
     [
-        ({"pictures": shades(3)}, "no array 'frames'"),
+        ({"pictures": shades(3)}, "has no readable array 'frames'"),
         ({"frames": shades(3).astype(float)}, "frames of float64"),
         ({"frames": shades(3)[..., 0]}, "write uint8"),
         ({"frames": shades(3)[:0]}, "write uint8"),
-        ({"frames": np.array([{}], dtype=object)}, "no array 'frames'"),
+        ({"frames": np.array([{}], dtype=object)}, "has no readable array 'frames'"),
     ],
 )
 def test_other_arrays_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], said: str) -> None:
@@ -218,7 +218,7 @@ def test_other_arrays_are_named(tmp_path: Path, arrays: dict[str, np.ndarray], s
         ({"pictures": np.zeros((2, 3))}, "has no tensor 'features'"),
         ({"features": np.zeros((2, 4))}, "needs data.features = 3 numbers"),
         ({"features": np.zeros((0, 3))}, "needs data.features = 3 numbers"),
-        ({"features": np.full((2, 3), np.nan)}, "no finite numbers"),
+        ({"features": np.full((2, 3), np.nan)}, "not finite numbers"),
     ],
 )
 def test_other_features_are_named(tmp_path: Path, tensors: dict[str, np.ndarray], said: str) -> None:
@@ -226,7 +226,7 @@ def test_other_features_are_named(tmp_path: Path, tensors: dict[str, np.ndarray]
     with pytest.raises(DataError, match=said):
         read_clip_features(tmp_path / "c.safetensors", width=3, max_frames=4)
     (tmp_path / "c.safetensors").write_bytes(b"12345678")
-    with pytest.raises(DataError, match="no safetensors file"):
+    with pytest.raises(DataError, match="is not a readable safetensors file"):
         read_clip_features(tmp_path / "c.safetensors", width=3, max_frames=4)
 
 
@@ -264,12 +264,12 @@ def test_archives_that_cannot_be_opened_are_named(tmp_path: Path) -> None:
     for head, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):
         locked[locked.index(head) + flags] |= 1  # which says that a password is needed
     path.write_bytes(bytes(locked))
-    with pytest.raises(DataError, match=r"a\.npz: no array 'frames' that can be read"):
+    with pytest.raises(DataError, match=r"a\.npz: has no readable array 'frames'"):
         read_clip(path, resize=FRAMING, max_frames=2)
 
 
 def test_features_are_no_pictures(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="a folder of pictures, where features are read"):
+    with pytest.raises(DataError, match="is a folder of pictures, but features are needed"):
         read_clip_features(tmp_path, width=3, max_frames=2)
 
 
@@ -277,5 +277,5 @@ def test_pictures_that_nothing_decodes_are_named(tmp_path: Path) -> None:
     path = encoded(tmp_path / "a.avi", shades(3))
     path.write_bytes(path.read_bytes().replace(b"FMP4", b"Q?Q?"))
     for read in (count_frame_bytes, lambda path: read_clip(path, resize=FRAMING, max_frames=2)):
-        with pytest.raises(DataError, match=r"a\.avi: a damaged video, or one that nothing here decodes"):
+        with pytest.raises(DataError, match=r"a\.avi: is damaged, or not a video that can be decoded here"):
             read(path)

@@ -171,7 +171,7 @@ def test_a_place_without_a_name_is_told(tmp_path: Path) -> None:
     table = write(tmp_path / "t.tsv", "a\tA\tone\nb\tB\n")
     with pytest.raises(DataError, match=r"t\.tsv:2: 2 tab-separated columns where 3 are needed"):
         list(TsvPairReader(table, document_column=2))
-    with pytest.raises(RecipeError, match="columns are counted from 0, so -1 is none"):
+    with pytest.raises(RecipeError, match="columns are counted from 0, so -1 is not a column"):
         TsvPairReader(table, document_column=-1)
     line = write(tmp_path / "t.jsonl", '{"source": "a", "target": "A"}\n')
     with pytest.raises(DataError, match=r"t\.jsonl:1: no field 'n'"):

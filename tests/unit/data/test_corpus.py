@@ -127,7 +127,7 @@ def test_a_megabyte_is_dropped_without_being_cut_into_pieces(tmp_path: Path, mon
 @pytest.mark.parametrize(
     ("pairs", "words"),
     [
-        ([], "there is not a single example"),
+        ([], "there are no examples"),
         (
             [SentencePair("", "A", ""), SentencePair("a" * 60, "A", ""), SentencePair("a", "A" * 60, "")],
             "of 3 examples .*: 1 with an empty",
@@ -173,10 +173,10 @@ write(Path(sys.argv[2]), pairs())
 def test_a_killed_write_is_never_taken_for_a_corpus(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path / "c")], check=False)
     assert done.returncode == -signal.SIGKILL
-    with pytest.raises(RunError, match="c: no finished corpus"):
+    with pytest.raises(RunError, match="c: is not a finished corpus"):
         Corpus.open(tmp_path / "c")
     for left in tmp_path.iterdir():
-        with pytest.raises(RunError, match="no finished corpus"):
+        with pytest.raises(RunError, match="is not a finished corpus"):
             Corpus.open(left)
     pairs = make_pairs(9)
     assert_holds(write(tmp_path / "c", pairs), pairs)
@@ -200,7 +200,7 @@ def test_only_a_corpus_is_replaced(tmp_path: Path) -> None:
             write(folder, make_pairs(9))
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "thesis.txt").write_text("x")
-    with pytest.raises(RunError, match="mine: holds files but no corpus"):
+    with pytest.raises(RunError, match="mine: contains files but no corpus"):
         write(tmp_path / "mine", make_pairs(9))
     assert (tmp_path / "mine" / "thesis.txt").read_text() == "x"
     (tmp_path / "empty").mkdir()
@@ -226,7 +226,7 @@ def test_a_corpus_of_another_fingerprint_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_corpus_is_named(tmp_path: Path) -> None:
-    with pytest.raises(RunError, match="gone: no finished corpus"):
+    with pytest.raises(RunError, match="gone: is not a finished corpus"):
         Corpus.open(tmp_path / "gone")
 
 
@@ -251,7 +251,7 @@ def test_starts_that_make_no_sense_are_refused(tmp_path: Path) -> None:
         wrong = whole.copy()
         wrong[place] = value
         path.write_bytes(wrong.tobytes())
-        with pytest.raises(RunError, match=r"target.starts is not what was written"):
+        with pytest.raises(RunError, match=r"target.starts has changed since it was written"):
             Corpus.open(tmp_path / "c")
 
 
@@ -521,7 +521,7 @@ def test_further_texts_stand_behind_the_first_and_are_told_apart(tmp_path: Path)
 
 
 def test_each_text_must_have_something_to_learn_from(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="there is not a single example; check the files"):
+    with pytest.raises(DataError, match="there are no examples; check the files"):
         write(tmp_path / "c", make_pairs(3), more_texts=[[]])
     with pytest.raises(DataError, match="none of 1 examples can be used"):
         write(tmp_path / "c", make_pairs(3), more_texts=[[SentencePair("", "A", "x:1")]])

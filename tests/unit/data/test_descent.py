@@ -65,7 +65,7 @@ def test_words_by_hand() -> None:
     old = WordTokenizer(["dog", "cat", "house", "."], lowercase=False)
     new = WordTokenizer([".", "bird", "cat"], lowercase=False)
     descent = VocabularyMapping.from_tokenizers([old], new)
-    assert str(descent) == "6 pieces kept, 0 begun from their parts, 1 new"
+    assert str(descent) == "6 pieces kept, 0 started from their parts, 1 new"
     rows = table(old, 3)
     found = descent.map_rows(rows)
     mean = rows[4:8].mean(0)

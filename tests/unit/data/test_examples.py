@@ -87,9 +87,9 @@ def test_choices_are_rows_side_by_side(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("example", "answered", "message"),
     [
-        (LabelledExample(("a",), None, "f:7"), "class", "f:7: no label; only texts with labels"),
+        (LabelledExample(("a",), None, "f:7"), "class", "f:7: has no label; only texts with labels"),
         (LabelledExample(("a",), "z", "f:7"), "class", "f:7: the label 'z' does not occur in the training text"),
-        (MultipleChoiceExample((("a",),), ("a",), None, (), "f:7"), "choice", "f:7: no label"),
+        (MultipleChoiceExample((("a",),), ("a",), None, (), "f:7"), "choice", "f:7: has no label"),
     ],
 )
 def test_labels_that_are_not_known(

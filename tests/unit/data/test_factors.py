@@ -122,7 +122,7 @@ def test_labels_go_from_words_to_all_of_their_pieces() -> None:
 
 @pytest.mark.parametrize("text", ["ab", "ab￨VERB c", "ab￨VERB￨x", "￨VERB", "ab￨"])
 def test_a_word_without_its_labels_is_named(text: str) -> None:
-    with pytest.raises(DataError, match="is not word￨pos: this model reads labels behind each word") as raised:
+    with pytest.raises(DataError, match="is not word￨pos: this model reads labels after each word") as raised:
         split_factors(text, ["pos"])
     assert repr(next(word for word in text.split() if word != "ab￨VERB")) in str(raised.value)
 
@@ -141,8 +141,8 @@ def test_labels_of_a_file_are_put_behind_their_words(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("lines", "message"),
     [
-        ("X\n\nZ\n", r"t\.pos:1: has 1 labels, and its sentence 2 words between white space, 'a b'"),
-        ("X Y\nX\nZ\n", r"t\.pos:2: has 1 labels, and its sentence 0 words"),
+        ("X\n\nZ\n", r"t\.pos:1: has 1 labels, but its sentence has 2 words between white space, 'a b'"),
+        ("X Y\nX\nZ\n", r"t\.pos:2: has 1 labels, but its sentence has 0 words"),
         ("X Y\n\n", r"t\.pos: has fewer lines than there are pairs"),
         ("X Y\n\nZ\n\n", r"t\.pos: has more lines than there are pairs"),
     ],

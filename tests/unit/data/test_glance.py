@@ -116,7 +116,7 @@ def test_other_lists_are_one_value(write: Write, value: object) -> None:
 
 
 def test_a_broken_line_among_json_is_told(write: Write) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object as the other lines are: '\{broken'; mend it"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object like the other lines: '\{broken'; mend it"):
         sniff_file(write("a.jsonl", '{"a": 1}\n{broken\n{"a": 2}\n{"a": 3}\n'))
 
 

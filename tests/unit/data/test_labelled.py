@@ -79,7 +79,7 @@ def test_jsonl_labels_of_any_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\tlabel\nx\t2\n", r"a\.tsv:2: the label '2' is none of '0', '1'; mend the line"),
+        ("text\tlabel\nx\t2\n", r"a\.tsv:2: the label '2' is not one of '0', '1'; mend the line"),
         ("text\tlabel\nx\t\n", r"a\.tsv:2: an empty label"),
         ("text\tlabel\nx\t0\ny\n", r"a\.tsv:3: 1 column where 2 are needed"),
         ("words\tlabel\n", r"a\.tsv:1: no column 'text' \(there: 'words', 'label'\); choose other columns$"),
@@ -103,8 +103,8 @@ def test_broken_tables(tmp_path: Path, content: str, message: str) -> None:
     [
         ('text,label\n"open,0\n', r"a\.csv:2: not valid CSV"),
         ('text,label\nfine,0\n"a" b,1\n', r"a\.csv:3: not valid CSV"),
-        ("text,label\nx,nan\n", r"a\.csv:2: the label 'nan' is no number"),
-        ("text,label\nx,ten\n", r"the label 'ten' is no number"),
+        ("text,label\nx,nan\n", r"a\.csv:2: the label 'nan' is not a number"),
+        ("text,label\nx,ten\n", r"the label 'ten' is not a number"),
     ],
 )
 def test_broken_csv(tmp_path: Path, content: str, message: str) -> None:
@@ -133,9 +133,9 @@ def test_what_is_wrong_before_anything_is_read(tmp_path: Path, kind: type[Labell
     with pytest.raises(DataError, match="no such file"):
         kind(tmp_path / "none", texts=("s",), label=None)
     path = written(tmp_path / "a", "s\n")
-    with pytest.raises(RecipeError, match="no column of a text"):
+    with pytest.raises(RecipeError, match="no text column is named"):
         kind(path, texts=(), label=None)
-    with pytest.raises(RecipeError, match="so -1 is none"):
+    with pytest.raises(RecipeError, match="so -1 is not a column"):
         kind(path, texts=(0,), label=-1)
 
 
@@ -167,9 +167,9 @@ def test_candidates_and_the_number_of_the_right_one(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ({"q": "x", "options": ["a"], "answer": 0}, "1: 1 candidates, and there must be two to choose from"),
-        ({"q": "x", "options": ["a", "b"], "answer": 2}, "1: candidate 2 is said to be right, and they count from 0"),
-        ({"q": "x", "options": ["a", "b"], "answer": -1}, "1: candidate -1 is said to be right"),
+        ({"q": "x", "options": ["a"], "answer": 0}, "1: 1 candidates, but at least two are needed"),
+        ({"q": "x", "options": ["a", "b"], "answer": 2}, "1: candidate 2 is marked as right, but candidates are"),
+        ({"q": "x", "options": ["a", "b"], "answer": -1}, "1: candidate -1 is marked as right"),
         ({"q": "x", "options": ["a", "b"], "answer": "b"}, "field 'answer' is str where a whole number is needed"),
         ({"q": "x", "options": ["a", 3], "answer": 0}, "field 'options' is list where a list of texts is needed"),
         ({"q": "x", "answer": 0}, "no field 'options'"),

@@ -54,12 +54,12 @@ def test_what_is_no_link_is_named_with_its_place(word: str) -> None:
 @pytest.mark.parametrize(
     ("links", "message"),
     [
-        ("0-0\n", r"t\.tsv: 2 pairs, and .*t\.align has 1 lines"),
-        ("0-0\n\n\n\n", r"t\.tsv: 2 pairs, and .*t\.align has 4 lines"),
+        ("0-0\n", r"t\.tsv: 2 pairs, but .*t\.align has 1 lines"),
+        ("0-0\n\n\n\n", r"t\.tsv: 2 pairs, but .*t\.align has 4 lines"),
         ("2-0\n\n", r"t\.align:1: link 2-0 has no source word: .*t\.tsv:1 has 2 there"),
         ("1-1\n\n", r"t\.align:1: link 1-1 has no target word: .*t\.tsv:1 has 1 there"),
         ("\n0-0\n", r"t\.align:2: link 0-0 has no source word: .*t\.tsv:2 has 0 there"),
-        ("0_0\n\n", r"t\.align:1: '0_0' is no link"),
+        ("0_0\n\n", r"t\.align:1: '0_0' is not a link"),
     ],
 )
 def test_files_that_do_not_fit_are_told(tmp_path: Path, links: str, message: str) -> None:

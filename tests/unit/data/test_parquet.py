@@ -64,7 +64,7 @@ def test_a_file_is_never_held_as_a_whole(tmp_path: Path) -> None:
 
 def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     good = put(tmp_path / "a.parquet", {"source": ["a"], "target": [1]})
-    with pytest.raises(DataError, match=r"a\.parquet: column 'target' holds int64, and text is needed"):
+    with pytest.raises(DataError, match=r"a\.parquet: column 'target' holds int64, but text is needed"):
         list(ParquetPairReader(good))
     with pytest.raises(DataError, match="no column 'en'; there: source, target"):
         list(ParquetPairReader(good, source_field="en"))
@@ -72,7 +72,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     bad = tmp_path / "b.parquet"
     for data in (b"", b"hello", b"PAR1" + b"x" * 50 + b"PAR1", text[:-20], text[20:]):
         bad.write_bytes(data)
-        with pytest.raises(DataError, match=r"b\.parquet: no Parquet file, or a damaged one"):
+        with pytest.raises(DataError, match=r"b\.parquet: is not a Parquet file, or is damaged"):
             list(ParquetPairReader(bad))
     with pytest.raises(DataError, match="no such file"):
         ParquetPairReader(tmp_path / "none.parquet")
@@ -132,7 +132,7 @@ def test_two_columns_of_text_are_parallel_text(tmp_path: Path) -> None:
 
 def test_which_of_many_columns(tmp_path: Path) -> None:
     path = put(tmp_path / "a.parquet", {"en": ENGLISH, "de": GERMAN, "note": ["x"] * 120})
-    with pytest.raises(HeedfulError, match="its columns of text: en, de, note; say which"):
+    with pytest.raises(HeedfulError, match="its columns of text: en, de, note; name the source"):
         found(path)
     assert found(path, "en", "de").columns == ("en", "de")
     with pytest.raises(RecipeError, match="has no column of text 'fr'; there: en, de, note"):

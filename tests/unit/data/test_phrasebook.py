@@ -259,7 +259,7 @@ def test_words_of_other_languages(language: str, english: str, theirs: str) -> N
         ("en", "", "language ''"),
         ("../en", "de", "language '../en'"),
         ("en", "zh", "language 'zh'"),
-        ("de", "de", "alike"),
+        ("de", "de", "in the same way"),
     ],
 )
 def test_languages_it_does_not_know(source: str, target: str, message: str) -> None:

@@ -56,7 +56,7 @@ def test_squad_of_both_versions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(("start", "there"), [(5, 4), (0, 4), (-3, 4), (13, 4), (14, 22), (99, 22)])
 def test_answers_that_stand_elsewhere(tmp_path: Path, start: int, there: int) -> None:
     path = squad(tmp_path / "a.json", qa(("cat", start), ("saw", 8)))
-    with pytest.raises(DataError, match=rf"qas\[0\]: the answer 'cat' does not stand at {start} but at 4; .*nearest"):
+    with pytest.raises(DataError, match=rf"qas\[0\]: the answer 'cat' is not at {start} but at 4; .*nearest"):
         list(SquadReader(path))
     (question,) = SquadReader(path, misplaced="nearest")
     assert question.answers == (ReferenceAnswer("cat", there), ReferenceAnswer("saw", 8))
@@ -66,7 +66,7 @@ def test_answers_that_stand_elsewhere(tmp_path: Path, start: int, there: int) ->
 @pytest.mark.parametrize(
     ("qas", "message"),
     [
-        (qa(("dog", 4)), "'dog' does not stand in the context"),
+        (qa(("dog", 4)), "'dog' does not occur in the context"),
         (qa(("", 4)), "an empty answer"),
         (qa(is_impossible=False), "no answers though is_impossible is false"),
         ({"id": 3, "answers": []}, "no field 'question'"),
@@ -123,7 +123,7 @@ def test_subjqa_drops_the_mark_and_joins_what_several_people_said(tmp_path: Path
 @pytest.mark.parametrize("indices", ["(5, 5)", "(2, 99)", "5, 6", "(30, 31)"])
 def test_subjqa_with_answers_outside(tmp_path: Path, indices: str) -> None:
     path = subjqa(tmp_path / "a.csv", ("It works. ANSWERNOTFOUND", "x", indices, "a"))
-    with pytest.raises(DataError, match=r"a\.csv:2: the answer .* is no part of a review of 24 characters"):
+    with pytest.raises(DataError, match=r"a\.csv:2: the answer .* is not a part of a review of 24 characters"):
         list(SubjQAReader(path))
 
 

@@ -54,16 +54,16 @@ def test_what_is_no_sound_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.wav: there is no such file; check the path"):
         read_sound(path)
     path.write_bytes(b"")
-    with pytest.raises(DataError, match=r"a\.wav: is no sound that can be read .*; convert it"):
+    with pytest.raises(DataError, match=r"a\.wav: is not a sound that can be read .*; convert it"):
         read_sound(path)
     path.write_bytes(b"RIFF of nothing at all")
-    with pytest.raises(DataError, match=r"a\.wav: is no sound that can be read"):
+    with pytest.raises(DataError, match=r"a\.wav: is not a sound that can be read"):
         read_sound(path)
     soundfile.write(path, np.zeros(0), RATE)
     with pytest.raises(DataError, match=r"a\.wav: holds no sound; record it again"):
         read_sound(path)
     soundfile.write(path, np.array([0.0, np.nan, 0.1], np.float32), RATE, subtype="FLOAT")
-    with pytest.raises(DataError, match=r"a\.wav: holds samples that are no numbers"):
+    with pytest.raises(DataError, match=r"a\.wav: holds samples that are not numbers"):
         read_sound(path)
 
 
@@ -127,7 +127,7 @@ def test_heads_that_say_what_no_sound_has(head: dict[str, int]) -> None:
 
 def test_a_part_that_says_it_is_longer_than_the_whole_is_told() -> None:
     content = headed().replace(b"fmt ", b"LIST").replace(struct.pack("<I", 436), struct.pack("<I", 20))
-    with pytest.raises(DataError, match="sound: is no sound that can be read"):
+    with pytest.raises(DataError, match="sound: is not a sound that can be read"):
         decode_sound(BytesIO(content), name="sound")
 
 

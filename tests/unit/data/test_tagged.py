@@ -115,7 +115,7 @@ def test_labels_are_saved_and_checked(tmp_path: Path) -> None:
     path = tmp_path / "labels"
     labels.save(path)
     assert LabelVocabulary.load(path).names == labels.names
-    with pytest.raises(DataError, match="not a single label"):
+    with pytest.raises(DataError, match="there are no labels"):
         LabelVocabulary.learn([])
     for content in ("", "[]", '{"format": 1}', '{"format": 1, "labels": [1]}', '{"format": 2, "labels": []}'):
         path.write_text(content)

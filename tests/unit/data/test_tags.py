@@ -54,7 +54,7 @@ def test_they_are_stored(tokenizer: Tokenizer, tmp_path: Path) -> None:
 
 
 def test_an_unknown_tag_is_told_with_those_that_are_known(tokenizer: Tokenizer) -> None:
-    with pytest.raises(RecipeError, match=r"<2fr>: no tag of this vocabulary.*<2de>, <captions>"):
+    with pytest.raises(RecipeError, match=r"<2fr>: is not a tag of this vocabulary.*<2de>, <captions>"):
         tokenizer.with_tags(["<2fr>"])
 
 

@@ -101,14 +101,14 @@ def test_native_code_is_asked_for_and_not_here(monkeypatch: pytest.MonkeyPatch) 
 
 def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> None:
     given = weights(Two())
-    with pytest.raises(RecipeError, match=r"^engine 'int9': is none; choose one of torch, int8, native, auto$"):
+    with pytest.raises(
+        RecipeError, match=r"^engine 'int9': is not an engine; choose one of torch, int8, native, auto$"
+    ):
         select_engine.prepare_for_inference(Two(), given, engine="int9", device=CPU, origin="here")
     gpu, said = torch.device("meta"), list[str]()
-    with pytest.raises(RecipeError, match="engine 'int8': computes on a CPU and not on meta; leave it out, or choose"):
+    with pytest.raises(RecipeError, match="engine 'int8': computes on a CPU, not on meta; leave it out, or choose"):
         select_engine.prepare_for_inference(Two(), given, engine="int8", device=gpu, origin="here")
-    with pytest.raises(
-        RecipeError, match="engine 'native': computes on a CPU and not on meta; leave it out, or choose"
-    ):
+    with pytest.raises(RecipeError, match="engine 'native': computes on a CPU, not on meta; leave it out, or choose"):
         select_engine.prepare_for_inference(Two(), given, engine="native", device=gpu, origin="here")
     model = select_engine.prepare_for_inference(Two(), given, engine="auto", device=gpu, origin="here", log=said.append)
     assert type(model.map) is nn.Linear

@@ -110,7 +110,7 @@ def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vect
 
     def seconds(self: Int8Product, kernel: type[Int8Kernel], x: Tensor) -> float:
         asked.append((kernel.__name__, len(x)))
-        return {"Floats": len(x), "Other": 5}[kernel.__name__]
+        return {"FloatKernel": len(x), "Other": 5}[kernel.__name__]
 
     monkeypatch.setattr(int8_kernels, "find_kernels", lambda: (FloatKernel, Other))
     monkeypatch.setattr(Int8Product, "_time_kernel", seconds)
@@ -119,9 +119,9 @@ def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vect
     product = Int8Product(given.rows, given.scale)
     for count in (1, 1, 9, 8):
         product(torch.randn(count, 40), None)
-    assert asked == [("Floats", 1), ("Other", 1), ("Floats", 9), ("Other", 9)]
+    assert asked == [("FloatKernel", 1), ("Other", 1), ("FloatKernel", 9), ("Other", 9)]
     assert {place[2]: kernel.__name__ for place, kernel in Int8Product._fastest_kernels.items()} == {
-        1: "Floats",
+        1: "FloatKernel",
         4: "Other",
     }
     another = Int8Product(*(each.clone() for each in (given.rows, given.scale)))

@@ -130,18 +130,18 @@ def test_half_precision_becomes_single(folder: Path) -> None:
 def test_no_folder_at_all(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     for name in ("none", "file"):
-        with pytest.raises(RecipeError, match=f"{name}: there is no such folder; name one that holds a judge"):
+        with pytest.raises(RecipeError, match=f"{name}: there is no such folder; name one that contains a judge"):
             open_judge(tmp_path / name, device=CPU)
-    with pytest.raises(RunError, match="holds no judge; take a folder with a BertForSequenceClassification"):
+    with pytest.raises(RunError, match="does not contain a judge; take a folder with a BertForSequenceClassification"):
         open_judge(tmp_path, device=CPU)
 
 
 @pytest.mark.parametrize(
     ("file", "message"),
     [
-        ("hparams.yaml", "COMET, whose weights are pickled.*score them with comet-score"),
+        ("hparams.yaml", "COMET model with pickled weights.*score them with comet-score"),
         ("checkpoints/model.ckpt", "COMET"),
-        ("bleurt_config.json", "TensorFlow; take one that was converted to a BertForSequenceClassification"),
+        ("bleurt_config.json", "TensorFlow model; take one that was converted to a BertForSequenceClassification"),
         ("saved_model.pb", "TensorFlow"),
         ("manifest.json", "run of heedful; write it with heedful export"),
     ],
@@ -164,8 +164,12 @@ def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="three: its classifier has 3 outputs, and a judge has one; take a Bert"):
         open_judge(three, device=CPU)
     for key, value, message in (
-        ("architectures", ["BertForMultipleChoice"], r"architectures = \['BertForMultipleChoice'\]: that is no judge"),
-        ("model_type", "gpt2", "config.json: model_type = 'gpt2': judges are of 'bert'; take"),
+        (
+            "architectures",
+            ["BertForMultipleChoice"],
+            r"architectures = \['BertForMultipleChoice'\]: this is not a judge",
+        ),
+        ("model_type", "gpt2", "config.json: model_type = 'gpt2': judges have 'bert'; take"),
         ("model_type", "xlm-roberta", "model_type = 'xlm-roberta': heedful reads bert"),
     ):
         before = (folder / "config.json").read_text()
@@ -178,24 +182,26 @@ def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
 def test_what_is_damaged(folder: Path) -> None:
     weights = (folder / WEIGHTS).read_bytes()
     without(folder, "classifier.weight", "classifier.bias")
-    with pytest.raises(RunError, match=r"holds no tensor classifier\.weight, which makes a number of a text"):
+    with pytest.raises(RunError, match=r"does not contain tensor classifier\.weight, which turns a text into a number"):
         open_judge(folder, device=CPU)
     (folder / WEIGHTS).write_bytes(weights)
     without(folder, "bert.pooler.dense.weight", "bert.pooler.dense.bias")
-    with pytest.raises(RunError, match=r"holds no tensor bert\.pooler\.dense\.weight; take a complete copy"):
+    with pytest.raises(RunError, match=r"does not contain tensor bert\.pooler\.dense\.weight; take a complete copy"):
         open_judge(folder, device=CPU)
     (folder / WEIGHTS).write_bytes(weights)
     without(folder, classifier_weight=torch.full((1, 16), math.nan))
-    with pytest.raises(RunError, match="tiny-judge: says nan of sentence 1, which is no score; take another copy"):
+    with pytest.raises(RunError, match="tiny-judge: gives nan for sentence 1, which is not a score; take another copy"):
         said(open_judge(folder, device=CPU))
     (folder / WEIGHTS).write_bytes(weights[:100])
     with pytest.raises(RunError, match="cannot be read"):
         open_judge(folder, device=CPU)
     (folder / WEIGHTS).unlink()
-    with pytest.raises(RunError, match=r"tiny-judge: holds no model\.safetensors; take a complete copy"):
+    with pytest.raises(RunError, match=r"tiny-judge: does not contain model\.safetensors; take a complete copy"):
         open_judge(folder, device=CPU)
     (folder / "pytorch_model.bin").write_bytes(b"\x80\x04")
-    with pytest.raises(RunError, match=r"no pickled weights.*AutoModelForSequenceClassification\.from_pretrained"):
+    with pytest.raises(
+        RunError, match=r"not read pickled weights.*AutoModelForSequenceClassification\.from_pretrained"
+    ):
         open_judge(folder, device=CPU)
 
 
@@ -210,5 +216,5 @@ def test_a_length_that_is_none(folder: Path, value: object) -> None:
 
 def test_no_vocabulary(folder: Path) -> None:
     (folder / "heedful.vocabulary").unlink()
-    with pytest.raises(RunError, match=r"holds no vocabulary; it needs tokenizer\.json, or vocab\.txt"):
+    with pytest.raises(RunError, match=r"does not contain a vocabulary; it needs tokenizer\.json, or vocab\.txt"):
         open_judge(folder, device=CPU)

@@ -338,7 +338,7 @@ def test_equal_hypotheses_come_in_the_order_of_their_ids(history_model, prompts,
         ({"max_new_tokens": 0}, "limit: 0"),
         ({"max_new_tokens": torch.tensor([4, -2])}, "limit: -2"),
         ({"prefix": torch.tensor([[2, 1], [3, -1]])}, "prefix: contains 1"),
-        ({"prefix": torch.tensor([[-1, 2], [3, -1]])}, "behind a -1"),
+        ({"prefix": torch.tensor([[-1, 2], [3, -1]])}, "after a -1"),
     ],
 )
 def test_wrong_arguments_are_explained(history_model, prompts, change, message):

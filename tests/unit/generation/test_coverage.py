@@ -70,7 +70,7 @@ def test_what_ended_is_ranked_by_scores_and_coverage(history_model, prompts) -> 
 
 def test_nobody_who_cannot_say_what_was_looked_at_is_asked(history_model, prompts) -> None:
     model = history_model(6)
-    with pytest.raises(RecipeError, match="coverage: asks what was attended to"):
+    with pytest.raises(RecipeError, match="coverage: needs attention to"):
         CoverageReranker(BeamSearch(EOS, 2, GNMTLengthPenalty(0.6), 2), 0.2).decode_request(
             model.step, model.init_state([1]), GenerationRequest(prompts([(0,)]), 4)
         )

@@ -203,7 +203,7 @@ def test_mistakes_are_told(history_model, prompts):
     with pytest.raises(RecipeError, match="n-best: 5 of a beam of width 4"):
         searched(DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty(), 5), model, prompts)
     request = GenerationRequest(prompts([(0,)]), 4, constraints=LexicalConstraints((((3,),),)))
-    with pytest.raises(RecipeError, match="groups of beams that avoid each other cannot look for them"):
+    with pytest.raises(RecipeError, match="groups of beams that avoid each other cannot search for them"):
         DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty()).decode_request(model.step, model.init_state([1]), request)
 
 

@@ -214,5 +214,5 @@ def test_an_ensemble_of_one_model_twice_is_that_model(history_model, prompts):
     "search", [GreedySearch(EOS), SamplingSearch(EOS, MultinomialSampler())], ids=["greedy", "sampling"]
 )
 def test_other_searches_say_that_they_cannot(history_model, prompts, search):
-    with pytest.raises(RecipeError, match="terms that must be written: only a beam"):
+    with pytest.raises(RecipeError, match="terms that must be written: only beam search"):
         searched(history_model(8), prompts, search)

@@ -16,7 +16,7 @@ from heedful.tasks.inspection_records import InspectionSelection
 
 
 def test_what_gradients_cannot_reach_is_refused() -> None:
-    with pytest.raises(RecipeError, match="do not reach what it read"):
+    with pytest.raises(RecipeError, match="do not flow from this model"):
         Asked(lambda x: x.detach().sum((1, 2)).unsqueeze(1)).attributed("gradient")
     with pytest.raises(RecipeError, match="in 0 steps; take 1 or more"):
         Asked(lambda x: x.sum((1, 2)).unsqueeze(1)).attributed("integrated", steps=0)

@@ -261,7 +261,7 @@ def test_flow_of_a_long_text_is_refused() -> None:
         (np.tri(6), "causal"),
         (np.tri(6) - np.tri(6, k=-3), "the last 3"),
         (np.tri(7, k=2) - np.tri(7, k=-3), "a window of 2"),
-        (np.tri(7, k=1) - np.tri(7, k=-4), "from 3 before to 1 behind"),
+        (np.tri(7, k=1) - np.tri(7, k=-4), "from 3 before to 1 after"),
         (np.array([[1, 0, 1], [0, 1, 0]]), "3 of 6 pairs"),
     ],
 )

@@ -177,7 +177,7 @@ def test_files_that_are_none(ending: str, tmp_path: Path) -> None:
 def test_which_files_are_documents(tmp_path: Path) -> None:
     assert is_document_path(Path("a.PO"))
     assert not is_document_path(Path("a.txt"))
-    with pytest.raises(DataError, match="is none of"):
+    with pytest.raises(DataError, match="is not one of"):
         read(tmp_path / "a.txt")
 
 
@@ -207,7 +207,7 @@ def test_entities_are_refused(write, text: str, name: str, root: str) -> None:
         (
             "a.xlf",
             '<?xml version="1.1"?><xliff version="1.2"><a>&#x1F;</a></xliff>',
-            "is XML 1.1, and 1.0 is",
+            "is XML 1.1, but only 1.0",
         ),
         ("a.tmx", "<?xml version = '1.1' encoding='UTF-8'?>\n<tmx/>", "is XML 1.1"),
         ("a.xlf", b"\xff\xfe" + "<?xml version='1.1'?><xliff/>".encode("utf-16-le"), "is XML 1.1"),
@@ -225,11 +225,11 @@ def test_entities_are_refused(write, text: str, name: str, root: str) -> None:
         ("a.tmx", "<tmx><body/></tmx>", "no unit in 'en'"),
         ("a.tmx", "<tmx><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></tmx>", "there: fr"),
         ("a.po", 'msgid "a"\nmsgstr "b', "a.po:2: a string without its closing"),
-        ("a.po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "stands twice"),
+        ("a.po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "occurs twice"),
         ("a.po", 'msgid "a"\n', "no msgstr"),
         ("a.po", 'msgstr "a"\n', "without a msgid"),
         ("a.po", 'msgid "a"\nmsgstr[1] "b"\n', "no msgid_plural"),
-        ("a.po", "hello\n", "no line of a PO file"),
+        ("a.po", "hello\n", "not a line of a PO file"),
         ("a.po", 'msgid ""\nmsgstr "charset=klingon\\n"\n', "unknown"),
         ("a.srt", "hello\n", "a.srt:1: 'hello' where"),
         ("a.srt", "1\n00:00:01,000 --> 00:00:02,000\nA\n\nB\n", "a.srt:5: 'B' where"),

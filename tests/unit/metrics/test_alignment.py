@@ -31,7 +31,7 @@ def test_perfect_and_hopeless() -> None:
 
 @pytest.mark.parametrize("word", ["0", "0-", "a-b", "0-0-0", "-1-2", "0 - 0", "0,0"])
 def test_what_is_no_link_is_named(word: str) -> None:
-    with pytest.raises(DataError, match=r"gold\.txt:7: '.+' is no link; write source-target"):
+    with pytest.raises(DataError, match=r"gold\.txt:7: '.+' is not a link; write source-target"):
         GoldAlignment.parse(f"1-1 {word}", location="gold.txt:7")
 
 

@@ -39,5 +39,5 @@ def test_heights_between_points_lie_on_a_line_and_outside_on_the_ends() -> None:
 
 @pytest.mark.parametrize(("xs", "ys"), [([], []), ([1.0], []), ([1.0], [1.0, 2.0])])
 def test_nothing_makes_no_curve(xs: list[float], ys: list[float]) -> None:
-    with pytest.raises(DataError, match="make no curve"):
+    with pytest.raises(DataError, match="do not make a curve"):
         fit_isotonic(xs, ys)

@@ -85,7 +85,7 @@ def test_an_entity_is_right_as_a_whole() -> None:
 
 @pytest.mark.parametrize("tag", ["", "X-a", "o", "B-", "I_a"])
 def test_what_is_no_tag(tag: str) -> None:
-    with pytest.raises(DataError, match="is no tag of an entity"):
+    with pytest.raises(DataError, match="is not an entity tag"):
         extract_spans(["O", tag])
 
 

@@ -103,7 +103,7 @@ def test_longer_n_grams_know_a_repeated_text_better() -> None:
 
 
 def test_what_cannot_be_counted_is_said() -> None:
-    with pytest.raises(DataError, match="nothing to count"):
+    with pytest.raises(DataError, match="no n-grams to count"):
         KneserNeyModel([[0], []], vocab_size=SIZE)
     with pytest.raises(RecipeError, match="order: 0"):
         KneserNeyModel([[0, 1]], vocab_size=SIZE, order=0)

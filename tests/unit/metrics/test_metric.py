@@ -182,9 +182,9 @@ def test_several_sizes_are_drawn_apart() -> None:
 
 def test_what_cannot_be_compared() -> None:
     three, four = ({"accuracy": build_mean_metric([1.0] * count)} for count in (3, 4))
-    with pytest.raises(DataError, match=r"metrics of \[3, 4\] examples: they must be of the same ones"):
+    with pytest.raises(DataError, match=r"metrics of \[3, 4\] examples: they must cover the same examples"):
         run_paired_tests(three, four, BootstrapOptions())
-    with pytest.raises(DataError, match="at least of one"):
+    with pytest.raises(DataError, match="at least one"):
         compute_intervals({"accuracy": build_mean_metric([])}, BootstrapOptions())
     with pytest.raises(RecipeError, match="a bootstrap of 1 samples"):
         BootstrapOptions(samples=1)

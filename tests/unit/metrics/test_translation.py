@@ -278,9 +278,11 @@ def test_it_is_said_how_words_are_cut() -> None:
     assert describe_tokenization(["ein Hund"], tokenize="13a") is None
     assert describe_tokenization(["ein Hund"], tokenize="char") is None
     assert str(describe_tokenization(CHINESE, tokenize="zh")).startswith(
-        "BLEU cuts words by zh (--tokenize), which suits"
+        "BLEU splits words by zh (--tokenize), which suits"
     )
-    assert str(describe_tokenization(CHINESE, tokenize="13a")).startswith("BLEU cuts words by 13a; --tokenize zh suits")
+    assert str(describe_tokenization(CHINESE, tokenize="13a")).startswith(
+        "BLEU splits words by 13a; --tokenize zh suits"
+    )
 
 
 @pytest.mark.parametrize("lowercase", [False, True])

@@ -342,5 +342,5 @@ def test_the_config_derives_and_refuses() -> None:
 
 
 def test_a_decoder_without_a_source_is_refused() -> None:
-    with pytest.raises(AssertionError, match="looks at source; given: nothing"):
+    with pytest.raises(AssertionError, match="attends to source; given: nothing"):
         build().decoder.init_state(None)

@@ -105,7 +105,7 @@ def test_attentions_say_at_which_memory_they_look() -> None:
     [
         ({"kind": "recurrent", "reading": {"kind": "luong", "score": "dot"}}, "slots of one width"),
         ({"kind": "recurrent", "readout": "state"}, "'maxout' or 'tanh'"),
-        ({"kind": "recurrent", "reading": {"expected": 0.5}}, 'for weights = "sampled" alone'),
+        ({"kind": "recurrent", "reading": {"expected": 0.5}}, 'only for weights = "sampled"'),
         ({"kind": "transformer", "heads": 3}, "must divide"),
     ],
 )

@@ -320,16 +320,16 @@ def wrong(tmp_path: Path) -> dict[str, Path]:
 @pytest.mark.parametrize(
     ("name", "error", "said"),
     [
-        ("short", RunError, r"short\.safetensors: holds no tensor layer3\.1\.bn2\.running_var"),
+        ("short", RunError, r"short\.safetensors: does not contain tensor layer3\.1\.bn2\.running_var"),
         (
             "narrow",
             RunError,
             r"layers\.0\.conv\.weight would have the shape \(64, 3, 3, 3\) instead of",
         ),
-        ("damaged", DataError, "no file of weights that can be read"),
-        ("pickle", DataError, "no file of weights that can be read"),
-        ("list", DataError, "holds no table of tensors"),
-        ("none", DataError, "there are no such weights"),
+        ("damaged", DataError, "is not a readable file of weights"),
+        ("pickle", DataError, "is not a readable file of weights"),
+        ("list", DataError, "is not a table of tensors"),
+        ("none", DataError, "does not exist"),
         ("folder", DataError, "holds 0 files of weights"),
     ],
 )

@@ -82,7 +82,7 @@ def test_a_library_of_another_version_or_in_pieces_says_what_to_do(
         raise OSError("library.so: cannot open shared object file")
 
     monkeypatch.setattr(seam, "import_module", broken)
-    with pytest.raises(RunError, match=r"^heedful-native: is installed and cannot be used \(library.so: cannot open"):
+    with pytest.raises(RunError, match=r"^heedful-native: is installed but cannot be used \(library.so: cannot open"):
         seam.load_library()
 
     def missing(name: str) -> None:

@@ -139,8 +139,8 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--model.head 4", "model.head = 4 is no known key; did you mean model.heads?"),
-        ("--model.layer 4", "model.layer = 4 is no known key; did you mean model.layers?"),
+        ("--model.head 4", "model.head = 4 is not a known key; did you mean model.heads?"),
+        ("--model.layer 4", "model.layer = 4 is not a known key; did you mean model.layers?"),
         ("--model.heads 3", "model.heads = 3 must divide model.d_model = 256 evenly"),
         ("--model.d_model 250", "model.heads = 4 must divide model.d_model = 250 evenly"),
         ("--model.d_model true", "model.d_model = true must be a whole number"),
@@ -168,12 +168,12 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ),
         (
             "--model.kind recurrent --model.reading.kind luong --model.reading.alignment_bias",
-            'model.reading.alignment_bias = true is for score = "additive" alone: leave it away',
+            'model.reading.alignment_bias = true is only for score = "additive": leave it out',
         ),
-        ("--model.kind recurrent --model.heads 4", "model.heads = 4 is no known key"),
+        ("--model.kind recurrent --model.heads 4", "model.heads = 4 is not a known key"),
         (
             "--model.kind recurrent --model.start carried",
-            'model.start = "carried" hands on one state of each layer, and a bidirectional encoder ends in two: set '
+            'model.start = "carried" passes on one state of each layer, and a bidirectional encoder ends in two: set '
             'model.bidirectional = false or model.start = "bridge"',
         ),
         (
@@ -191,13 +191,13 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ),
         (
             "--model.kind recurrent --training.decorrelation 0.1",
-            'training.decorrelation = 0.1 pushes attention heads apart, and a model of kind "recurrent" has no heads',
+            'training.decorrelation = 0.1 pushes attention heads apart, but a model of kind "recurrent" has no heads',
         ),
         (
             "--training.guided.weight 1",
-            "training.guided needs links of words to learn from: give data.train.alignments",
+            "training.guided needs word links to learn from: give data.train.alignments",
         ),
-        ("--data.train.alignments a", "data.train.alignments teach training.guided alone: give that too"),
+        ("--data.train.alignments a", "data.train.alignments are used only by training.guided: give that too"),
         (
             "--data.train.alignments a --training.guided.weight 0",
             "training.guided.weight = 0 must be above 0",
@@ -206,16 +206,16 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ("--data.train.alignments a --training.guided.layer -1", "training.guided.layer = -1 must be at least 0"),
         (
             "--data.validation.alignments a",
-            "data.validation.alignments teach nothing there: they belong to what is learned from",
+            "data.validation.alignments have no effect there: they belong to the training text",
         ),
         (
             "--data.train.alignments a --training.guided.weight 1 --model.kind recurrent "
             "--model.reading.weights sampled",
-            "training.guided teaches attention that is not drawn: leave training.guided away",
+            "training.guided does not support attention that is sampled: leave training.guided out",
         ),
         (
             "--model.freeze_vectors",
-            "model.freeze_vectors = true has nothing to keep: give source_vectors or target_vectors, or leave it away",
+            "model.freeze_vectors = true has nothing to keep: give source_vectors or target_vectors, or leave it out",
         ),
         (
             "--model.freeze_vectors --model.source_vectors v --training.optimizer.weight_decay 0.1",
@@ -251,40 +251,49 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
             "--training.schedule.rat 1",
             'training.schedule.rate needs training.schedule.kind = "inverse_sqrt" or',
         ),
-        ("--trainnig.steps 3", "trainnig is no known key; did you mean training?"),
-        ("--heads 3", "heads = 3 is no known key; did you mean model.heads?"),
-        ("--dropout 0.1", "dropout = 0.1 is no known key; the share of numbers that is dropped is model.dropout"),
-        ("--data.dropout 0.1", "data.dropout = 0.1 is no known key; the share of numbers that is dropped is model.dr"),
+        ("--trainnig.steps 3", "trainnig is not a known key; did you mean training?"),
+        ("--heads 3", "heads = 3 is not a known key; did you mean model.heads?"),
+        ("--dropout 0.1", "dropout = 0.1 is not a known key; the share of numbers that is dropped is model.dropout"),
+        (
+            "--data.dropout 0.1",
+            "data.dropout = 0.1 is not a known key; the share of numbers that is dropped is model.dr",
+        ),
         (
             "--training.lr 0.1",
-            "training.lr = 0.1 is no known key; the peak learning rate is training.schedule.rate, which needs "
+            "training.lr = 0.1 is not a known key; the peak learning rate is training.schedule.rate, which needs "
             'training.schedule.kind = "inverse_sqrt" or "cosine" or "linear" or "constant"',
         ),
         (
             "--training.lr 0.1 --training.schedule.kind cosine",
-            "training.lr = 0.1 is no known key; the peak learning rate is training.schedule.rate",
+            "training.lr = 0.1 is not a known key; the peak learning rate is training.schedule.rate",
         ),
-        ("--model.hidden-size 64", "model.hidden_size = 64 is no known key; the width of the model is model.d_model"),
+        (
+            "--model.hidden-size 64",
+            "model.hidden_size = 64 is not a known key; the width of the model is model.d_model",
+        ),
         ("--model.n_layers 2", "the number of layers is model.layers"),
         ("--num_heads 2", "the number of heads is model.heads"),
         ("--training.batch-size 2", "the size of a batch, in tokens, is training.batch_tokens"),
-        ("--data.epochs 2", "data.epochs = 2 is no known key; the number of passes over the text is training.epochs"),
+        (
+            "--data.epochs 2",
+            "data.epochs = 2 is not a known key; the number of passes over the text is training.epochs",
+        ),
         ("--rate 0.1", "did you mean training.schedule.rate, which needs training.schedule.kind = "),
         ("--data.path x", "did you mean data.train.path or data.validation.path or data.test.path?"),
-        ("--gpu 0", "gpu = 0 is no known key; where to compute is said by --device, an option of heedful train"),
-        ("--stpes 5", "stpes = 5 is no known key; did you mean training.steps?"),
+        ("--gpu 0", "gpu = 0 is not a known key; the device is set by --device, an option of heedful train"),
+        ("--stpes 5", "stpes = 5 is not a known key; did you mean training.steps?"),
         ("--training.precision float32", 'must be one of "auto", "fp32", "bf16"; did you mean "fp32"?'),
         ("--training.optimizer.kind adamw", 'must be one of "adam", "sgd"; did you mean "adam"?'),
         ("--model.kind lstm", 'did you mean "recurrent"?'),
         (
             "--frobnicate 3",
-            "is no known key; known here: format, task, seed, output, engine, data, init, tokenizer, model",
+            "is not a known key; known here: format, task, seed, output, engine, data, init, tokenizer, model",
         ),
         ("--seed -1", "seed = -1 must be at least 0"),
         ("--training.steps", "--training.steps needs a value"),
-        ("--seed.x 3", "--seed.x cannot be set as seed is no table in the recipe"),
-        ("training.steps 3", "'training.steps' is no option; a recipe is changed by --key value"),
-        ("--training..steps 3", "'--training..steps' is no option"),
+        ("--seed.x 3", "--seed.x cannot be set, because seed is not a table in the recipe"),
+        ("training.steps 3", "'training.steps' is not an option; a recipe is changed by --key value"),
+        ("--training..steps 3", "'--training..steps' is not an option"),
         (
             "--format 2",
             "command line: format = 2 is a recipe format that this heedful does not know; set format",
@@ -312,7 +321,7 @@ data = { train = { path = "a.txt" }, validation = { path = "b.txt" } }
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        ("--tasks.tone.data.positiv x", "is no known key; did you mean tasks.tone.data.positive?"),
+        ("--tasks.tone.data.positiv x", "is not a known key; did you mean tasks.tone.data.positive?"),
         ("--tasks.ewt.data.positiv x", 'tasks.ewt.data.positive needs tasks.ewt.kind = "classification"'),
         ("--tasks.ewt.data.strid 4", 'tasks.ewt.data.stride needs tasks.ewt.kind = "spans"'),
         ("--tasks.ewt.data.train.fieldz x", "known here: kind, path, word_column, tag_column"),
@@ -334,9 +343,9 @@ def test_the_place_is_the_side_that_said_it(tmp_path: Path) -> None:
     assert sorted(str(caught.value).splitlines()) == sorted(
         [
             f"{path}: training.batch_tokens = 0 must be at least 1",
-            f"{path}: training.batch_token = 1 is no known key; did you mean training.batch_tokens?",
+            f"{path}: training.batch_token = 1 is not a known key; did you mean training.batch_tokens?",
             "command line: training.clip = 0 must be above 0",
-            "command line: training.kepe = 4 is no known key; did you mean training.keep?",
+            "command line: training.kepe = 4 is not a known key; did you mean training.keep?",
             "command line: model.dropout = 2 must be below 1",
         ]
     )
@@ -352,11 +361,11 @@ def test_what_is_missing_is_explained(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [
-        (b"[data]\ntrain = \n", "is no valid TOML: Invalid value (at line 2"),
-        (b"a = 1\na = 2\n", "is no valid TOML: Cannot overwrite a value (at line 2"),
+        (b"[data]\ntrain = \n", "is not valid TOML: Invalid value (at line 2"),
+        (b"a = 1\na = 2\n", "is not valid TOML: Cannot overwrite a value (at line 2"),
         (b"a = '\xff'\n", "byte 5 is not UTF-8; save the recipe as UTF-8"),
         (b"a = " + b"[" * 100_000, "is nested too deeply for a recipe"),
-        (b"seed = " + b"1" * 5000, "is no valid TOML"),
+        (b"seed = " + b"1" * 5000, "is not valid TOML"),
         (b"format = 2\nnew_key = 1\n", "format = 2 is a recipe format that this heedful does not know"),
         (b"format = true\n", "format = True is a recipe format"),
         (b"format = '1'\n", "format = '1' is a recipe format"),
@@ -379,13 +388,13 @@ def test_files_that_are_no_recipes(tmp_path: Path, content: bytes, sentence: str
             r"write a path in single quotes, as in 'C:\new\train.txt', or with forward slashes",
         ),
         (r'path = "data\src.txt"', "or with forward slashes"),
-        ("task = tagging", 'text stands in quotes, as in task = "tagging"'),
-        ("path = data/train.tsv # here", 'text stands in quotes, as in path = "data/train.tsv"'),
+        ("task = tagging", 'text must be in quotes, as in task = "tagging"'),
+        ("path = data/train.tsv # here", 'text must be in quotes, as in path = "data/train.tsv"'),
         ("tensorboard = True", "True is written true"),
         ("tensorboard = off", "off is written false"),
-        ("patience = None", "None is no value: leave the key away"),
+        ("patience = None", "None is not a value: leave the key out"),
         ("task = \u201ctagging\u201d", 'quotes must be straight ones, as in task = "tagging"'),
-        ("task: tagging", "a key and its value stand as in key = value, and a table begins with [name]"),
+        ("task: tagging", "write a key and its value as in key = value; a table begins with [name]"),
     ],
 )
 def test_what_others_write_is_told_as_toml_has_it(tmp_path: Path, line: str, remedy: str) -> None:
@@ -393,7 +402,7 @@ def test_what_others_write_is_told_as_toml_has_it(tmp_path: Path, line: str, rem
     path.write_text(f"seed = 1\n{line}\n", encoding="utf-8")
     with pytest.raises(RecipeError) as caught:
         load_recipe(path)
-    assert str(caught.value).startswith(f"{path}: is no valid TOML: ")
+    assert str(caught.value).startswith(f"{path}: is not valid TOML: ")
     assert "(at line 2" in str(caught.value)
     assert str(caught.value).endswith(remedy)
 
@@ -401,7 +410,7 @@ def test_what_others_write_is_told_as_toml_has_it(tmp_path: Path, line: str, rem
 def test_escapes_in_a_path_of_windows_are_noticed(tmp_path: Path) -> None:
     (told,) = problems(tmp_path / "r.toml", MINIMAL.replace('"train.en"', r'"C:\new\train.en"'))
     assert told.startswith("data.train.source = ")
-    assert told.endswith("write a path of Windows in single quotes, or with forward slashes")
+    assert told.endswith("write a Windows path in single quotes, or with forward slashes")
     for right in (r"'C:\new\train.en'", '"C:/new/train.en"', r'"C:\\new\\train.en"'):
         (tmp_path / "r.toml").write_text(MINIMAL.replace('"train.en"', right))
         load_recipe(tmp_path / "r.toml")

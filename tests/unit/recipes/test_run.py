@@ -138,7 +138,7 @@ def test_a_new_kind_keeps_what_both_kinds_know(minimal: Path) -> None:
     assert schedule.model_dump() == {"kind": "cosine", "rate": 0.002, "warmup": 70, "floor": 1e-5}
     schedule = load_recipe(minimal, ["--training.schedule.kind", "noam"]).training.schedule
     assert schedule.model_dump() == {"kind": "noam", "factor": 1.0, "warmup": 70}
-    with pytest.raises(RecipeError, match=r"rate = 0\.002 is no known key"):
+    with pytest.raises(RecipeError, match=r"rate = 0\.002 is not a known key"):
         minimal.write_text(MINIMAL + 'schedule = { kind = "noam", rate = 0.002 }\n')
         load_recipe(minimal, ["--training.schedule.kind", "noam"])
 
@@ -249,14 +249,14 @@ def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
 def test_a_task_that_is_none_names_those_there_are(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text('task = "tagger"\n')
-    with pytest.raises(RecipeError, match=r"task = .tagger. is no task; choose one of .translation., .conv"):
+    with pytest.raises(RecipeError, match=r"task = .tagger. is not a task; choose one of .translation., .conv"):
         load_recipe(path)
 
 
 def test_a_table_of_another_task_is_unknown(tmp_path: Path) -> None:
     path = tmp_path / "r.toml"
     path.write_text(LEAST["tagging"] + '[generation]\nkind = "greedy"\n')
-    with pytest.raises(RecipeError, match="generation is no known key"):
+    with pytest.raises(RecipeError, match="generation is not a known key"):
         load_recipe(path)
 
 
@@ -306,13 +306,13 @@ def test_a_command_line_reaches_into_tables_with_names_of_their_own(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("--tasks.sst-2.wieght=2", r"tasks.sst-2.wieght = 2 is no known key; did you mean tasks.sst-2.weight\?"),
+        ("--tasks.sst-2.wieght=2", r"tasks.sst-2.wieght = 2 is not a known key; did you mean tasks.sst-2.weight\?"),
         ("--tasks.sst_2.weight=-1", "command line: tasks.sst-2.weight = -1 must be at least 0"),
         ("--tasks.sst-2.weight=x", 'command line: tasks.sst-2.weight = "x" must be a number'),
         ("--tasks.sst-2.kind=tag", 'tasks.sst-2.kind = "tag" must be one of .* did you mean "tagging"'),
         ("--tasks.sst-2.weight=0", "tasks must hold at least one task with a weight above 0"),
         ("--tasks.sst-2=3", "tasks.sst-2 = 3 must be a table"),
-        ("--tasks.x/y.data.train.path=a --tasks.x/y.data.validation.path=a", "tasks.x/y is no name of a task: use let"),
+        ("--tasks.x/y.data.train.path=a --tasks.x/y.data.validation.path=a", "tasks.x/y is not a valid task name: use"),
         (
             "--tasks.SST_2.data.train.path=a --tasks.SST_2.data.validation.path=a",
             "tasks.SST_2 and tasks.sst-2 can be mistaken for each other",
@@ -327,7 +327,7 @@ def test_a_command_line_reaches_into_tables_with_names_of_their_own(
         ("--model.positions.length=99", r"length = 99 must be at least tasks.sst-2.data.max_length = 128, or a text"),
         (
             "--tasks.parts_of_speech.kind spans --model.kind=recurrent",
-            'model.kind = "recurrent" finds no answers, as tasks.parts_of_speech asks for: set "transformer"',
+            'model.kind = "recurrent" cannot find answers, as tasks.parts_of_speech requires: set "transformer"',
         ),
     ],
 )

@@ -213,7 +213,7 @@ def test_merged_it_is_an_ordinary_run(adapted: Callable[[str], Path], tuning: Pa
     assert all(torch.equal(found[name], base[name]) for name in found)
     next_ = fit(tuning / "tagging.toml", tmp_path / "next", "--init", str(merged), "--training.steps=1")
     assert heedful.load(next_, kind=heedful.Tagger)
-    with pytest.raises(RunError, match=r"merged: was made for use, by heedful quantize or heedful export, and"):
+    with pytest.raises(RunError, match=r"merged: was written by heedful quantize or heedful export for use only, and"):
         fit(tuning / "classification.toml", merged)
 
 
@@ -222,12 +222,16 @@ def test_what_cannot_be_merged_or_exported_is_told(
 ) -> None:
     bottleneck, plain, out = adapted("bottleneck"), tuned("classification"), tmp_path / "out"
     for export, run, message in (
-        (export_merged, bottleneck, r"has bottlenecks, which compute what no weights of the model could; only"),
-        (export_merged, plain, r"has no adapter that could be merged, its weights are whole; leave --merge away"),
-        (export_peft, bottleneck, r"has bottlenecks, which PEFT has not; train an adapter of kind lora"),
-        (export_peft, plain, r"has no adapter; leave --format away to export its model"),
-        (export_hugging_face, bottleneck, r"computes with bottlenecks, which transformers has not; export a run that"),
-        (export_ctranslate2, bottleneck, r"computes with bottlenecks, which CTranslate2 has not; export a run that"),
+        (
+            export_merged,
+            bottleneck,
+            r"has bottlenecks, whose function cannot be expressed by weights of the model; only",
+        ),
+        (export_merged, plain, r"has no adapter that could be merged; leave out --merge"),
+        (export_peft, bottleneck, r"has bottlenecks, which PEFT does not support; train an adapter of kind lora"),
+        (export_peft, plain, r"has no adapter; leave out --format to export its model"),
+        (export_hugging_face, bottleneck, r"uses bottlenecks, which transformers does not support; export a run that"),
+        (export_ctranslate2, bottleneck, r"uses bottlenecks, which CTranslate2 does not support; export a run that"),
     ):
         with pytest.raises(HeedfulError, match=message):
             export(run, out)
@@ -246,7 +250,9 @@ def test_an_adapted_run_may_be_begun_from(adapted: Callable[[str], Path], tuning
     still = "encoder.stack.layers.0.feed_forward.inner.weight"
     assert still not in names
     assert torch.equal(found[still], above[still])
-    with pytest.raises(RunError, match=r"init = .*: computes with bottlenecks, which are no part of its weights; name"):
+    with pytest.raises(
+        RunError, match=r"init = .*: computes with bottlenecks, which are not part of its weights; give"
+    ):
         fit(recipe, tmp_path / "other", "--init", str(adapted("bottleneck")), "--training.steps=2")
 
 
@@ -262,14 +268,14 @@ def test_the_base_must_be_there_and_what_it_was(tuning: Path, pretrained: Path, 
     expected = probabilities(heedful.load(run, device="cpu"))
     shutil.copytree(tmp_path / "first", tmp_path / "second")
     shutil.move(base, tmp_path / "elsewhere")
-    with pytest.raises(RunError, match=rf"{re.escape(str(run))}: holds an adapter alone, and the model that"):
+    with pytest.raises(RunError, match=rf"{re.escape(str(run))}: contains only an adapter, and its model"):
         heedful.load(run)
     # moved together, and the first place is gone
     assert torch.equal(probabilities(heedful.load(tmp_path / "second" / "run", device="cpu")), expected)
     shutil.copytree(open_other(tuning, tmp_path), base)
-    with pytest.raises(RunError, match=r"holds an adapter alone, and .*base has other weights than those that"):
+    with pytest.raises(RunError, match=r"contains only an adapter, and .*base has other weights than those that"):
         heedful.load(run)
-    with pytest.raises(RunError, match=r"init = .*base: has other weights than when the run in .*run began"):
+    with pytest.raises(RunError, match=r"init = .*base: its weights have changed since the run in .*run began"):
         fit(tuning / "classification.toml", run, "--init", str(base), *ADAPTERS["lora"], "--training.steps=8")
 
 
@@ -291,7 +297,7 @@ def test_a_damaged_file_is_refused(adapted: Callable[[str], Path], tmp_path: Pat
     ("words", "message"),
     [
         (["--init=none", *ADAPTERS["lora"]], r"training.adapter needs init, the folder of the model whose weights"),
-        (["--training.freeze=1", *ADAPTERS["lora"]], r"training.freeze .*says less than training.adapter"),
+        (["--training.freeze=1", *ADAPTERS["lora"]], r"training.freeze .*has no effect with training.adapter"),
         (["--training.adapter.rank=0"], r"training.adapter.rank"),
         (["--training.adapter.alpha=0"], r"training.adapter.alpha"),
         (["--training.adapter.dropout=1"], r"training.adapter.dropout"),

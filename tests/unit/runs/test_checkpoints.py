@@ -183,7 +183,7 @@ def test_weights_are_those_of_the_model_else_the_best_else_the_last(folder: Path
     assert torch.equal(linear.weight, weights(10)["weight"])
     load_weights(folder, linear, step=20)
     assert torch.equal(linear.weight, weights(20)["weight"])
-    with pytest.raises(RunError, match="keeps no checkpoint of step 15; it keeps 10, 20"):
+    with pytest.raises(RunError, match="has no checkpoint of step 15; it has 10, 20"):
         load_weights(folder, linear, step=15)
     write_final_model(folder, average=2)
     load_weights(folder, linear)
@@ -203,7 +203,7 @@ def test_weights_of_another_model(folder: Path) -> None:
 def test_weights_that_are_whole_numbers(folder: Path) -> None:
     odd = weights(10) | {"bias": torch.ones(2, dtype=torch.int64)}
     FolderCheckpointSaver(folder, keep=3).save(replace(snapshot(10), weights=odd), evaluation(10, improved=True))
-    with pytest.raises(RunError, match=r"step-00000010\.safetensors: bias holds torch\.int64, which are no weights"):
+    with pytest.raises(RunError, match=r"step-00000010\.safetensors: bias holds torch\.int64, which are not weights"):
         load_weights(folder, nn.Linear(3, 2))
 
 

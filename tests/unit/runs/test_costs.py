@@ -65,7 +65,7 @@ def test_the_time_is_told_after_ten_updates() -> None:
     clock = Clock({"steps": 10_000})
     assert clock.update(0.6, times=9) == []
     assert clock.update(0.6) == [
-        "about 1 h 40 min for 9,990 updates, validation aside; first validation after about 54 s"
+        "about 1 h 40 min for 9,990 updates, without validation; first validation after about 54 s"
     ]
     assert clock.update(0.6, times=50) == [], "once"
     assert "; memory so far: " in clock.told[2]
@@ -76,8 +76,8 @@ def test_the_time_is_told_after_ten_seconds() -> None:
     clock = Clock({"steps": 500, "patience": 3})
     assert clock.update(30.0) == []
     assert clock.update(4.0) == [
-        "about 33 min for 498 updates, validation aside; first validation after about 7 min; training.patience = 3 may "
-        "end it earlier"
+        "about 33 min for 498 updates, without validation; first validation after about 7 min; training.patience = 3 "
+        "may end it earlier"
     ]
 
 
@@ -118,4 +118,4 @@ def test_bytes_have_their_unit(count: int, told: str) -> None:
 
 
 def test_what_cannot_be_told_is_said() -> None:
-    assert describe_memory(TrainingMemory(2**20, 2**20, 2**21, None)).endswith("moments, activations aside")
+    assert describe_memory(TrainingMemory(2**20, 2**20, 2**21, None)).endswith("moments, without activations")

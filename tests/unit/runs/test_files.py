@@ -247,7 +247,7 @@ def test_damaged_manifests(tmp_path: Path, content: str) -> None:
 def test_manifests_that_are_not_there(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="no such run folder; check the path, or train first"):
         read_manifest(tmp_path / "nowhere")
-    with pytest.raises(RunError, match=r"holds no manifest\.json"):
+    with pytest.raises(RunError, match=r"contains no manifest\.json"):
         read_manifest(tmp_path)
     (tmp_path / MANIFEST).write_bytes(b'{"format": "\xff"}')
     with pytest.raises(RunError, match="is damaged"):

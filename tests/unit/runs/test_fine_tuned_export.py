@@ -154,7 +154,7 @@ def test_the_mean_of_all_tokens(head: OutputHead, base: dict[str, Any], tmp_path
         nn.init.normal_(parameter, std=0.8)
     tensors = {name: parameter.detach() for name, parameter in mine.eval().named_parameters()}
     notes = save_hugging_face(PortableModel(Path("run"), config, words, tensors, head=head), tmp_path / "out")
-    assert "modeling_heedful.py has it" in notes[-1]
+    assert "modeling_heedful.py contains one" in notes[-1]
     use = "MultipleChoice" if head.output_type == "candidate" else "SequenceClassification"
     auto = getattr(transformers, f"AutoModelFor{use}")
     theirs, told = auto.from_pretrained(tmp_path / "out", trust_remote_code=True, output_loading_info=True)
@@ -329,9 +329,9 @@ def test_what_is_known_of_reading_must_fit(tuned: Callable[[str], Path], tmp_pat
 @pytest.mark.parametrize(
     ("name", "message"),
     [
-        ("classification-self-attentive", "only Transformers are carried over"),
+        ("classification-self-attentive", "only Transformers that read or write text can be used"),
         ("tagging-transformer", r"model\.positions\.kind = rotary: BERT has only learned"),
-        ("tagging-recurrent", "only Transformers are carried over"),
+        ("tagging-recurrent", "only Transformers that read or write text can be used"),
     ],
 )
 def test_what_has_no_counterpart_is_refused(name: str, message: str, tmp_path: Path) -> None:

@@ -44,7 +44,7 @@ def test_the_encoder_is_taken_over_and_the_rest_is_named(pretrained: Path, tunin
     assert {name for name in weights if name not in shared} == {"output.weight", "output.bias"}
     count = sum(weights[name].numel() for name in shared)
     assert len(said) == 1
-    assert f"{count:,} weights taken over; new: output; left behind: " in said[0]
+    assert f"{count:,} weights taken over; new: output; not used: " in said[0]
     assert "masked.dense" in said[0]
 
 
@@ -57,7 +57,7 @@ def test_tables_that_are_stored_under_another_name_are_found(tuning: Path, task:
     shared = [name for name in weights if name.startswith("encoder.stack.")]
     assert "encoder.stack.embedding.position.table.weight" not in origin.tensors
     assert all(torch.equal(weights[name], origin.all_tensors[name]) for name in shared)
-    parts = said[0].split("left behind: ")[1]
+    parts = said[0].split("not used: ")[1]
     assert "embedding" not in parts
     assert parts.startswith("dense, generator.encoder.stack.layers.0.")
 
@@ -99,10 +99,10 @@ def test_dropout_may_be_changed_and_nothing_else(tuning: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["--model.d_model=32"], r"model.d_model = 32: init = .* has 16, and its weights fit nothing else; leave"),
+        (["--model.d_model=32"], r"model.d_model = 32: init = .* has 16, and its weights fit no other value; leave"),
         (["--model.kind=recurrent"], r'model.kind = "recurrent": init = .* is of the kind "transformer"; leave'),
-        (["--tokenizer.kind=words"], r"tokenizer: init = .* brings its own vocabulary; leave the table \[tokenizer\]"),
-        (["--init=nowhere"], r"nowhere: there is no such folder; name that of a run"),
+        (["--tokenizer.kind=words"], r"tokenizer: init = .* has its own vocabulary; leave out the table \[tokenizer\]"),
+        (["--init=nowhere"], r"nowhere: no such folder; give the folder of a run"),
         (["--data.max_length=49"], r"model.positions.length = 48 must be at least data.max_length = 49"),
         (["--init=none", "--tokenizer.kind=given"], r'tokenizer.kind = "given": needs init'),
     ],
@@ -134,7 +134,7 @@ def test_a_language_model_goes_on_from_another(tmp_path: Path) -> None:
     origin = open_origin(first.folder)
     assert {*weights} == {*origin.tensors}
     assert all(torch.equal(weights[name], origin.tensors[name]) for name in weights)
-    assert "new: nothing; left behind: nothing" in said[0]
+    assert "new: nothing; not used: nothing" in said[0]
 
 
 @pytest.mark.parametrize(("freeze", "still"), [("1", 1), ("2", 2), ("encoder", 3)])

@@ -51,7 +51,7 @@ def test_what_is_chosen_is_told_kept_and_what_is_trained(open_recipe: Path) -> N
     expected = whole(open_recipe, *FEW)
     assert open_run(found.folder).recipe == expected
     assert expected.model.d_model != type(expected.model)().d_model, "something else than the fixed default"
-    assert lines[0] == "chosen by the data and the time; what stands in the recipe goes before it:"
+    assert lines[0] == "chosen from the data and the time; keys of the recipe take precedence:"
     inside = kept(found.folder)["model"]
     assert f"  model = {{ d_model = {inside['d_model']}, heads = {inside['heads']}, " in lines[2]
     assert not any("evaluate_every" in line for line in lines), "that was given"
@@ -92,7 +92,7 @@ def test_what_was_chosen_stays_when_the_run_goes_on(open_recipe: Path) -> None:
     longer = load_recipe(open_recipe, ["--training.steps", "4", "--training.minutes", "900"])
     lines: list[str] = []
     train(longer, say=lines.append, device="cpu")
-    assert lines[0] == "going on where this run was left"
+    assert lines[0] == "resuming this run"
     assert kept(folder) == before
     assert json.loads((folder / "metrics.jsonl").read_text().splitlines()[-1])["step"] == 4
     with pytest.raises(RunError, match=r"differs in model\.d_model, model\.heads; choose another folder"):

@@ -107,7 +107,7 @@ def test_all_weights_and_both_vocabularies_are_taken_over(old: Path, going: Call
     assert weights.keys() == origin.tensors.keys()
     assert all(torch.equal(weights[name], origin.tensors[name]) for name in weights)
     assert [text for text in said if "taken over" in text] == said
-    assert "new: nothing; left behind: nothing" in said[0]
+    assert "new: nothing; not used: nothing" in said[0]
     joint = open_run(old).recipe.tokenizer.joint
     assert run.recipe.tokenizer.model_dump() == {"kind": "given", "joint": joint, "lowercase": False}
     for file, tokenizer in zip(run.task.tokenizer_files, origin.tokenizers, strict=True):
@@ -148,7 +148,7 @@ def test_known_words_keep_their_vectors_and_others_are_counted(trained: Path, go
     torch.testing.assert_close(weights[name][new.encode("plus")[0]], unknown)
     fresh_words = {"plus", "und", "a", "b", "c"}
     assert (
-        f"the new vocabulary: {new.size - 5} pieces kept, 0 begun from their parts, {len(fresh_words)} new" == said[0]
+        f"the new vocabulary: {new.size - 5} pieces kept, 0 started from their parts, {len(fresh_words)} new" == said[0]
     )
 
 
@@ -225,13 +225,13 @@ def test_dropout_may_change_and_is_kept(trained: Path, going: Callable[..., Path
 
 
 BAD = [
-    (["--model.d_model", "32"], r"model.d_model = 32: init = .* has 16, and its weights fit nothing else; leave"),
+    (["--model.d_model", "32"], r"model.d_model = 32: init = .* has 16, and its weights fit no other value; leave"),
     (["--model.kind", "recurrent"], r'model.kind = "recurrent": init = .* is of the kind "transformer"; leave'),
-    (["--init", "nowhere"], r"init = .*nowhere: there is no such folder; name that of a run"),
+    (["--init", "nowhere"], r"init = .*nowhere: no such folder; give the folder of a run"),
     (["--init", "none", "--tokenizer.kind", "given"], r'tokenizer.kind = "given": needs init'),
     (
         ["--tokenizer.kind", "given", "--tokenizer.joint", "false"],
-        r"tokenizer.joint: init = .* has true, and its vocabulary is given; leave it away",
+        r"tokenizer.joint: init = .* has true, and its vocabulary is given; leave it out",
     ),
     (["--tokenizer.kind", "words", "--tokenizer.joint", "false"], r'model.tie = "three_way" needs one vocabulary'),
     (["--data.rehearse", '{ path = "a", share = 1 }'], r"data.rehearse.share = 1 must be below 1"),
@@ -290,7 +290,7 @@ def test_rehearsed_text_is_in_the_vocabulary_in_batches_and_in_the_record(
     folder = train(heedful.load_recipe(rehearsing(small, going, trained)), device="cpu", say=said.append).folder
     run = open_run(folder)
     assert {"neun", "plus"} <= {*run.tokenizer.to_pieces(range(run.tokenizer.size))}
-    assert any("120 of these are of data.rehearse, 50% of each epoch" in text for text in said)
+    assert any("120 of these are from data.rehearse, 50% of each epoch" in text for text in said)
     about = json.loads((folder / "run.json").read_text(encoding="utf-8"))
     assert about["data"]["train"]["files"] == ["train.tsv", "train.en", "train.de"]
     assert about["examples"]["train"]["kept"] == 180
@@ -351,7 +351,7 @@ def test_what_is_frozen_keeps_its_weights(small: Path, going: Callable[..., Path
 
 @pytest.mark.parametrize(
     ("freeze", "message"),
-    [("1", r"training.freeze = 1: nothing of this model would be left to learn; freeze less"), ("2", "has 1 layers")],
+    [("1", r"training.freeze = 1: no parameter of this model would be trained; freeze less"), ("2", "has 1 layers")],
 )
 def test_something_must_be_left_to_learn(trained: Path, going: Callable[..., Path], freeze: str, message: str) -> None:
     with pytest.raises(RecipeError, match=message):
@@ -380,7 +380,8 @@ def test_frozen_embeddings_of_new_pieces_are_a_risk(trained: Path, going: Callab
     path = going(trained, '[tokenizer]\nkind = "words"')
     assert list(find_risks(heedful.load_recipe(path))) == []
     (told,) = find_risks(heedful.load_recipe(path, ["--training.freeze", "embeddings"]))
-    assert told.startswith('training.freeze = "embeddings" keeps new pieces of the vocabulary as they begin; leave it')
+    kept = 'training.freeze = "embeddings" keeps the initial values of new pieces of the vocabulary; leave it'
+    assert told.startswith(kept)
     assert list(find_risks(heedful.load_recipe(going(trained), ["--training.freeze", "1"]))) == []
 
 
@@ -419,7 +420,7 @@ def test_what_was_chosen_stays_when_a_run_that_began_with_another_goes_on(
     before = open_run(folder).recipe
     again = heedful.load_recipe(path, ["--training.steps", "6", "--training.minutes", "900"])
     train(again, device="cpu", say=said.append)
-    assert said[0] == "going on where this run was left"
+    assert said[0] == "resuming this run"
     assert open_run(folder).recipe == before
 
 
@@ -434,7 +435,7 @@ def test_it_is_described_before_it_is_trained(
     assert main(["describe", str(words), "--tokenizer.size", "60"]) == 0
     assert f"parameters  {count + (60 - old) * 16:,} " in capsys.readouterr().out
     assert main(["describe", str(words)]) == 2
-    assert "a vocabulary of all words is as large as the text makes it; say how large with" in capsys.readouterr().err
+    assert "the size of a vocabulary of all words depends on the text; set it with" in capsys.readouterr().err
 
 
 ADAPTED = {
@@ -464,5 +465,5 @@ def test_a_translator_may_learn_an_adapter_alone(kind: str, trained: Path, going
 
 def test_an_adapter_leaves_no_room_for_new_words(trained: Path, going: Callable[..., Path]) -> None:
     path = going(trained, "[tokenizer]\nsize = 60\n")
-    with pytest.raises(RecipeError, match=r"tokenizer: pieces of a vocabulary that is learned anew must learn"):
+    with pytest.raises(RecipeError, match=r"tokenizer: the vectors of a new vocabulary must be trained"):
         heedful.train(heedful.load_recipe(path, list(ADAPTED["lora"])), device="cpu")

@@ -61,7 +61,7 @@ def test_pre_training_goes_on_where_the_other_one_ended(pretrained: Path, tmp_pa
     )
     assert {name for name, _ in model.named_parameters()} == {*origin.tensors}
     assert all(torch.equal(parameter, origin.tensors[name]) for name, parameter in model.named_parameters())
-    assert "new: nothing; left behind: nothing" in said
+    assert "new: nothing; not used: nothing" in said
     ids = torch.tensor([[1, 6, 7, 2, 8, 2]])
     segments = torch.tensor([[0, 0, 0, 0, 1, 1]])
     labels = torch.tensor([[-1, 9, -1, -1, 10, -1]])
@@ -81,7 +81,7 @@ def test_heads_that_the_other_one_lacks_are_new(tuned: Callable[[str], Path], tm
         model.encoder.stack.embedding.table.weight, origin.all_tensors["encoder.stack.embedding.table.weight"]
     )
     assert "new: encoder.summary.dense, masked.dense, masked.norm, masked.output and 1 more" in said
-    assert "left behind: output" in said
+    assert "not used: output" in said
 
 
 def test_a_detector_goes_on_with_both_of_its_models(tmp_path: Path) -> None:
@@ -89,7 +89,7 @@ def test_a_detector_goes_on_with_both_of_its_models(tmp_path: Path) -> None:
     _, model, said = begun(reading(tmp_path, DETECTOR, **alone(objective=objective)))
     origin = open_origin(DETECTOR)
     assert all(torch.equal(parameter, origin.tensors[name]) for name, parameter in model.named_parameters())
-    assert "new: nothing; left behind: nothing" in said
+    assert "new: nothing; not used: nothing" in said
 
 
 def test_a_detector_begins_from_an_encoder(pretrained: Path, tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_a_conversation_begins_from_a_language_model(writer: Path, tmp_path: Pat
     torch.testing.assert_close(logits(model, ids)[..., :size], logits(other.model, ids), atol=1e-6, rtol=0)
     assert model.output.out_features == size + 2  # and who speaks
     assert run.recipe.model.kind == "decoder_only"
-    assert "new: nothing; left behind: nothing" in said
+    assert "new: nothing; not used: nothing" in said
     assert run.tokenizer.encode("hello") == other.tokenizer.encode("hello")
 
 
@@ -211,5 +211,5 @@ def test_a_table_that_is_too_large_is_refused(writer: Path, tmp_path: Path, monk
     name = "decoder.stack.embedding.table.weight"
     larger = replace(given, tensors={**given.tensors, name: torch.zeros(999, 16)})
     monkeypatch.setattr(initialization, "open_predecessor", lambda _: larger)
-    with pytest.raises(RunError, match=rf"{name} is 999 x 16 where this model has \d+ x 16; name another init"):
+    with pytest.raises(RunError, match=rf"{name} is 999 x 16, but this model has \d+ x 16; give another init"):
         begun(talking(tmp_path, writer))

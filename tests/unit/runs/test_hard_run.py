@@ -73,7 +73,7 @@ def test_defaults_are_written_out_and_may_be_given_where_attention_draws_alone(h
     hard.write_text(dump(recipe), encoding="utf-8")
     assert load_recipe(hard) == recipe
     for weights in ("softmax", "straight_through"):
-        with pytest.raises(RecipeError, match=r"training\.reinforce teaches attention that is drawn: set model"):
+        with pytest.raises(RecipeError, match=r"training\.reinforce trains sampled attention: set model"):
             load_recipe(hard, ["--model.reading.weights", weights])
     with pytest.raises(RecipeError, match=r"training\.reinforce\.baseline_decay = 1 must be below 1"):
         load_recipe(hard, ["--training.reinforce.baseline_decay", "1"])

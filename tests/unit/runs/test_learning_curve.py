@@ -87,7 +87,7 @@ def test_each_is_said_once() -> None:
     for number, (nll, loss) in enumerate([(2.5, 2.0), (2.0, 2.2), (1.5, 2.4), (1.0, 2.6), (0.5, 2.8), (0.4, 2.9)]):
         go_on(listener, 100 * (number + 1), nll=nll, loss=loss, stale=number)
     assert [text.partition(":")[0] for text in said] == [
-        "training and validation loss part (overfitting)",
+        "training and validation loss diverge (overfitting)",
         "validation has stopped improving",
     ]
 
@@ -98,7 +98,7 @@ def test_losses_that_part_are_no_harm_where_what_is_monitored_still_gets_better(
     for number, (nll, loss) in enumerate([(2.5, 2.0), (2.0, 2.2), (1.5, 2.4)]):
         go_on(listener, 100 * (number + 1), nll=nll, loss=loss, stale=stale)
     assert len(said) == 1
-    assert ("; accuracy gets better all the same" in said[0]) == (stale == 0)
+    assert ("; accuracy still improves" in said[0]) == (stale == 0)
 
 
 def test_a_sitting_that_goes_on_knows_what_was_measured_before() -> None:

@@ -52,11 +52,14 @@ def test_a_kind_is_given_or_the_other_one_is_named(trained: Path, tuned: Callabl
     assert isinstance(heedful.load(trained, kind=heedful.Translator), heedful.Translator)
     with pytest.raises(RunError) as failed:
         heedful.load(trained, kind=heedful.Tagger)
-    assert str(failed.value) == f"{trained}: is a Translator and no Tagger; load it with kind=heedful.Translator"
-    spans = r"is a QuestionAnsweringPredictor and no Classifier; load it with kind=heedful\.QuestionAnsweringPredictor$"
+    assert str(failed.value) == f"{trained}: is a Translator and not a Tagger; load it with kind=heedful.Translator"
+    spans = (
+        r"is a QuestionAnsweringPredictor and not a Classifier; "
+        r"load it with kind=heedful\.QuestionAnsweringPredictor$"
+    )
     with pytest.raises(RunError, match=spans):
         heedful.load(tuned("spans"), kind=heedful.Classifier)
-    with pytest.raises(RunError, match="has one task, which has no name; leave task='words' away"):
+    with pytest.raises(RunError, match="has one task, which has no name; leave out task='words'"):
         heedful.load(trained, task="words")
 
 
@@ -67,10 +70,10 @@ def test_a_kind_of_somebody_else_is_named_without_a_module(monkeypatch: pytest.M
 
     monkeypatch.setattr("heedful.runs.load._load_predictor", lambda *_, **__: Judge())
     assert isinstance(heedful.load("runs/judged", kind=Judge), Judge)
-    with pytest.raises(RunError, match=r"runs/judged: is a Judge and no TextGenerator; load it with kind=Judge$"):
+    with pytest.raises(RunError, match=r"runs/judged: is a Judge and not a TextGenerator; load it with kind=Judge$"):
         heedful.load("runs/judged", kind=heedful.TextGenerator)
     monkeypatch.setattr("heedful.runs.load._load_predictor", lambda *_, **__: Umpire())
-    with pytest.raises(RunError, match=r"runs/judged: is an Umpire and no TextGenerator; load it with kind=Umpire$"):
+    with pytest.raises(RunError, match=r"runs/judged: is an Umpire and not a TextGenerator; load it with kind=Umpire$"):
         heedful.load("runs/judged", kind=heedful.TextGenerator)
 
 
@@ -84,9 +87,10 @@ def test_one_of_several_tasks_by_kind_or_name(several: Callable[..., MultiHeadPr
     with pytest.raises(RunError, match=r"words \(float\), names \(float\), topic \(str\), of which several are of kind "
                        r"float; choose one with task="):  # fmt: skip
         heedful.load("runs/many", kind=float)
-    with pytest.raises(RunError, match="of which none is of kind bytes; ask for one of those"):
+    with pytest.raises(RunError, match="of which none is of kind bytes; request one of those"):
         heedful.load("runs/many", kind=bytes)
-    with pytest.raises(RunError, match="runs/many: topic is a str and no float; load it with task='topic', kind=str"):
+    wrong_kind = "runs/many: topic is a str and not a float; load it with task='topic', kind=str"
+    with pytest.raises(RunError, match=wrong_kind):
         heedful.load("runs/many", kind=float, task="topic")
     with pytest.raises(RunError, match="has no task 'topics'; choose one of words, names, topic"):
         heedful.load("runs/many", task="topics")

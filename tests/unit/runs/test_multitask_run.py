@@ -207,7 +207,7 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
         weights = dict(init_model(create_run(recipe.output, recipe), log=said.append).named_parameters())
         assert {name for name in weights if name.startswith("encoder.")} == encoder
         assert all(torch.equal(weights[name], origin[name]) for name in encoder)
-        assert f"new: {own}; left behind: head-even.output, head-first.output, head-tone.output" in said[0]
+        assert f"new: {own}; not used: head-even.output, head-first.output, head-tone.output" in said[0]
     assert "encoder.summary.dense.weight" in encoder, "the summary of the classifier is everybody's"
 
 

@@ -141,7 +141,7 @@ def test_an_index_of_words_needs_no_model(tmp_path: Path) -> None:
 
 def test_another_model_is_noticed(made: Path) -> None:
     for other in (Letters(size=8), Letters(longest=2)):
-        with pytest.raises(RunError, match="other vectors"):
+        with pytest.raises(RunError, match="did not make the vectors"):
             heedful.load_index(made, model=other).search("cat")
     with pytest.raises(RunError, match="--model"):
         heedful.load_index(made).search("cat")
@@ -203,7 +203,7 @@ def test_every_damage_is_noticed(made: Path, tmp_path: Path) -> None:
     [
         ("{", "damaged"),
         ("[]", "damaged"),
-        ("{}", "holds no index"),
+        ("{}", "does not contain an index"),
         ('{"index": 9}', "has format 9"),
         ('{"index": 1, "build": "1"}', "damaged"),
         ('{"index": 1, "build": "1", "passages": 1, "model": null, "dimensions": 0, "cut": 0, "files": {}}', "damaged"),
@@ -227,9 +227,9 @@ def test_files_outside_of_the_index_are_not_read(made: Path) -> None:
 def test_where_there_is_no_index(tmp_path: Path, trained: Path) -> None:
     with pytest.raises(RunError, match="no such index"):
         heedful.load_index(tmp_path / "none")
-    with pytest.raises(RunError, match="holds no index"):
+    with pytest.raises(RunError, match="does not contain an index"):
         heedful.load_index(tmp_path)
-    with pytest.raises(RunError, match="holds no index"):
+    with pytest.raises(RunError, match="does not contain an index"):
         heedful.load_index(trained)
 
 
@@ -276,10 +276,10 @@ def test_two_do_not_build_at_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "complaint"),
     [
-        ([("f:1", SearchPassage("a", "x")), ("f:2", SearchPassage("a", "y"))], "f:2: the id 'a' is that of f:1 too"),
+        ([("f:1", SearchPassage("a", "x")), ("f:2", SearchPassage("a", "y"))], "f:2: the id 'a' is also used in f:1"),
         ([("f:1", SearchPassage("a", "x")), ("f:2", SearchPassage("b", " "))], "f:2: the passage is empty"),
-        ([], "no passage has a word"),
-        ([("f:1", SearchPassage("a", "?!"))], "no passage has a word"),
+        ([], "the passages contain no words"),
+        ([("f:1", SearchPassage("a", "?!"))], "the passages contain no words"),
     ],
 )
 def test_passages_that_make_no_index(tmp_path: Path, given: list[tuple[str, SearchPassage]], complaint: str) -> None:

@@ -124,7 +124,7 @@ def test_files_that_are_no_records(tmp_path: Path) -> None:
         with pytest.raises(RunError, match=str(path)) as error:
             load_record(path)
         said[path.name] = str(error.value)
-    assert "no record, or was damaged" in said["text"]
-    assert "holds tensors but no record" in said["tensors"]
+    assert "not a record, or is damaged" in said["text"]
+    assert "contains tensors but no record" in said["tensors"]
     assert "has format 4" in said["2"]
     assert all("cannot be read" in said[name] for name in ("3", "4", "5", "nothing"))

@@ -98,8 +98,8 @@ def translator(folder: Path, told: list[str]) -> Translator:
 
 
 def test_all_texts_and_directions_are_told(told: list[str]) -> None:
-    assert "64 of these are of data.train.texts.en-de (en to de), 25% of each epoch" in told
-    assert "64 of these are of data.train.texts.en-fr (fr to en), 25% of each epoch" in told
+    assert "64 of these are from data.train.texts.en-de (en to de), 25% of each epoch" in told
+    assert "64 of these are from data.train.texts.en-fr (fr to en), 25% of each epoch" in told
 
 
 @pytest.mark.parametrize(("source", "target"), [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")])
@@ -111,11 +111,11 @@ def test_one_model_writes_what_it_is_asked_for(translator: Translator, source: s
 
 
 def test_a_language_must_be_said_and_known(translator: Translator) -> None:
-    with pytest.raises(RecipeError, match="writes de, en, fr: say which"):
+    with pytest.raises(RecipeError, match="writes de, en, fr: choose one"):
         translator.translate(["one two three"])
-    with pytest.raises(RecipeError, match=r"it: is no language.*de, en, fr: choose one"):
+    with pytest.raises(RecipeError, match=r"it: this model does not write.*de, en, fr: choose one"):
         translator.towards("it")
-    with pytest.raises(RecipeError, match="<captions>: no tag"):
+    with pytest.raises(RecipeError, match="<captions>: is not a tag"):
         translator.towards("de", tags=["<captions>"])
 
 
@@ -152,9 +152,9 @@ def test_commands_are_told_the_direction(folder: Path, told: list[str], capsys: 
     assert main(["inspect", run, "--to", "de", "--text", "one two", "--terminal"]) == 0
     assert "<2de>" in capsys.readouterr().out
     assert main(["translate", run, "--text", "one two three"]) == 2
-    assert "say which of them, with --to" in capsys.readouterr().err
+    assert "choose one with --to" in capsys.readouterr().err
     assert main(["evaluate", run, "--to", "de"]) == 2
-    assert "--to, --tags: belong to" in capsys.readouterr().err
+    assert "--to, --tags: need --source and --target, or --data" in capsys.readouterr().err
 
 
 def test_one_run_translates_and_judges(
@@ -173,9 +173,9 @@ def test_one_run_translates_and_judges(
             words,
             "is the run that translates; give one of the other direction, or, if it writes several languages, --so",
         ),
-        ([*words, "--source-language", "it"], "it: is no language that this model can be asked for"),
+        ([*words, "--source-language", "it"], "it: this model does not write this language"),
         (["rerank", "--reverse", run, "--input", "-"], "writes de, en, fr; say which of them the sources are in, with"),
-        (["rerank", run, "--reverse", run, "--source-language", "en", "--text", "one"], "say which of them, with --to"),
+        (["rerank", run, "--reverse", run, "--source-language", "en", "--text", "one"], "choose one with --to"),
     ):
         assert main([*other, *(["--beam", "2"] if run in other[1:2] else [])]) == 2
         assert complaint in capsys.readouterr().err
@@ -201,9 +201,9 @@ def test_one_of_one_language_is_measured_beside_one_of_several(
     differing = next(line for line in found.splitlines() if "the recipes differ in" in line)
     assert "data.train, " in differing and "data.train." not in differing
     assert main(words) == 2
-    assert "writes de, en, fr: say which of them, with --to" in capsys.readouterr().err
+    assert "writes de, en, fr: choose one with --to" in capsys.readouterr().err
     assert main([*words, "--to", "de", "--tags", "<web>"]) == 2
-    assert "<web>: no tag of this vocabulary (it has: none)" in capsys.readouterr().err
+    assert "<web>: is not a tag of this vocabulary (it has: none)" in capsys.readouterr().err
 
 
 def test_a_direction_that_means_nothing_is_told(
@@ -211,9 +211,9 @@ def test_a_direction_that_means_nothing_is_told(
 ) -> None:
     run = str(folder / "run")
     assert main(["calibrate", run, "--to", "fr"]) == 2
-    assert "--to, --tags: belong to --source and --target or --data" in capsys.readouterr().err
+    assert "--to, --tags: need --source and --target, or --data" in capsys.readouterr().err
     assert main(["translate", run, "--to", "de", "--tags", "<2fr>", "--text", "one"]) == 2
-    assert "--tags: <2fr> asks for a language; leave it away, and say --to fr" in capsys.readouterr().err
+    assert "--tags: <2fr> is the tag of a language; leave it out, and give --to fr" in capsys.readouterr().err
 
 
 def test_an_export_tells_of_tags(folder: Path, translator: Translator, tmp_path: Path) -> None:
@@ -287,7 +287,7 @@ def test_stars_stand_for_files_in_the_order_of_their_names(folder: Path, monkeyp
         "--data.test",
         "none",
     )
-    with pytest.raises(DataError, match=r"2 files .*part-\*\.en and 1 files .*some\*\.de; each needs its partner"):
+    with pytest.raises(DataError, match=r"2 files .*part-\*\.en and 1 files .*some\*\.de; each file needs its partner"):
         uneven.data.reader("train")
     nothing = changed(
         folder,
@@ -304,13 +304,13 @@ def test_stars_stand_for_files_in_the_order_of_their_names(folder: Path, monkeyp
     ("overrides", "sentence"),
     [
         (("--data.train.texts.en-de.tags", '["captions"]'), "one word in angle brackets"),
-        (("--data.train.texts.en-de.tags", '["<s>"]'), "none of a model's own"),
+        (("--data.train.texts.en-de.tags", '["<s>"]'), "not one of the model's own tokens"),
         (("--data.train.texts.en-de.target_language", "d e"), "one word without angle brackets"),
         (("--data.train.texts.en-de.target_language", "en"), "another language than source_language"),
         (("--data.train.weights.nobody", "2"), "names nobody, but the texts are en-de, en-fr"),
         (("--data.train.temperature", "0.5"), "at least 1"),
-        (("--data.test.texts.en-de.tags", '["<web>"]'), "has <web>, which no text has that is learned from"),
-        (("--data.validation.texts.en-fr.target_language", "it"), "is it, and what is learned from is of de, en, fr"),
+        (("--data.test.texts.en-de.tags", '["<web>"]'), "has <web>, which no training text has"),
+        (("--data.validation.texts.en-fr.target_language", "it"), "is it, but the training text is in de, en, fr"),
         (("--data.rehearse={ path = 'a.tsv' }",), "data.rehearse.target_language.*is not given"),
         (("--data.train.texts={}",), "data.train.texts"),
     ],
@@ -329,5 +329,5 @@ def test_a_vocabulary_that_lacks_a_tag_is_refused(folder: Path, told: list[str],
     recipe = load_recipe(
         folder / "tagged.toml", ["--data.train.texts.en-de.tags", '["<web>"]', "--output", str(tmp_path / "new")]
     )
-    with pytest.raises(RecipeError, match=r"<web> stands before sources.*give the table \[tokenizer\]"):
+    with pytest.raises(RecipeError, match=r"<web> is put before sources.*give the table \[tokenizer\]"):
         train(recipe, device="cpu")

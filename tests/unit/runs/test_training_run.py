@@ -203,7 +203,7 @@ def test_a_process_that_is_told_to_stop_saves_and_leaves(trained: Path, small: P
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
     folder = small.parent / "run"
     assert done.returncode == {"SIGINT": 130, "SIGTERM": 143}[name]
-    assert done.stderr.splitlines()[-1] == f"{name}: saved; the same command goes on from here ({folder})"
+    assert done.stderr.splitlines()[-1] == f"{name}: saved; run the same command again to continue from here ({folder})"
     assert "Traceback" not in done.stderr
     assert done.stdout == ""
     assert (read_manifest(folder).last, read_manifest(folder).checkpoints) == (6, (4,))
@@ -246,7 +246,7 @@ def test_a_run_in_which_nothing_was_trained_may_change_its_recipe(trained: Path,
         fit(small, "--data.max_length", "1", "--tokenizer.size", "20")
     said: list[str] = []
     folder = fit(small, say=said.append)
-    assert said[0] == f"{folder}: nothing was trained with the earlier recipe; beginning again"
+    assert said[0] == f"{folder}: nothing was trained with the earlier recipe; starting again"
     assert contents(folder) == contents(trained)
 
 
@@ -275,7 +275,7 @@ def test_text_that_changed_is_encoded_again(small: Path) -> None:
     assert told.startswith(
         "warning: data.train: train.en, train.de: has changed since this run was last trained (sha256 "
     )
-    assert told.endswith(" now); put the old text back, or begin another run with --output")
+    assert told.endswith(" now); restore the old text, or start another run with --output")
     said.clear()
     fit(small, "--training.steps", "6", say=said.append)
     assert not [line for line in said if line.startswith("warning: ")]
@@ -290,9 +290,7 @@ def test_text_that_was_removed_is_told_by_its_hash(small: Path) -> None:
     assert str(caught.value).startswith(
         f"{small.parent / 'train.en'}: there is no such file; check the path; the run in "
     )
-    assert f"has learned from data.train: train.en, train.de, sha256 {noted[:12]}; data.validation: " in str(
-        caught.value
-    )
+    assert f"was trained on data.train: train.en, train.de, sha256 {noted[:12]}; data.validation: " in str(caught.value)
 
 
 def test_a_run_that_was_moved_with_its_text_goes_on(small: Path, trained: Path) -> None:
@@ -304,7 +302,7 @@ def test_a_run_that_was_moved_with_its_text_goes_on(small: Path, trained: Path) 
             path.rename(moved / path.name)
     said: list[str] = []
     folder = fit(moved / small.name, "--output", str(moved / "run"), say=said.append)
-    assert said[0] == "going on where this run was left"
+    assert said[0] == "resuming this run"
     assert contents(folder)["model.safetensors"] == contents(trained)["model.safetensors"]
     text = moved / "other.en"
     text.write_text((moved / "train.en").read_text().replace("1", "2"))
@@ -374,7 +372,10 @@ def test_a_crafted_checkpoint_is_refused_by_name(small: Path, kind: str) -> None
 
 def test_a_run_folder_belongs_to_one_process(small: Path) -> None:
     folder = small.parent / "run"
-    with lock_run_folder(folder), pytest.raises(RunError, match="another process is training in it; wait for its end"):
+    with (
+        lock_run_folder(folder),
+        pytest.raises(RunError, match="another process is training in it; wait until it ends"),
+    ):
         fit(small)
     fit(small, "--training.steps", "1")
 
@@ -401,7 +402,7 @@ def test_a_folder_with_something_else_in_it(small: Path) -> None:
     place.mkdir()
     (place / "thesis.tex").write_text("years of work")
     (place / "figures").symlink_to(small.parent, target_is_directory=True)
-    with pytest.raises(RunError, match="is not empty and holds no run; choose another folder"):
+    with pytest.raises(RunError, match="is not empty and contains no run; choose another folder"):
         fit(small, "--output", str(place))
     assert sorted(path.name for path in place.iterdir()) == ["figures", "thesis.tex"]
 
@@ -451,7 +452,7 @@ def half_written(folder: Path, kind: str) -> None:
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
-        ("no manifest", r"holds no manifest\.json"),
+        ("no manifest", r"contains no manifest\.json"),
         ("no tokenizer", "tokenizer/source: cannot be read"),
         ("cut tokenizer", "tokenizer/target: is not the file that was saved"),
         ("no config", r"config\.json: cannot be read"),
@@ -474,7 +475,7 @@ def test_a_lost_manifest_does_not_cost_the_checkpoints(small: Path) -> None:
     folder = fit(small)
     before = contents(folder)
     (folder / "manifest.json").unlink()
-    with pytest.raises(RunError, match="is missing though something was trained here; restore it from a copy"):
+    with pytest.raises(RunError, match="is missing, although a model was trained here; restore it from a copy"):
         fit(small)
     assert contents(folder) == before
 
@@ -614,7 +615,7 @@ def test_both_processes_end_when_the_first_one_cannot_go_on(small: Path) -> None
     (small.parent / "train.de").write_text("too short\n")
     done = together(small)
     assert done.returncode != 0
-    assert "line-aligned files must have equally many" in done.stderr
+    assert "line-aligned files must have the same number" in done.stderr
     assert "this is a bug" not in done.stderr
 
 

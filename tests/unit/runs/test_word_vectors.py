@@ -230,7 +230,7 @@ def test_who_begins_with_a_model_does_not_begin_with_its_vectors(tmp_path: Path)
     made = train(load_recipe(second, ["--output", str(tmp_path / "second")]), device="cpu", say=say.append).folder
     assert open_run(made).recipe.model.word_vectors == {}
     assert not any("pieces start from" in line for line in say)
-    with pytest.raises(RecipeError, match=r"model.vectors = .*its weights fit nothing else; leave model.vectors away"):
+    with pytest.raises(RecipeError, match=r"model.vectors = .*its weights fit no other value; leave out model.vectors"):
         train(load_recipe(second, ["--output", str(tmp_path / "third"), "--model.vectors", str(tmp_path / "v")]))
 
 

@@ -56,7 +56,7 @@ def test_other_weights_are_doubted_and_other_vocabularies_refused(written: Path,
     text = (written / "b.toml").read_text(encoding="utf-8")
     (tmp_path / "b.toml").write_text(text, encoding="utf-8")
     strange = fit(tmp_path / "b.toml", tmp_path / "strange", "--training.steps=1")
-    with pytest.raises(RunError, match=r"run: was trained with another tokenizer/text than that of .*strange; name a"):
+    with pytest.raises(RunError, match=r"run: was trained with another tokenizer/text than that of .*strange; give a"):
         heedful.load(strange, adapter=written / "run")
 
 
@@ -65,15 +65,19 @@ def test_what_does_not_fit_is_told(
 ) -> None:
     wide = fit(written / "b.toml", tmp_path / "wide", "--model.d_model=32", "--training.steps=1")
     for base, adapter, message in (
-        (wide, written / "run", r"run: .*lora.* fits no map of this model; name a model of the shape that was adapted"),
-        (written / "base", written / "base", r"base: holds no adapter but a model of its own; name a run that was"),
+        (
+            wide,
+            written / "run",
+            r"run: .*lora.* does not fit any map of this model; name a model of the same shape as the adapted one",
+        ),
+        (written / "base", written / "base", r"base: contains a model and not an adapter; give a run that was"),
         (written / "base", tmp_path / "none", r"none: no such run folder"),
-        (pretrained, adapted("lora"), r"brings output.* for which this model has no place; use the run itself"),
-        (adapted("bottleneck"), adapted("bottleneck"), r"has bottlenecks already, and .* would bring others; name its"),
+        (pretrained, adapted("lora"), r"contains output.* for which this model has no place; use the run itself"),
+        (adapted("bottleneck"), adapted("bottleneck"), r"already has bottlenecks, and .* would add others; give its"),
     ):
         with pytest.raises(RunError, match=message):
             heedful.load(base, adapter=adapter)
-    with pytest.raises(RunError, match=r"an adapter is put on one model, and 2 are named; name one run"):
+    with pytest.raises(RunError, match=r"an adapter is for one model, but 2 are given; give one run"):
         heedful.load(written / "base", written / "base", adapter=written / "run")
     classes = heedful.load(tuned("classification"), adapter=adapted("lora"), kind=heedful.Classifier)
     assert classes.classify(["eins"])
@@ -90,7 +94,7 @@ def test_an_adapter_on_a_model_of_hugging_face(written: Path, tmp_path: Path) ->
         found = heedful.load(tmp_path / "gpt", adapter=run, device="cpu")
         torch.testing.assert_close(logits(found), logits(heedful.load(run, device="cpu")))
     shutil.rmtree(tmp_path / "gpt")
-    with pytest.raises(RunError, match=r"holds an adapter alone, and the model that it belongs to is not in .*gpt any"):
+    with pytest.raises(RunError, match=r"contains only an adapter, and its model is no longer in .*gpt"):
         heedful.load(tmp_path / "lora")
 
 

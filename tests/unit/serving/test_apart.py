@@ -335,7 +335,7 @@ def test_one_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(12, "Cannot allocate memory")
 
     monkeypatch.setattr(SpawnProcess, "start", start)
-    with pytest.raises(RunError, match=r"process 1: .*it could not begin: .*Cannot allocate memory"):
+    with pytest.raises(RunError, match=r"process 1: .*it could not start: .*Cannot allocate memory"):
         apart(1, ["translation-transformer"])
 
 
@@ -408,7 +408,7 @@ def test_how_many_there_are(
 
 @pytest.mark.parametrize(
     ("number", "bytes_", "word"),
-    [(10**9, 2**40, "cores"), (9, 2**40, "8 at most"), (8, 2**30, "1,024 MiB"), (8, 2**31, ""), (1, None, "")],
+    [(10**9, 2**40, "cores"), (9, 2**40, "at most 8"), (8, 2**30, "1,024 MiB"), (8, 2**31, ""), (1, None, "")],
 )
 def test_more_than_the_machine_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str

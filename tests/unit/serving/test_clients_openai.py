@@ -315,7 +315,9 @@ def test_a_reply_may_end_at_once(client: openai.OpenAI) -> None:
 
 def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live: Live) -> None:
     unnamed: list[Any] = [{"role": "user", "content": "hello"}]
-    with pytest.raises(openai.BadRequestError, match=r"messages\.0\.name: several speak to this model \(Ann, Bob\)"):
+    with pytest.raises(
+        openai.BadRequestError, match=r"messages\.0\.name: this model has several speakers \(Ann, Bob\)"
+    ):
         client.chat.completions.create(model="many", messages=unnamed)
     (expected,) = live.house.models["many"].predictor.reply([[DialogueTurn("Bob", "hello")]])
     named: list[Any] = [{"role": "user", "name": "Bob", "content": "hello"}]

@@ -56,11 +56,11 @@ def test_what_is_wrong_with_a_file_of_keys(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"holds no key; add one with: heedful serve --access.keys .* --new-key NAME"):
         KeyFile(path)
     path.write_text("heedful-abc\n")
-    with pytest.raises(RecipeError, match=r"keys.txt:1: is no `sha256:HASH NAME`") as told:
+    with pytest.raises(RecipeError, match=r"keys.txt:1: is not `sha256:HASH NAME`") as told:
         KeyFile(path)
     assert "heedful-abc" not in str(told.value), "it may be a key"
     path.write_bytes(b"\xff\xfe")
-    with pytest.raises(RecipeError, match="is no text"):
+    with pytest.raises(RecipeError, match="is not a text"):
         KeyFile(path)
     with pytest.raises(RecipeError, match="cannot be"):
         add_key(tmp_path, None)
@@ -71,7 +71,7 @@ def test_what_is_wrong_with_a_file_of_keys(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="has a key 'one'"):
         add_key(path, "one")
     for odd in ("a b", "#", "", "a" * 65):
-        with pytest.raises(RecipeError, match="is no name of a key"):
+        with pytest.raises(RecipeError, match="is not a valid name for a key"):
             format_key_line(odd, "k")
 
 

@@ -62,7 +62,7 @@ def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, P
     house, _ = told({"mine": {"run": run, "target_language": "en"}})
     assert house.models["mine"].model_languages.pairs == (("de", "en"),)
     with pytest.raises(
-        RecipeError, match=r"models\.mine: is to translate fr to anything, and has learned en to de, de"
+        RecipeError, match=r"models\.mine: is requested to translate fr to anything, but has learned en to de, de"
     ):
         told({"mine": {"run": run, "source_language": "fr"}})
 
@@ -73,7 +73,7 @@ def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, P
 def test_a_name_says_the_way(trained: Path, name: str, way: tuple[str, str]) -> None:
     house, said = told({name: trained})
     assert house.models[name].model_languages.pairs == (way,)
-    assert said == f"{name}: is taken to translate {way[0]} to {way[1]}, by its name"
+    assert said == f"{name}: translates {way[0]} to {way[1]}, according to its name"
 
 
 @pytest.mark.parametrize("name", ["mine", "my-model", "pt-BR", "en-en"])

@@ -102,7 +102,7 @@ def test_bytes_of_a_character_are_called_by_their_names_until_it_is_whole() -> N
 
 def test_what_reads_alike_is_told_once() -> None:
     class Twins(Bytes):
-        def _decode(self, ids: list[int]) -> str:
+        def _decode_ids(self, ids: list[int]) -> str:
             return "".join(chr(ord("a") + (number - 4) // 2) for number in ids)
 
     ledger = TokenTracker(Twins(), "")

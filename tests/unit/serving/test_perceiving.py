@@ -330,7 +330,7 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
         assert any(axis.get("pictures") for axis in record["axes"]), "one sees the frames"
         half = ask(live, "caption", clip=content[: len(content) // 2])
         assert half.status == 400
-        assert half.json["error"]["message"].startswith("clip: a damaged video")
+        assert half.json["error"]["message"].startswith("clip: is damaged, or not a video")
 
 
 def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
@@ -350,7 +350,7 @@ def test_what_is_sent_says_which_captioner_is_meant(live: Live, made: dict[str, 
         assert ask(live, "caption", **given).json["model"] == model
     answer = ask(live, "caption", image=picture(folder), model="watch")
     assert answer.status == 400
-    assert "say what pictures show: caption" in answer.json["error"]["message"]
+    assert "describe pictures: caption" in answer.json["error"]["message"]
 
 
 # --- inspection -------------------------------------------------------------------------------------------
@@ -436,7 +436,7 @@ def test_what_is_no_picture_is_not_looked_at(live: Live, image: str) -> None:
 def test_frames_that_are_no_pictures_are_named(live: Live) -> None:
     answer = ask(live, "caption", frames=[*frames(2), b"hello"])
     assert answer.status == 400
-    assert "frames.3: is no picture" in answer.json["error"]["message"]
+    assert "frames.3: is not a picture" in answer.json["error"]["message"]
 
 
 def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: Live) -> None:
@@ -491,15 +491,15 @@ def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monke
         ("transcribe", {"sound": toned.said(["low"] * 20)}, "sound: has more than 2 s"),
         ("transcribe", {"sound": toned.said(["low"]), "image": "a"}, "image"),
         ("caption", {}, "image or clip or frames"),
-        ("caption", {"image": "a", "clip": "a"}, "image, clip: what this model takes is image or clip or frames"),
+        ("caption", {"image": "a", "clip": "a"}, "image, clip: this model takes image or clip or frames"),
         ("caption", {"frames": []}, "frames"),
         ("look", {}, "image"),
         ("inspect", {"model": "look", "text": "a"}, "text: this model reads none"),
-        ("inspect", {"model": "look", "image": "a", "beam": 2}, "beam: this model writes nothing"),
-        ("inspect", {"model": "look", "sound": "a"}, "sound: what this model takes is image"),
+        ("inspect", {"model": "look", "image": "a", "beam": 2}, "beam: this model does not write text"),
+        ("inspect", {"model": "look", "sound": "a"}, "sound: this model takes image"),
         ("inspect", {"model": "transcribe", "sound": "a", "tokens": 2}, "tokens"),
-        ("inspect", {"model": "transcribe"}, "sound: what this model takes is sound"),
-        ("inspect", {"model": "watch", "image": "a"}, "image: what this model takes is clip or frames"),
+        ("inspect", {"model": "transcribe"}, "sound: this model takes sound"),
+        ("inspect", {"model": "watch", "image": "a"}, "image: this model takes clip or frames"),
         ("inspect", {"model": "fill", "text": "eins [MASK]", "sound": "a"}, "sound: this model reads texts"),
     ],
 )

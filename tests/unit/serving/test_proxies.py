@@ -93,5 +93,5 @@ def test_who_is_no_proxy_does_not_hide_behind_others(monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize("odd", ["example.org", "10.0.0.1/8", "*", "10.0.0"])
 def test_what_is_no_network(odd: str) -> None:
-    with pytest.raises(RecipeError, match=r"access\.proxies.*is no address or network"):
+    with pytest.raises(RecipeError, match=r"access\.proxies.*is not an address or network"):
         load_settings(None, ["--access.proxies", f'["{odd}"]'], {})

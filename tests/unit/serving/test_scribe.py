@@ -76,7 +76,7 @@ def test_what_is_left_out_is_counted_where_it_is_missing() -> None:
         assert read(reading, lines=4) == ["0", "1", "2", "3"]
         writing.handle(record("10"))
         told, line = read(reading, lines=2)
-        assert told.startswith("6 records of the log are missing here")
+        assert told.startswith("6 log records are missing here")
         assert line == "10"
         writing.close()
 
@@ -90,7 +90,7 @@ def test_what_is_left_out_at_last_is_told_in_the_end() -> None:
             writing.handle(record(str(number)))
         assert read(reading, lines=2) == ["0", "1"]
         writing.close()
-        assert read(reading, lines=1)[0].startswith("2 records")
+        assert read(reading, lines=1)[0].startswith("2 log records")
 
 
 def test_nobody_waits_for_long_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:

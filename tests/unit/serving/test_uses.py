@@ -64,7 +64,7 @@ def test_every_face_can_be_asked_and_looked_at(house: ModelRegistry) -> None:
 
 
 def test_every_kind_of_face_does_something_of_its_own(house: ModelRegistry) -> None:
-    """That it makes vectors of texts is no reason to serve what can do more."""
+    """That it computes vectors of texts is no reason to serve what can do more."""
     for name, model in house.models.items():
         does = {use.name for use in list_capabilities(model.predictor)}
         assert (does == {"embed"}) == isinstance(model.predictor, Embedder), name

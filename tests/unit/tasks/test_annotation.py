@@ -101,8 +101,8 @@ def test_marks_are_single_pieces_of_every_vocabulary_that_has_read_them() -> Non
         for mark in (marks.begin, marks.between, marks.end):
             assert surfaces.count(mark) == 1
     ignorant = learn_words(["cats and dogs"], size=None, lowercase=False)
-    with pytest.raises(RecipeError, match="'⟦' is no piece of the source vocabulary, so the model has not learned"):
+    with pytest.raises(RecipeError, match="'⟦' is not a piece of the source vocabulary, so the model was not trained"):
         marks.require_known(ignorant)
     appended = learn_words(["⟦ a ⟧"], size=None, lowercase=False)
-    with pytest.raises(RecipeError, match="'⟶' is no piece"):
+    with pytest.raises(RecipeError, match="'⟶' is not a piece"):
         marks.require_known(appended)

@@ -103,7 +103,7 @@ def test_numbers_are_compared_with_the_mean_by_squared_error() -> None:
 
 def test_examples_of_one_class_tell_nothing() -> None:
     (warning,) = report(exam(list("aaa"), train=list("aab")), list("aaa")).warnings
-    assert warning == "warning: all 3 examples have the label 'a', which tells nothing of a model"
+    assert warning == "warning: all 3 examples have the label 'a', so the result says nothing about the model"
     (warning,) = report(exam([2.5, 2.5]), [2.5, 2.5]).warnings
     assert warning.startswith("warning: all 2 examples have the label 2.5")
 
@@ -134,7 +134,7 @@ def told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Told:
         Path("r.toml").write_text(RECIPE.format(head=head, steps=steps, rate=rate), encoding="utf-8")
         lines: list[str] = []
         heedful.train(heedful.load_recipe("r.toml"), say=lines.append, device="cpu")
-        return [line for line in lines if "warning: " in line and "in the training text too" not in line]
+        return [line for line in lines if "warning: " in line and "also in the training text" not in line]
 
     return train
 
@@ -192,7 +192,7 @@ def test_compared_pairs_begin_with_the_mean_of_the_numbers(told: Told) -> None:
 def test_one_class_alone_is_told_before_training(told: Told, numbers: str, label: str) -> None:
     write({"train": [("x", 1), ("y", 1)], "validation": [("x y", 1), ("y", 1)]})
     found = told(CLASSES.replace("NUMBERS", numbers), steps=1)
-    expected = f"warning: all 2 examples have the label {label}, so there is nothing to tell apart"
+    expected = f"warning: all 2 examples have the label {label}, so there is nothing to learn"
     assert found[:2] == [f"train: {expected}", f"validation: {expected}"]
 
 
@@ -210,7 +210,7 @@ def test_all_words_of_one_tag_are_told(told: Told) -> None:
     for part in ("train", "validation"):
         Path(f"{part}.conll").write_text("x\tA\ny\tA\n\n", encoding="utf-8")
     found = told(TAGS, steps=1)
-    assert found[0] == "train: warning: all words have the tag 'A', so there is nothing to tell apart"
+    assert found[0] == "train: warning: all words have the tag 'A', so there is nothing to learn"
 
 
 def test_each_of_several_tasks_is_compared(tmp_path: Path) -> None:

@@ -176,7 +176,7 @@ def test_what_was_cut_is_told_and_what_makes_no_sense_refused() -> None:
     made = classifier(CONFIGS[0], 3)
     user = Classifier(made, tokenizer=LETTERS, answer_type="class", labels=LABELS, max_length=8)
     assert [each.cut for each in user.classify(["abcdef", "abcdefg", ("abcdef", "ab")])] == [0, 1, 3]
-    with pytest.raises(DataError, match="3 texts are to be judged together"):
+    with pytest.raises(DataError, match="3 texts were given together"):
         user.classify([("a", "b", "c")])
     with pytest.raises(DataError, match="does not choose"):
         user.choose([["a", "b"]])

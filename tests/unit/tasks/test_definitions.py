@@ -126,7 +126,7 @@ def test_alternatives(tmp_path: Path) -> None:
         assert (first.correct_indices, first.gold_answers, second.correct_indices) == ((1,), ("B.",), (0,))
         assert compute_metric_values(definition, [1, 1], [first, second]) == {"accuracy": 0.5}
     records(folder, "val.jsonl", {**record, "question": "why"})
-    with pytest.raises(DataError, match=r"val\.jsonl:1: the question 'why' is none of cause, effect"):
+    with pytest.raises(DataError, match=r"val\.jsonl:1: the question 'why' is not one of cause, effect"):
         list(definition.open_split(folder, "dev"))
 
 
@@ -188,7 +188,7 @@ def test_swag(tmp_path: Path) -> None:
     assert compute_metric_values(definition, [1, 0], [dev, dev]) == {"accuracy": 0.5}
     for lines, message in (
         (["a,b", "1,2"], r"train\.csv:1: no column 'sent1'"),
-        ([f"{SWAG},label", f"{told},4"], r"train\.csv:2: the label '4' is none of 0, 1, 2 and 3"),
+        ([f"{SWAG},label", f"{told},4"], r"train\.csv:2: the label '4' is not 0, 1, 2 or 3"),
         ([f"{SWAG},label", told], r"train\.csv:2: 11 columns where the header has 12"),
     ):
         rows(tmp_path / "SWAG", "train.csv", *lines)
@@ -221,11 +221,11 @@ BAD_NAME = {"text": "abc", "entities": [{"start": 1, "end": 9}]}
 BROKEN: list[tuple[str, dict[str, Any], str]] = [
     ("wic", {**SENSES, "start1": 7, "end1": 9}, "there is no word from character 7 to 9"),
     ("wic", {**SENSES, "start1": -1}, "there is no word from character -1 to 6"),
-    ("wsc", {"text": "a b", "target": BAD_PRONOUN}, "span2_index 1 is no word of a text of 2"),
-    ("boolq", {"passage": "p", "question": "q", "label": "maybe"}, "the label 'maybe' is none of"),
+    ("wsc", {"text": "a b", "target": BAD_PRONOUN}, "span2_index 1 does not fit a text of 2"),
+    ("boolq", {"passage": "p", "question": "q", "label": "maybe"}, "the label 'maybe' is not one of"),
     ("copa", {"premise": "p"}, "no field 'question'"),
     ("record", {"passage": BAD_NAME, "qas": []}, "there is no name from character 1 to 10"),
-    ("record", {"passage": {"text": "abc", "entities": []}, "qas": []}, "a passage without names"),
+    ("record", {"passage": {"text": "abc", "entities": []}, "qas": []}, "the passage has no names"),
     ("multirc", {"passage": {"text": "p", "questions": {}}}, "field 'questions' is dict where a list of objects"),
 ]
 
@@ -266,13 +266,13 @@ def test_names(tmp_path: Path) -> None:
 
 def test_what_cannot_be_measured() -> None:
     definition = find_definition("cola")
-    with pytest.raises(DataError, match="x:1: no label"):
+    with pytest.raises(DataError, match="x:1: has no label"):
         compute_metric_values(definition, ["acceptable"], [LabelledExample(("a",), None, "x:1")])
     with pytest.raises(DataError, match="2 predictions but 1 examples"):
         compute_metric_values(definition, ["acceptable"] * 2, [LabelledExample(("a",), "acceptable", "x:1")])
     with pytest.raises(DataError, match="no training examples"):
         compute_majority_baseline(definition, [], [LabelledExample(("a",), "acceptable", "x:1")])
-    with pytest.raises(DataError, match="belongs to no group"):
+    with pytest.raises(DataError, match="has no group"):
         compute_metric_values(
             find_definition("ax-g"), ["entailment"], [LabelledExample(("a", "b"), "entailment", "x:1")]
         )

@@ -194,7 +194,8 @@ def test_empty_and_long_replies_are_left_out(tmp_path: Path) -> None:
 
 def test_a_speaker_that_nobody_knows_is_named(tmp_path: Path) -> None:
     strange = Exchange((DialogueTurn("robot", "a"),), TURNS[1], "d.jsonl:7")
-    with pytest.raises(DataError, match=r"d.jsonl:7: speaker 'robot': the training text knows 'user', 'system'"):
+    complaint = r"d.jsonl:7: speaker 'robot': is not in the training text, which has 'user', 'system'"
+    with pytest.raises(DataError, match=complaint):
         write_corpus(tmp_path / "c", [strange], encoder=script().build_encoding())
 
 

@@ -162,12 +162,12 @@ def test_a_tag_that_the_training_text_lacks_counts_as_wrong_and_is_told() -> Non
 
 
 def test_exams_without_examples() -> None:
-    with pytest.raises(DataError, match="not a single sentence"):
+    with pytest.raises(DataError, match="there are no sentences"):
         build_tag_evaluator([], train=[])
-    with pytest.raises(DataError, match="not a single question"):
+    with pytest.raises(DataError, match="there are no questions"):
         build_question_evaluator([], total=3)
     unlabelled = [LabelledExample(("a",), None, "x:4")]
-    with pytest.raises(DataError, match="x:4: no label"):
+    with pytest.raises(DataError, match="x:4: has no label"):
         build_classification_evaluator(
             DEFINITIONS["glue/cola"], train=[LabelledExample(("a",), "acceptable", "x:1")], examples=unlabelled
         )

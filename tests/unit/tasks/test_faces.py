@@ -184,7 +184,7 @@ def test_what_cannot_be_read_loses_no_other_answer() -> None:
 def test_lines_that_say_nothing_name_their_place() -> None:
     for lines, text, complaint in (
         (ClassLineFormat(NOBODY), "a\tb\tc", "line 2: 3 texts; write one, or two with a tab between them"),
-        (ChoiceLineFormat(NOBODY), "a", "line 2: no candidates; write a text and its candidates"),
+        (ChoiceLineFormat(NOBODY), "a", "line 2: has no candidates; write a text and its candidates"),
         (ScoreLineFormat(NOBODY), "a", "f:2: no translation; write it behind its sentence"),
         (QuestionLineFormat(NOBODY), "{", "f:2: not valid JSON"),
     ):
@@ -202,9 +202,10 @@ def test_models_that_only_read_are_told_nothing_of_writing() -> None:
     assert asked.require_no_generation() is asked
     assert InspectRequest("a").require_single_text("a tagger's") == "a"
     for odd, name in ((InspectRequest("a", beam=2), "--beam"), (InspectRequest("a", max_tokens=0), "--tokens")):
-        with pytest.raises(RecipeError, match=f"{name}: this model writes nothing; leave it out"):
+        with pytest.raises(RecipeError, match=f"{name}: this model does not write text; leave it out"):
             odd.require_no_generation()
-    with pytest.raises(RecipeError, match="--pair: belongs to other models; a tagger's text is all --text"):
+    complaint = "--pair: is an option of other models; give a tagger's text with --text alone"
+    with pytest.raises(RecipeError, match=complaint):
         asked.require_single_text("a tagger's")
 
 

@@ -163,7 +163,7 @@ class Long:
     [
         (lambda: heedful.load(NOTHING), "folders[0]: None is not a path; give a string or a Path"),
         (lambda: heedful.load(BYTES), "folders[0]: b'a' (bytes) is not a path"),
-        (lambda: heedful.load("a\0b"), "folders[0]: 'a\\x00b' (str) holds a null character"),
+        (lambda: heedful.load("a\0b"), "folders[0]: 'a\\x00b' (str) contains a null character"),
         (lambda: heedful.load_recipe(NUMBER), "recipe: 3 (int) is not a path"),
         (lambda: heedful.train(NOTHING), "recipe: None is not a path"),
         (lambda: heedful.quantize("a", NOTHING), "folder: None is not a path"),

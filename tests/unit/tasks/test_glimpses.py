@@ -161,17 +161,17 @@ def test_parts_have_no_picture_in_common_and_are_all_of_them(tmp_path: Path) -> 
             {"labels": encode_idx(np.zeros(3, np.uint8))},
             r"has 4 pictures and .* 3 labels; name files that belong together",
         ),
-        ({"labels": b"\0\0\x08"}, "too short to be a file of IDX"),
+        ({"labels": b"\0\0\x08"}, "is too short for an IDX file"),
         (
             {"labels": encode_idx(np.zeros((4, 1), np.uint8))},
-            "begins with 00000802; a file of IDX with bytes along 1 axes",
+            "begins with 00000802; it must be an IDX file with bytes along 1 axes",
         ),
-        ({"images": encode_idx(noise(4)[:, 0])[:-1]}, "has 119 bytes where 4 x 6 x 5 are said"),
+        ({"images": encode_idx(noise(4)[:, 0])[:-1]}, "has 119 bytes, but declares 4 x 6 x 5"),
         ({"images": encode_idx(noise(4)[:, 0, :5])}, r"pictures of 1 x 5 x 5 .* says 1 x 6 x 5; set data.channels"),
         ({"images": struct.pack(">HBB3I", 0, 13, 3, 0, 0, 0)}, "begins with 00000d03"),
         ({"images": gzip.compress(bytes(50))[:-9]}, "damaged gzip file"),
-        ({"start": 4}, "holds 4 pictures, of which those from 4 to 4 are wanted"),
-        ({"stop": 5}, "holds 4 pictures, of which those from 0 to 5 are wanted"),
+        ({"start": 4}, "holds 4 pictures, but those from 4 to 4 are requested"),
+        ({"stop": 5}, "holds 4 pictures, but those from 0 to 5 are requested"),
     ],
 )
 def test_damaged_idx(tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
@@ -183,14 +183,14 @@ def test_damaged_idx(tmp_path: Path, change: dict[str, Any], complaint: str) -> 
 
 
 def test_damaged_folders(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="no folder that can be read"):
+    with pytest.raises(DataError, match="is not a folder that can be read"):
         ByteFilePictures(tmp_path / "none", shape=SHAPE)
-    with pytest.raises(DataError, match="holds no files, one for each class"):
+    with pytest.raises(DataError, match="has no files, one for each class"):
         ByteFilePictures(tmp_path, shape=SHAPE)
     (tmp_path / "a").write_bytes(bytes(31))
-    with pytest.raises(DataError, match="a: has 31 bytes, which is no number of pictures of 1 x 6 x 5"):
+    with pytest.raises(DataError, match="a: has 31 bytes, which is not a whole number of pictures of 1 x 6 x 5"):
         list(ByteFilePictures(tmp_path, shape=SHAPE))
-    with pytest.raises(DataError, match="holds no folders, one for each class"):
+    with pytest.raises(DataError, match="has no folders, one for each class"):
         FolderPictures(tmp_path, shape=SHAPE)
     with pytest.raises(DataError, match=r"x:0: class 'd' is not among those of data\.train"):
         write_corpus(

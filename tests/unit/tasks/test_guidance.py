@@ -162,5 +162,5 @@ def test_what_a_model_has_not_is_told(config: GuidedConfig, message: str) -> Non
 
 def test_a_model_without_attention_cannot_be_guided() -> None:
     blind = RecurrentConfig.model_validate({"d_model": 12, "reading": {"kind": "context"}})
-    with pytest.raises(RecipeError, match="attention to the source, which this model has not"):
+    with pytest.raises(RecipeError, match="attention to the source, but this model has none"):
         GuidedAttention.from_config(network(blind), GuidedConfig())

@@ -143,9 +143,7 @@ def test_a_walk_leads_from_what_the_attention_is_given_to_what_it_returns() -> N
 def test_what_each_step_may_see_is_told_step_by_step() -> None:
     """A window that moves along with the target (Luong et al. 2015, 3.2, local-m), attention called for each token."""
     config = RecurrentConfig(d_model=8, reading=LuongConfig(window="monotonic", reach=1))
-    model: Any = (
-        build_sequence_to_sequence(config, DataSizes(LETTERS.size, LETTERS.size, 40)).double().eval()
-    )
+    model: Any = build_sequence_to_sequence(config, DataSizes(LETTERS.size, LETTERS.size, 40)).double().eval()
     _shake(model)
     ours = Translator((model,), source=LETTERS, target=LETTERS, search=BEAM, length=LengthLimits(1.0, 3), max_source=30)
     (each,) = ours.inspect("abc deb", "fade").maps
@@ -225,7 +223,7 @@ def test_language_models_are_records_of_probabilities(prompt: str) -> None:
     told = [each.log_probability for each in alone.written]
     assert told == pytest.approx(list(surprise.token_log_probabilities), abs=1e-6)
     assert told == pytest.approx([each.log_probability for each in record.written][: len(told)], abs=1e-6)
-    with pytest.raises(DataError, match="nothing to look at"):
+    with pytest.raises(DataError, match="nothing to show"):
         ours.inspect("", limit=0)
 
 
@@ -466,7 +464,7 @@ def test_a_tagger_shows_the_tags_of_words() -> None:
         (tag.name, pytest.approx(tag.probability, abs=1e-6)) for tag in tags
     ]
     assert all(sum(each.values()) == pytest.approx(1, abs=1e-6) for each in said(record, "tag"))
-    with pytest.raises(DataError, match="no words to look at"):
+    with pytest.raises(DataError, match="no words to show"):
         ours.inspect([])
     with pytest.raises(DataError, match="read in 2 parts, since this model reads at most 12 tokens"):
         ours.inspect(["abcdef", "abcdef", "abc"])
@@ -478,7 +476,7 @@ def test_a_recurrent_tagger_says_that_it_has_no_attention() -> None:
     ours = Tagger(model, tokenizer=LETTERS, tags=CLASSES)
     record = ours.inspect(["ab", "c"])
     assert record.maps == ()
-    assert record.notes == ("This model has no attention, so there are no weights to look at.",)
+    assert record.notes == ("This model has no attention, so there are no weights to show.",)
     assert [each.answer_text for each in record.answers] == [tag.name for tag in ours.tag([["ab", "c"]])[0]]
     with pytest.raises(RecipeError, match="layer 0 to look at: this model has no attention"):
         ours.inspect(["ab"], scope=InspectionSelection(layers=(0,)))
@@ -491,7 +489,7 @@ def test_attention_that_declares_nothing_is_named() -> None:
     record = ours.inspect("abc", "fade")
     assert record.maps == ()
     assert record.notes == (
-        "Attention at decoder.reading.across does not declare who looks at what, so it is left out.",
+        "Attention at decoder.reading.across does not declare what attends to what, so it is left out.",
     )
 
 

@@ -147,5 +147,5 @@ def test_the_temperature_is_learned_or_stays(tmp_path: Path, learned: bool) -> N
 
 
 def test_nothing_to_ask_is_an_error() -> None:
-    with pytest.raises(DataError, match="not a single pair"):
+    with pytest.raises(DataError, match="there are no pairs"):
         build_matching_evaluator([SentencePair("a", "", "x:1")], num_train_pairs=3)

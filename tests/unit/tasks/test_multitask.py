@@ -291,7 +291,7 @@ def test_heads_are_chosen_by_name_or_by_what_they_do() -> None:
             lambda: heads.find_head(str, purpose="reads"),
             "more than one of its tasks reads; choose one of b, c with --task",
         ),
-        (lambda: heads.find_head(str, purpose="reads", name="a"), "a is no task that reads; choose one of b, c"),
+        (lambda: heads.find_head(str, purpose="reads", name="a"), "a is not a task that reads; choose one of b, c"),
         (lambda: heads.find_head(float, purpose="weighs"), r"none of its tasks weighs \(a, b, c\); name another run"),
     ):
         with pytest.raises(RunError, match=message):

@@ -111,14 +111,14 @@ def test_a_mistake_in_its_table_is_told_like_any_other(installed: Path, tmp_path
     (tmp_path / "own.toml").write_text(RECIPE.replace("KIND", "averaging"))
     done = heedful(installed, tmp_path, "train", "own.toml", "--model.layerz", "2")
     assert done.returncode == 2
-    assert "model.layerz = 2 is no known key; did you mean model.layers?" in done.stderr
+    assert "model.layerz = 2 is not a known key; did you mean model.layers?" in done.stderr
 
 
 def test_without_the_package_its_task_is_unknown(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(RECIPE)
     done = heedful(Path(), tmp_path, "train", "own.toml")
     assert done.returncode == 2
-    assert "task = 'multi_label' is no task; choose one of" in done.stderr
+    assert "task = 'multi_label' is not a task; choose one of" in done.stderr
 
 
 def test_a_package_that_says_what_is_not_true_is_named(tmp_path: Path) -> None:
@@ -129,4 +129,4 @@ def test_a_package_that_says_what_is_not_true_is_named(tmp_path: Path) -> None:
     (tmp_path / "own.toml").write_text(RECIPE)
     done = heedful(site, tmp_path, "train", "own.toml")
     assert done.returncode == 2
-    assert "task = 'multi_label': the package that has it cannot be used (odd.recipe:Recipe: No module" in done.stderr
+    assert "task = 'multi_label': its package cannot be used (odd.recipe:Recipe: No module" in done.stderr

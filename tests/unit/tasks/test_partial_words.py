@@ -71,9 +71,7 @@ def translator(kind: str, search: SearchStrategy | None = None, *, seed: int = 0
     tokenizer = vocabulary(kind)
     torch.manual_seed(seed)
     config = TransformerConfig(d_model=12, heads=2, encoder_layers=1, decoder_layers=1, output_bias=True)
-    model: Any = build_sequence_to_sequence(
-        config, DataSizes(tokenizer.size, tokenizer.size, 60)
-    ).double()
+    model: Any = build_sequence_to_sequence(config, DataSizes(tokenizer.size, tokenizer.size, 60)).double()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return Translator(

@@ -317,7 +317,9 @@ def test_n_grams_predict_a_reply_from_behind_its_speaker_to_its_end(
 def test_nobody_to_measure_is_told(runs: Callable[[str], Path]) -> None:
     _, recipe = exam(runs, "transformer")
     silent = recipe.model_copy(update={"data": recipe.data.model_copy(update={"replier": "waiter"})})
-    with pytest.raises(DataError, match=r"data.validation: .*d.jsonl: nobody replies here; check data.replier"):
+    with pytest.raises(
+        DataError, match=r"data.validation: .*d.jsonl: there are no replies to measure on; check data.replier"
+    ):
         TASK.build_evaluator(silent, DEFAULT_OPTIONS)
 
 

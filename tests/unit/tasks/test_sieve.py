@@ -104,7 +104,12 @@ def test_the_page_shows_every_reason_and_is_well_formed() -> None:
     )
     html = build_filter_page(found, [(f"<f>:{n}", pair) for n, pair in enumerate(PAIRS)], title="What <is> kept")
     ET.fromstring(html.removeprefix("<!DOCTYPE html>"))
-    for words in ("kept (2)", "empty: with an empty side (2)", "score: on which both models agree less (1)", "0.900"):
+    for words in (
+        "kept (2)",
+        "empty: with an empty side (2)",
+        "score: on which the two models agree less (1)",
+        "0.900",
+    ):
         assert words in html
     assert re.search(r"<svg", html)
     assert "&lt;f&gt;:4" in html

@@ -109,12 +109,12 @@ def test_broken_transcripts_are_named(tmp_path: Path) -> None:
     for content, told in (
         ("a.wav\n", r"t\.tsv:1: 1 tab-separated column where 2 are needed"),
         ("\tone\n", r"t\.tsv:1: no file is named; mend the line"),
-        ("a.wav\tone\n", r"t\.tsv:1: .*a\.wav: there is no such file; mend the line or bring the file"),
+        ("a.wav\tone\n", r"t\.tsv:1: .*a\.wav: there is no such file; mend the line or add the file"),
     ):
         table.write_text(content)
         with pytest.raises(DataError, match=told):
             read_recordings_table(table)
-    with pytest.raises(DataError, match=r"no file \*\.trans\.txt in this folder"):
+    with pytest.raises(DataError, match=r"has no file \*\.trans\.txt, here or in its subfolders"):
         read_librispeech(tmp_path)
     with pytest.raises(DataError, match=r"nowhere: there is no such folder"):
         read_librispeech(tmp_path / "nowhere")
@@ -141,7 +141,7 @@ def test_sounds_that_no_model_can_learn_from_are_left_out(tmp_path: Path, folder
     assert encoded(640, "low low") is None
     assert encoded(640, "low low", needs_alignment=False) == (3, 6)
     (tmp_path / "a.wav").write_bytes(b"no sound")
-    with pytest.raises(DataError, match=r"t\.tsv:1: .*a\.wav: is no sound that can be read"):
+    with pytest.raises(DataError, match=r"t\.tsv:1: .*a\.wav: is not a sound that can be read"):
         build_speech_encoding(tokenizer, front, max_seconds=1.0, max_length=6, needs_alignment=True).encode(
             next(iter(read_recordings_table(tmp_path / "t.tsv")))
         )
@@ -415,13 +415,13 @@ def test_recipes_say_what_does_not_fit() -> None:
     assert recipe(ctc_weight=1).model.decoder is None
     assert recipe().data.validation.kind == "jsonl"
     for model, told in (
-        ({"ctc_weight": 1, "decoder": {"layers": 1}}, "model.decoder writes nothing with model.ctc_weight = 1"),
+        ({"ctc_weight": 1, "decoder": {"layers": 1}}, "model.decoder is not used with model.ctc_weight = 1"),
         ({"d_model": 64}, ""),
         ({"d_model": 64, "decoder": {"d_model": 32}}, "model.decoder.d_model = 32 must be 64"),
         ({"kind": "recurrent", "d_model": 32}, "model.decoder.d_model = 32 must be 64"),
         ({"kind": "recurrent", "d_model": 32, "decoder": {"d_model": 64}}, ""),
         ({"d_model": 64, "decoder": {"layers": 1}}, ""),
-        ({"decoder": {"kind": "recurrent", "reading": {"weights": "sampled"}}}, "learns by REINFORCE alone"),
+        ({"decoder": {"kind": "recurrent", "reading": {"weights": "sampled"}}}, "learns by REINFORCE only"),
         ({"positions": {"kind": "learned", "length": 100}}, "model.positions.length = 100 must be at least 501"),
         (
             {"decoder": {"positions": {"kind": "learned", "length": 100}}},

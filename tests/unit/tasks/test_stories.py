@@ -109,7 +109,7 @@ def test_files_that_are_not_there_or_too_many(babi: Path, packed: bool) -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        ("Mary went home.", ":3: no number and sentence; a line of bAbI is such as"),
+        ("Mary went home.", ":3: has no number and sentence; a line of bAbI looks like"),
         ("3 Where is Mary?\t\t1", ":3: a question needs an answer and the numbers of facts above it"),
         ("3 Where is Mary?\thome\t3", ":3: a question needs an answer and the numbers of facts above it"),
         ("3 Where?\thome\t1\t2", ":3: a question needs an answer and the numbers of facts above it"),
@@ -124,15 +124,15 @@ def test_lines_that_are_not_babis(tmp_path: Path, line: str, complaint: str) -> 
 
 def test_what_is_no_archive(tmp_path: Path) -> None:
     (tmp_path / "x.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(DataError, match=r"x.tar.gz: is no tar archive; name that of bAbI, or its folder"):
+    with pytest.raises(DataError, match=r"x.tar.gz: is not a tar archive; name the archive of bAbI, or its folder"):
         BabiReader(tmp_path / "x.tar.gz", part="train")
 
 
 @pytest.mark.parametrize(
     ("fields", "complaint"),
     [
-        ('"answer": "a", "supporting": [1]', "'supporting' names a fact that is not there; count from 0"),
-        ('"answer": "a", "supporting": [-1]', "'supporting' names a fact that is not there; count from 0"),
+        ('"answer": "a", "supporting": [1]', "'supporting' names a fact that does not exist; count from 0"),
+        ('"answer": "a", "supporting": [-1]', "'supporting' names a fact that does not exist; count from 0"),
         ('"answer": "a", "supporting": ["0"]', "field 'supporting' is list where a list of whole numbers is needed"),
         ('"answer": " "', "an empty answer; mend the line"),
         ('"reply": "a"', "no field 'answer'"),
@@ -305,7 +305,7 @@ def test_the_exam_has_a_baseline_and_tells_of_unknown_answers() -> None:
     assert value(dict(exam.compute_metrics(exam.baseline_answers)), "facts") == 0
     assert exam.data_warnings == ("2 answers never occur in the training text, and count as wrong",)
     assert "facts" not in compute_story_metrics([said("home")], QUESTIONS[1:2]), "nobody says which facts are right"
-    with pytest.raises(DataError, match="there is not a single question"):
+    with pytest.raises(DataError, match="there are no questions"):
         build_story_evaluator([], train=QUESTIONS)
 
 

@@ -106,5 +106,5 @@ def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.Monkey
     with pytest.raises(KeyError):
         leader.run_on_leader(lambda: {}["x"])
     playing_follower = True
-    with pytest.raises(TrainingError, match="leading process could not go on"):
+    with pytest.raises(TrainingError, match="leading process could not continue"):
         follower.run_on_leader(lambda: None)

@@ -186,7 +186,7 @@ def test_the_moving_average_has_its_own_memory_and_no_gradient() -> None:
             torch.zeros(4).double(),
             r"adam\.bias\.exp_avg is float64 of shape \(4,\), this run needs float32",
         ),
-        ("other.step", torch.zeros(()), r"adam\.other\.step belongs to nothing in this run; restore it from a copy"),
+        ("other.step", torch.zeros(()), r"adam\.other\.step is not part of this run; restore it from a copy"),
     ],
 )
 def test_moments_that_are_not_those_of_a_parameter_are_refused(name: str, tensor: Any, sentence: str) -> None:

@@ -156,7 +156,7 @@ def test_two_trainings_with_one_seed_are_the_same(task: Signs) -> None:
 
 
 def test_mistakes_are_told_at_once(model: nn.Module, task: Signs, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(TrainingError, match="nothing says when training ends; give steps="):
+    with pytest.raises(TrainingError, match="training has no end; give steps="):
         Trainer(model, task)
     message = r'"f1"; give config=TrainerConfig\(monitor=...\) with one of accuracy, loss'
     with pytest.raises(TrainingError, match=message):

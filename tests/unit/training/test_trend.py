@@ -22,7 +22,7 @@ def test_losses_that_part_are_told_once_when_they_do() -> None:
     found = told(apart)
     assert list(found) == [4], "the second evaluation above the lowest"
     assert found[4].startswith(
-        "training and validation loss part (overfitting): since step 2 validation has risen from 2.500 to 2.700 and "
+        "training and validation loss diverge (overfitting): since step 2 validation has risen from 2.500 to 2.700 and "
         "training has fallen from 2.000 to 1.200; "
     )
 
@@ -59,7 +59,7 @@ def test_training_losses_are_weighed_by_their_labels() -> None:
         (2, None, ""),
         (3, None, "; training.patience would end a training that does not improve"),
         (4, None, ""),
-        (3, 5, "; after 2 more without a better one training ends (training.patience)"),
+        (3, 5, "; after 2 more without improvement training ends (training.patience)"),
         (3, 3, "; training ends here (training.patience = 3)"),
         (1, 1, "; training ends here (training.patience = 1)"),
         (2, 3, ""),
