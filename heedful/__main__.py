@@ -26,8 +26,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; return 0 if it succeeded.
 
     The exit code is 2 for an error that the user can fix (its message is on standard error, HEEDFUL_DEBUG=1 adds a
-    traceback),
-    1 for an unexpected error, 130 for an interruption from the keyboard, 141 if the reader of the output has gone.
+    traceback), 1 for an unexpected error, 130 for an interruption from the keyboard, 141 if the reader of the output
+    has gone.
     """
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
     atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second

@@ -62,7 +62,7 @@ def to_file_list(files: Any, *types: type, name: str, noun: str) -> list[Any]:
     """Return paths or file contents as a list; one is a list of one.
 
     Raises:
-    DataError: an element is neither a path nor one of the other classes.
+        DataError: an element is neither a path nor one of the other classes.
     """
     return to_item_list(files, str, os.PathLike, *types, name=name, noun=noun, remedy="a path")
 
@@ -71,7 +71,7 @@ def to_word_lists(sentences: str | Iterable[str | Sequence[str]], *, name: str =
     """Return the words of each sentence; a sentence is a string with spaces between words, or a list of words.
 
     Raises:
-    DataError: a sentence or a word has another type; the message gives its index and value.
+        DataError: a sentence or a word has another type; the message gives its index and value.
     """
     sentence_words = []
     for index, sentence in enumerate(

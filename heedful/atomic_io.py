@@ -81,7 +81,7 @@ def read_manifest(folder: Path) -> RunManifest:
     """Read the manifest of a run folder.
 
     Raises:
-    RunError: the folder does not exist, is not a run, or was written by another version of heedful.
+        RunError: the folder does not exist, is not a run, or was written by another version of heedful.
     """
     check_path_name(folder)
     if folder.suffix == ".toml" and folder.is_file():
@@ -159,7 +159,7 @@ def read_checked_json(path: Path, model: type[Stored]) -> Stored:
     """Read a JSON file and validate it with a pydantic model.
 
     Raises:
-    RunError: it cannot be read, is damaged, or was written by another version.
+        RunError: it cannot be read, is damaged, or was written by another version.
     """
     try:
         content = read_bytes(path)
@@ -185,8 +185,7 @@ def atomic_replace(path: Path) -> Iterator[Path]:
     """Provide a temporary path to write to; it replaces `path` durably if the block succeeds.
 
     It is in a folder of its own, because some writers, such as that of safetensors, create temporary files beside
-    theirs. What a
-    kill leaves there is removed by the next write of `path`.
+    theirs. What a kill leaves there is removed by the next write of `path`.
 
     Raises:
         TrainingError: the disk is full or the folder cannot be written; `path` stays as it was.
@@ -292,7 +291,7 @@ def write_atomic(path: Path, content: bytes) -> None:
     """Write a file atomically, safe for several processes at once.
 
     Raises:
-    RunError: it cannot be written; `path` stays as it was.
+        RunError: it cannot be written; `path` stays as it was.
     """
     temporary = path.with_name(f".{path.name}.{os.getpid()}")
     for leftover in find_leftovers(path):
@@ -337,7 +336,7 @@ def load_tensors(folder: Path, name: str, *, manifest: RunManifest) -> dict[str,
     """Load the tensors of a file whose digest matches the manifest.
 
     Raises:
-    RunError: the file is missing, truncated or changed.
+        RunError: the file is missing, truncated or changed.
     """
     try:
         if name in manifest.files:
@@ -354,9 +353,9 @@ def read_tensors(path: Path) -> dict[str, Tensor]:
     """Read the tensors of a safetensors file after checking its header.
 
     Raises:
-    OSError: it does not exist, or is not a regular file.
-    ValueError: its header is too large or invalid.
-    SafetensorError: it is damaged.
+        OSError: it does not exist, or is not a regular file.
+        ValueError: its header is too large or invalid.
+        SafetensorError: it is damaged.
     """
     check_memory(path)
     read_header(path)
@@ -376,8 +375,8 @@ def read_header(path: Path) -> dict[str, Any]:
     """Read the header of a safetensors file: an entry for each tensor, and `__metadata__`.
 
     Raises:
-    OSError: it does not exist, or is not a regular file.
-    ValueError: it has no header, too many tensors, or a header longer than the file or 32 MiB.
+        OSError: it does not exist, or is not a regular file.
+        ValueError: it has no header, too many tensors, or a header longer than the file or 32 MiB.
     """
     with open_regular(path) as file:
         size = os.fstat(file.fileno()).st_size
@@ -403,7 +402,7 @@ def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
     """Compare a file with its digest in the manifest; safetensors itself would load a flipped bit.
 
     Raises:
-    RunError: the file is missing or was changed.
+        RunError: the file is missing or was changed.
     """
     path = folder / name
     if name not in manifest.files:

@@ -48,7 +48,7 @@ def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> Bundl
     """Return the item with this name.
 
     Raises:
-    RecipeError: there is none; `noun` is the word for an item in the message.
+        RecipeError: there is none; `noun` is the word for an item in the message.
     """
     if name not in items:
         suggestion = closest_match(name, items)

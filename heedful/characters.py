@@ -27,11 +27,9 @@ def remove_invisible(text: str) -> str:
     """Remove characters that change the layout of a text but not its meaning.
 
     These are soft hyphens, direction marks, embeddings and isolates, word joiners, byte order marks inside a text,
-    invisible
-    operators, and zero-width spaces, except beside letters of Thai, Lao, Burmese and Khmer, where they separate words.
-    Joiners and non-joiners (U+200C, U+200D) stay: scripts of India, Persian and emoji need them. Line ends other than
-    line
-    feed and carriage return (U+000B, U+000C, U+0085, U+2028, U+2029) become spaces.
+    invisible operators, and zero-width spaces, except beside letters of Thai, Lao, Burmese and Khmer, where they
+    separate words. Joiners and non-joiners (U+200C, U+200D) stay: scripts of India, Persian and emoji need them. Line
+    ends other than line feed and carriage return (U+000B, U+000C, U+0085, U+2028, U+2029) become spaces.
     """
     return _LINE_ENDS.sub(" ", _INVISIBLE.sub("", text))
 

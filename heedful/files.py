@@ -1,8 +1,7 @@
 """Open and read files safely; all modules read files through these functions.
 
 A file must be regular, its size is checked before it is read, and the depth and the numbers of its content are limited.
-A
-problem with a file is an `OSError` described by its `strerror`; a problem with its content is a `ValueError`.
+A problem with a file is an `OSError` described by its `strerror`; a problem with its content is a `ValueError`.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ def resolve_inside(folder: Path, name: str) -> Path:
     """Return the path of a file that a manifest names.
 
     Raises:
-    UnsuitableFileError: `..` or a link leads out of the folder.
+        UnsuitableFileError: `..` or a link leads out of the folder.
     """
     path = folder / name
     if not is_plain_name(name):
@@ -142,8 +141,8 @@ def parse_json(text: str | bytes | bytearray) -> Any:
     """Parse JSON with limits on its depth, numbers and characters.
 
     Raises:
-    NestedTooDeeplyError: it has more than `MAX_JSON_DEPTH` levels.
-    ValueError: it is not JSON, or has too many containers, an integer beyond 64 bits, or an unpaired surrogate.
+        NestedTooDeeplyError: it has more than `MAX_JSON_DEPTH` levels.
+        ValueError: it is not JSON, or has too many containers, an integer beyond 64 bits, or an unpaired surrogate.
     """
     if not isinstance(text, str):
         text = text.decode("utf-8")
@@ -162,8 +161,8 @@ def parse_data(text: str) -> Any:
     """Parse JSON of any size, for data sets; its depth is not checked.
 
     Raises:
-    NestedTooDeeplyError: it has more levels than Python can parse.
-    ValueError: it is not JSON, or has an integer beyond 64 bits.
+        NestedTooDeeplyError: it has more levels than Python can parse.
+        ValueError: it is not JSON, or has an integer beyond 64 bits.
     """
     try:
         return json.loads(text, parse_int=_parse_int) if _LONG_NUMBER.search(text) else json.loads(text)
@@ -175,7 +174,7 @@ def parse_toml(text: str) -> dict[str, Any]:
     """Parse TOML of limited depth.
 
     Raises:
-    ValueError: it is not TOML, or is nested too deeply.
+        ValueError: it is not TOML, or is nested too deeply.
     """
     if _LONG_KEY.search(text):  # which takes the parser time that grows with the square of the parts
         raise NestedTooDeeplyError(_describe_depth_limit(MAX_TOML_DEPTH))

@@ -1,8 +1,7 @@
 """Language tags (BCP 47): parse and compare by language, script and region, in any common notation.
 
 The script of a tag that does not name one comes from the likely subtags of Unicode's CLDR (UTS 35, part 1, section
-4.3):
-`zh` is `zh-Hans`, `zh-TW` is `zh-Hant`, `sr` is `sr-Cyrl`, `sr-ME` is `sr-Latn`.
+4.3): `zh` is `zh-Hans`, `zh-TW` is `zh-Hant`, `sr` is `sr-Cyrl`, `sr-ME` is `sr-Latn`.
 """
 
 from __future__ import annotations
@@ -120,9 +119,9 @@ class LanguageTag:
     """The parts of a language tag.
 
     Attributes:
-    language: its two-letter code, or three letters if it has no shorter one; empty if the tag is invalid.
-    script: four letters, if the tag names it; else empty.
-    region: two letters or three digits, if the tag names it; else empty.
+        language: its two-letter code, or three letters if it has no shorter one; empty if the tag is invalid.
+        script: four letters, if the tag names it; else empty.
+        region: two letters or three digits, if the tag names it; else empty.
     """
 
     language: str

@@ -16,8 +16,7 @@ def get_memory_limit() -> int | None:
     """Return the largest number of bytes that the process can use, swap included; None if unknown.
 
     It is the smallest of the machine's memory, the limits of the process's control groups, and the limit of its address
-    space.
-    Memory used by other processes is not subtracted, so anything larger than this cannot fit.
+    space. Memory used by other processes is not subtracted, so anything larger than this cannot fit.
     """
     limits = [
         limit

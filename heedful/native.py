@@ -19,7 +19,7 @@ def load_library() -> Any | None:
     """Import the package `heedful_native`; return None if it is not installed.
 
     Raises:
-    RunError: it is installed but cannot be used.
+        RunError: it is installed but cannot be used.
     """
     try:
         module = import_module("heedful_native")

@@ -1,8 +1,7 @@
 """Registry of tasks and model architectures, with those of installed packages.
 
 A task is defined by its recipe class, whose module is imported on demand. Packages add tasks by entry points of the
-group
-`heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and model architectures by those of
+group `heedful.tasks`, as in `multi_label = "own_task.recipe:MultiLabelRecipe"`, and model architectures by those of
 `heedful.architectures`.
 """
 
@@ -89,7 +88,7 @@ def load_object(location: str, *, context: str) -> Any:
     """Import the object at "module:name".
 
     Raises:
-    RecipeError: the package that declares it cannot be imported; `context` begins the message.
+        RecipeError: the package that declares it cannot be imported; `context` begins the message.
     """
     module, _, name = location.partition(":")
     try:

@@ -25,8 +25,8 @@ class Tokens:
     """Batch of tokens: what each token is, and where it is.
 
     `positions` is -1 where there is no token. Padding, causality, windows and every position encoding follow from it,
-    so a
-    model need not know which id is padding. `factors` are additional features of a token, such as the case of its word.
+    so a model need not know which id is padding. `factors` are additional features of a token, such as the case of its
+    word.
     """
 
     ids: Int[Tensor, "B T"]
@@ -141,13 +141,13 @@ class MultiStepLimits:
     """Limits of several greedy decoding steps in one call.
 
     Attributes:
-    positions: position of the next token of each row.
-    lengths: number of tokens of each row so far.
-    limits: largest number of tokens of each row.
-    done: rows that are not decoded.
-    eos: the token that ends a row.
-    forbidden: tokens that must not be taken.
-    steps: largest number of tokens to decode in each row.
+        positions: position of the next token of each row.
+        lengths: number of tokens of each row so far.
+        limits: largest number of tokens of each row.
+        done: rows that are not decoded.
+        eos: the token that ends a row.
+        suppressed_ids: tokens that must not be taken.
+        max_steps: largest number of tokens to decode in each row.
     """
 
     positions: Int[Tensor, " B"]
@@ -164,11 +164,11 @@ class MultiStepOutput:
     """Tokens of several decoding steps, step by step.
 
     Attributes:
-    ids: of the tokens.
-    log_probabilities: by the model, before tokens were forbidden.
-    positions: of the tokens; -1 in rows that were done.
-    done: rows that have ended.
-    failed: the first row without a possible token, or -1.
+        ids: of the tokens.
+        log_probabilities: by the model, before tokens were forbidden.
+        positions: of the tokens; -1 in rows that were done.
+        done: rows that have ended.
+        failed_row: the first row without a possible token, or -1.
     """
 
     ids: Int[Tensor, "n B"]
@@ -208,14 +208,13 @@ class RowSelection:
     """Selection of state rows: the old row that each new row continues.
 
     Rows come in groups of `width` consecutive rows (the beams of one sentence). A new row continues a row of its own
-    group, so
-    what the rows of a group share need not be copied when they are reordered.
+    group, so what the rows of a group share need not be copied when they are reordered.
 
     Attributes:
         origin: the old row that each new row continues, [B].
         groups: the old group of each new group, [G]; None keeps all groups in their order.
         width: rows in each new group; B = G * width.
-        free: rows are selected regardless of groups; each new row is a group of its own.
+        ignores_groups: rows are selected regardless of groups; each new row is a group of its own.
     """
 
     origin: Int[Tensor, " B"]
@@ -264,8 +263,8 @@ def select_rows(state: Nest, rows: RowSelection | Int[Tensor, " B"]) -> Nest:
     """Return a state whose row i continues row `rows[i]` of the given one.
 
     Used for beam search, for dropping finished rows, and for shuffled batches. A state is any nest of frozen
-    dataclasses, tuples,
-    dictionaries and batch-first tensors. Parts with a `reorder` method select their rows themselves.
+    dataclasses, tuples, dictionaries and batch-first tensors. Parts with a `reorder` method select their rows
+    themselves.
     """
     selection = RowSelection.from_indices(rows) if isinstance(rows, Tensor) else rows
     result: Nest = _select_nested(state, selection)
@@ -301,8 +300,7 @@ def concat_rows(states: Sequence[Nest]) -> Nest:
     """Concatenate the rows of several states, in this order: the inverse of `select_rows`.
 
     The states may have begun at different times: where one has read or attends to less than another, it is padded with
-        position
-    -1. States with grouped rows must have groups of equal width.
+    position -1. States with grouped rows must have groups of equal width.
     """
     assert states, "there is nothing to join"
     result: Nest = states[0] if len(states) == 1 else _concat_nested(states)

@@ -73,9 +73,10 @@ class _PathMarginals:
     """Marginals of the distribution over all paths.
 
     Attributes:
-        odds: log sum exp over the paths through each key, up to a constant per query.
-        nodes: probability that a path goes through each key.
-        joints: log-probability that a path goes through a pair of keys in consecutive steps, up to a constant.
+        log_marginals: log sum exp over the paths through each key, up to a constant per query.
+        marginals: probability that a path goes through each key.
+        log_pair_marginals: log-probability that a path goes through a pair of keys in consecutive steps, up to a
+            constant.
         visible: which keys exist.
     """
 

@@ -32,9 +32,8 @@ class BacktranslateArguments:
 
     To improve translation from English to German, a run from German to English writes the English for more German text
     (Sennrich et al. 2016): heedful backtranslate runs/de-en more.de -o made.tsv. Each output line has the text of the
-    model,
-    a tab, and the line of the file; empty lines are left out, unless they end documents (--documents). An interrupted
-    output is continued.
+    model, a tab, and the line of the file; empty lines are left out, unless they end documents (--documents). An
+    interrupted output is continued.
     """
 
     run: PositionalPath

@@ -16,10 +16,8 @@ class CalibrateArguments:
     """Translate text with known translations, and learn from it to estimate the quality of other translations.
 
     The result is stored in the run: heedful translate RUN --format jsonl then reports the confidence of each
-        translation,
-    which is the mean chrF (0 to 1) of translations with a similar score. Without text options the run's validation set
-    is
-    used; text of the kind that is to be translated is better.
+    translation, which is the mean chrF (0 to 1) of translations with a similar score. Without text options the run's
+    validation set is used; text of the kind that is to be translated is better.
     """
 
     run: PositionalPath

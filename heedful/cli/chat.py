@@ -31,8 +31,7 @@ class ChatArguments:
     """Talk to a conversation model; replies appear while they are written.
 
     A line is a turn. Lines that begin with a slash are commands: /reset clears the dialogue, /save FILE appends the
-    dialogue
-    to a file as a line of JSON, /quit ends the conversation, and so does the end of the input.
+    dialogue to a file as a line of JSON, /quit ends the conversation, and so does the end of the input.
     """
 
     run: PositionalPath

@@ -26,13 +26,10 @@ class CompareArguments(EvaluationOptions):
     """Compare runs of one task: size, time, and the metrics of the task with intervals; p-values against the first run.
 
     Translation runs are compared by BLEU, also by source length, chrF and speed; language models by bits per byte,
-    whatever
-    their vocabularies, and perplexity; classification, tagging, spans and multi-task runs by their own metrics, also by
-    the
-    number of training examples. Without text options the runs' own test set is used, or their validation set; it must
-    be
-    the same for all. With --train, recipes are trained first if they are not finished, and their keys can be changed:
-    heedful compare recipes/road/*.toml --train --training.minutes 10
+    whatever their vocabularies, and perplexity; classification, tagging, spans and multi-task runs by their own
+    metrics, also by the number of training examples. Without text options the runs' own test set is used, or their
+    validation set; it must be the same for all. With --train, recipes are trained first if they are not finished, and
+    their keys can be changed: heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
     runs: PositionalPaths

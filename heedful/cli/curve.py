@@ -31,8 +31,7 @@ class CurveArguments:
     """Plot the training and validation loss of runs over updates, from their metrics.jsonl.
 
     Both are negative log-likelihoods in nats per label, so that they can be compared; the training loss includes
-    dropout. In
-    a terminal each line has its own symbol; --output draws the plot as a page or a picture.
+    dropout. In a terminal each line has its own symbol; --output draws the plot as a page or a picture.
     """
 
     runs: PositionalPaths

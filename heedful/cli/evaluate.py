@@ -29,10 +29,8 @@ class EvaluateArguments(EvaluationOptions):
 
     Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
     signatures, perplexity, BLEU by source length; a system is a run folder, or a file of translations, one a line.
-    Language
-    models: perplexity per token, word and character. Labels: the metrics of the task, compared with always answering
-        the most
-    frequent label. Pre-training: the metrics of training.
+    Language models: perplexity per token, word and character. Labels: the metrics of the task, compared with always
+    answering the most frequent label. Pre-training: the metrics of training.
     """
 
     system: PositionalPath

@@ -19,12 +19,9 @@ class ExportArguments:
     """Write a model in the format of another project: heedful export RUN FOLDER
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head if it classifies, tags or answers; a language
-    model
-    becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support all three kinds.
-    See
-    docs/foreign.md. A run with an adapter (training.adapter) is written as the combined model, with --merge as a run,
-    and with
-    --format peft as the adapter alone.
+    model becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support all three
+    kinds. See docs/foreign.md. A run with an adapter (training.adapter) is written as the combined model, with --merge
+    as a run, and with --format peft as the adapter alone.
     """
 
     run: PositionalPath

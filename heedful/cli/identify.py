@@ -15,8 +15,7 @@ class IdentifyArguments(LineOptions):
     """Identify which of the languages of a translation run each text is in, with the probability.
 
     A run knows the languages that its recipe names, `source_language` and `target_language`; a text in another language
-    is
-    assigned to the most similar one.
+    is assigned to the most similar one.
     """
 
     run: PositionalPath

@@ -27,8 +27,7 @@ class IndexArguments:
     """Build an index of passages for `heedful search`, by words (BM25) and, with --model, by vectors.
 
     The file name determines the format: .json is the format of SQuAD (its contexts), .jsonl has an object on each line,
-        .tsv
-    has columns, and any other file has a passage on each line; each may be gzipped.
+    .tsv has columns, and any other file has a passage on each line; each may be gzipped.
     """
 
     index: PositionalPath

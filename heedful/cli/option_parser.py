@@ -256,8 +256,7 @@ class OptionParser:
         """Return how many words belong to the positional argument with this index, which accepts any number.
 
         Words for later positional arguments are left over. If texts may follow, the argument takes the first word and
-        those
-        after it that are paths or look like one.
+        those after it that are paths or look like one.
         """
         num_reserved = sum(option.min_words for option in self.positionals[index + 1 :] if option.required)
         return count_leading_paths(words) if self._positional_aliases() else max(len(words) - num_reserved, 0)

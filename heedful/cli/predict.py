@@ -15,8 +15,7 @@ class PredictArguments(TextLineOptions):
     """Answer lines as the task of a run does: translations of sentences, tags of words, labels of texts.
 
     Commands such as `heedful translate` and `heedful tag` do the same with more options; this command also supports
-    tasks of
-    installed packages.
+    tasks of installed packages.
     """
 
     format: Literal["text", "jsonl"] = "text"

@@ -15,8 +15,7 @@ class QuantizeArguments:
     """Write a trained run whose large matrices are stored in 8 bits: heedful quantize RUN FOLDER
 
     The new folder is about a quarter as large, works like RUN in all commands, is faster if the model is wide (--engine
-    int8),
-    and cannot be trained further. heedful evaluate FOLDER --against RUN shows how little the answers change.
+    int8), and cannot be trained further. heedful evaluate FOLDER --against RUN shows how little the answers change.
     """
 
     run: PositionalPath

@@ -35,8 +35,7 @@ class SearchArguments:
     """Find the passages that answer questions: by words (bm25), by vectors (encoder), or by both (product).
 
     The answer is marked in a passage if --answers names a model for that; otherwise the words of the question are
-    marked that
-    at most half of the passages contain.
+    marked that at most half of the passages contain.
     """
 
     index: PositionalPath

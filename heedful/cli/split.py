@@ -23,8 +23,7 @@ class SplitArguments:
     """Split off validation and test parts; examples with the same text go to the same part.
 
     The choice depends only on the texts. Neither the order of the lines nor other texts matter, so when the data grow,
-    the
-    held-out texts stay held out as far as there is room. heedful split pairs.tsv -o parts --test 0
+    the held-out texts stay held out as far as there is room. heedful split pairs.tsv -o parts --test 0
     """
 
     files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]

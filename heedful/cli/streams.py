@@ -51,12 +51,9 @@ def prepare_streams() -> None:
     """Open each standard stream that is closed, and make standard output name itself in errors.
 
     Python has None in place of a closed stream, and the system gives its number to the next file that is opened, so
-    that
-    messages would be written into that file. Closed standard input and output become streams that fail when they are
-    used,
-    so that commands that do not need them work. Closed standard error accepts messages and drops them. Streams that
-    were
-    replaced by other code stay.
+    that messages would be written into that file. Closed standard input and output become streams that fail when they
+    are used, so that commands that do not need them work. Closed standard error accepts messages and drops them.
+    Streams that were replaced by other code stay.
     """
     if sys.stdin is None:
         _open_null_device(_INPUT, os.O_RDONLY)

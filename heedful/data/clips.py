@@ -1,8 +1,7 @@
 """Read video files, folders of numbered pictures and arrays as a few frames that are evenly spaced in time.
 
 One policy for all: if a clip has more frames than wanted, its duration is divided into equal parts and the frame shown
-    in
-the middle of each part is taken, whatever the frame rate; shorter clips are taken whole. PyAV decodes video files
+in the middle of each part is taken, whatever the frame rate; shorter clips are taken whole. PyAV decodes video files
 (the extra `[video]`) and applies their rotation; references to other files inside a file are never opened.
 """
 
@@ -163,8 +162,7 @@ def estimate_clip_memory(path: Path) -> int:
     """Estimate the most bytes of memory needed to read a clip; only the header of the file is read.
 
     Video decoders keep several reference frames of a few bytes a pixel, and one frame at a time is converted and
-    resized.
-    An array of frames is read whole.
+    resized. An array of frames is read whole.
 
     Raises:
         DataError: the file is damaged.

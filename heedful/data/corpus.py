@@ -1,12 +1,11 @@
 """Encoded text as memory-mapped arrays in a folder.
 
 A corpus is written once, example by example in constant memory, into a temporary folder that is renamed when everything
-is
-on disk: an interrupted write leaves no corpus, and an older corpus stays as it was. An example has one sequence on each
-side: the ids of source and target of a translation, words and their tags, or a document alone; or arrays of one shape,
-such as the features of a picture's regions. For each side the folder holds the items of all examples, one after the
-other, and where each example begins; `corpus.json` describes the files and holds the sha256 by which a changed byte is
-noticed. For text examples there is also a digest of each example, by which duplicates are found.
+is on disk: an interrupted write leaves no corpus, and an older corpus stays as it was. An example has one sequence on
+each side: the ids of source and target of a translation, words and their tags, or a document alone; or arrays of one
+shape, such as the features of a picture's regions. For each side the folder holds the items of all examples, one after
+the other, and where each example begins; `corpus.json` describes the files and holds the sha256 by which a changed byte
+is noticed. For text examples there is also a digest of each example, by which duplicates are found.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Source factors: features of each word besides its identity, such as its case or labels given with it.
 
 A label follows its word after the separator U+FFE8, and further labels follow the same way; so a sentence with labels
-is
-one text wherever sentences are used. A piece gets the factor of the word in which it begins.
+is one text wherever sentences are used. A piece gets the factor of the word in which it begins.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Identify the language of a text by naive Bayes over character n-grams, learned from texts of each language.
 
 Character n-grams of up to four letters tell languages apart (Cavnar and Trenkle 1994). So a model knows the languages
-it
-was trained on, without a table of all the languages of the world. A text in any other language is taken for the known
-language that is most similar.
+it was trained on, without a table of all the languages of the world. A text in any other language is taken for the
+known language that is most similar.
 """
 
 from __future__ import annotations

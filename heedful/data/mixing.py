@@ -22,9 +22,8 @@ _MIXING_STREAM: Final = 0x6D697865
 class CorpusMixture:
     """A mixture of several texts whose examples are stored one text after the other.
 
-    An epoch has the wanted number of tokens of each text, up to rounding and to the lengths of the drawn examples.
-    The examples of a text are used in passes, each pass in a new random order, and an epoch continues where the last
-    one
+    An epoch has the wanted number of tokens of each text, up to rounding and to the lengths of the drawn examples. The
+    examples of a text are used in passes, each pass in a new random order, and an epoch continues where the last one
     stopped; so no example is repeated before all have been used once. A text that is used completely in every epoch is
     included whole.
 

@@ -30,10 +30,8 @@ class Phrasebook:
     """Sentences with their translations, in parts that share no content.
 
     A month (of a year), a time of day or a number in a sentence of `test` or `validation` occurs in no sentence of
-    another
-    part, whatever the kind of sentence. Numbers below one hundred are the vocabulary of larger ones, so they are never
-    held
-    out.
+    another part, whatever the kind of sentence. Numbers below one hundred are the vocabulary of larger ones, so they
+    are never held out.
 
     Attributes:
         train: pairs (source, target); no source occurs twice in the whole book.
@@ -54,8 +52,7 @@ def build_phrasebook(
     """Generate a phrasebook of `size` training pairs and `held_out` pairs each for validation and test from a seed.
 
     The held-out parts do not depend on `size`, so larger and smaller books can be compared. A kind of sentence that
-    either
-    language cannot write, or that both write the same way, is left out.
+    either language cannot write, or that both write the same way, is left out.
 
     Raises:
         RecipeError: an unknown language, two languages that write everything the same way, or more sentences than there

@@ -117,8 +117,7 @@ class SquareResize:
     Attributes:
         size: pixels along each side.
         fit: how a picture that is not square is made square: its middle is kept ("crop"), it is stretched ("stretch"),
-            or
-            grey is added at its sides ("pad").
+            or grey is added at its sides ("pad").
     """
 
     size: int

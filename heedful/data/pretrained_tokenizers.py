@@ -251,8 +251,7 @@ class MarianTokenizer(_PretrainedTokenizer):
     Raises `DataError` if sentencepiece cannot read the model.
 
     A multilingual model has pieces such as `>>fra<<`, one of which precedes a source. They become tags named as in
-    heedful,
-    `<2fra>`; a text may also begin with such a piece itself.
+    heedful, `<2fra>`; a text may also begin with such a piece itself.
 
     Args:
         model: the bytes of a sentencepiece model.

@@ -117,10 +117,9 @@ class SubjQAReader(QuestionReader):
     """Read SubjQA's CSV: questions about reviews (Bjerva et al. 2020).
 
     Answers are given by character indices; their texts are tokenized and so are not used. Every review ends with the
-    mark of
-    no answer, which is dropped; an answer that runs over it ends with the review and counts as moved. The answers of
-    several
-    people to one question become one `ExtractiveQuestion`: it has no answer if none of them found one.
+    mark of no answer, which is dropped; an answer that runs over it ends with the review and counts as moved. The
+    answers of several people to one question become one `ExtractiveQuestion`: it has no answer if none of them found
+    one.
     """
 
     def __iter__(self) -> Iterator[ExtractiveQuestion]:

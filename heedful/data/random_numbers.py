@@ -74,8 +74,7 @@ class Subsample(Generic[T]):
     """A random sample of `count` examples without replacement, in their original order.
 
     Each example gets a random number from the seed, and the examples with the smallest numbers are kept. So for one
-    seed, a
-    smaller sample is a subset of a larger one.
+    seed, a smaller sample is a subset of a larger one.
 
     Attributes:
         examples: an iterable that can be read repeatedly, each time from the start.

@@ -172,8 +172,7 @@ def _read_wav_chunks(file: BinaryIO, name: str, max_seconds: float) -> tuple[_Wa
     """Read the header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
 
     A writer that cannot seek, such as one into a pipe, writes 0 or 2^32 - 1 as the size; then, and if the size goes
-    beyond
-    the file, the samples reach to the end of the file. Several chunks of samples are one sound.
+    beyond the file, the samples reach to the end of the file. Several chunks of samples are one sound.
     """
     riff_id, riff_size, wave_id = file.read(4), int.from_bytes(file.read(4), "little"), file.read(4)
     if riff_id != b"RIFF" or wave_id != b"WAVE":
@@ -315,14 +314,12 @@ class LogMel:
     Attributes:
         rate: sampling rate to which sounds are resampled.
         bands: number of triangular bands, evenly spaced on the mel scale 2595 log10(1 + f / 700) (O'Shaughnessy 1987,
-            as in
-            HTK).
+            as in HTK).
         low, high: Hz, where the first triangle begins and the last one ends; `high` is half the rate by default.
         window: length of a frame in milliseconds, under a Hann window.
         hop: milliseconds from one frame to the next.
         normalise: whether each band of each sound is normalised to mean 0 and variance 1 over its frames, which removes
-            the
-            effect of microphone and loudness.
+            the effect of microphone and loudness.
     """
 
     rate: int = 16000

@@ -21,9 +21,8 @@ def split_text(text: str, fits: Callable[[str], bool], *, protected: re.Pattern[
 
     A text that does not fit is split at the ends of its sentences. A sentence that does not fit is split after the
     punctuation mark nearest to its middle, or between words if it has no marks. So every part fits, except words that
-    do
-    not fit alone. No part is empty or, unless the whole text is, of white space; white space between two parts ends the
-    first.
+    do not fit alone. No part is empty or, unless the whole text is, of white space; white space between two parts ends
+    the first.
 
     Args:
         text: a text of any length.

@@ -24,7 +24,7 @@ def compute_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
 
     - contains whole clusters: two pieces share one that was split in the middle, as `…` may be into `.` and `..`;
     - has no spaces at its ends and nothing that normalising drops there; the span of a piece that is only a space is
-    empty.
+      empty.
 
     Raises:
         DataError: a cluster is not found where it should be, because the tokenizer's reading of a character depends on

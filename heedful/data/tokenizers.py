@@ -1,8 +1,7 @@
 """Tokenizers: text to ids of pieces and back, by sentencepiece subwords, characters, or words.
 
 All three normalise text first (`normalisation`); the rules are a property of each tokenizer and are stored with it.
-Text
-without a piece becomes `UNK`, which is decoded as `⁇`.
+Text without a piece becomes `UNK`, which is decoded as `⁇`.
 """
 
 from __future__ import annotations

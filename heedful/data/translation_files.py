@@ -17,8 +17,7 @@ class ConfirmedTranslations(ExampleReader[SentencePair]):
 
     Units without a translation, with one that needs review (fuzzy, or machine translation), and units that must not be
     translated are skipped. Markup and accelerator marks are removed, placeholder values stay, white space becomes
-    single
-    spaces.
+    single spaces.
 
     Args:
         path: the file, plain or gzipped.

@@ -29,8 +29,7 @@ class VocabularyMapping:
 
     Attributes:
         new_ids: the new id of each link between a new piece and an old one; a new piece without links starts as the
-            mean of
-            `known_ids`.
+            mean of `known_ids`.
         old_ids: the old id of each link.
         known_ids: the old ids that occur in texts.
         size: number of new pieces, the special ones included.

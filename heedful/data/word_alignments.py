@@ -59,8 +59,7 @@ class AlignedPairs(ExampleReader[SentencePair]):
 
     Raises:
         DataError: the text cannot be read; a line is not a line of links; a link has no word in its pair; there are
-            more
-            or fewer lines than pairs.
+            more or fewer lines than pairs.
     """
 
     def __init__(self, pairs: ExampleReader[SentencePair], path: Path) -> None:

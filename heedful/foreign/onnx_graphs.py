@@ -137,8 +137,7 @@ class DecoderStepGraph(nn.Module):
             ids: of the chunk.
             positions: of the chunk.
             state: the positions, keys and values that the previous call returned; then positions, keys and values of
-                the
-                memory, if there is one.
+                the memory, if there is one.
         """
         num_own = 1 + 2 * len(self.decoder.stack.layers)
         hidden, next_state = self.decoder(Tokens(ids, positions), _unflatten_state(state[:num_own], state[num_own:]))

@@ -37,8 +37,7 @@ def run_beam_search(step: Step, state: State, request: GenerationRequest, *, sea
     """Run beam search; return the best hypotheses and, if requested, the model state after each.
 
     The states that a final hypothesis passed through are gone by the end of the search, so the final hypotheses are
-    read once
-    more, as one chunk.
+    read once more, as one chunk.
     """
     _check_beam_size(search.width, search.n_best)
     prefill, prompt_state = prefill_prompt(step, state, request, eos=search.eos)
@@ -152,8 +151,7 @@ def find_top_candidates(
     """Return the 2 * width best continuations of each sentence, best first; minus infinity where there are fewer.
 
     `diversity_penalty` is subtracted from the logits for the choice and its order only; the totals do not contain it.
-    With
-    `constraint_banks` the candidates are chosen by dynamic beam allocation.
+    With `constraint_banks` the candidates are chosen by dynamic beam allocation.
     """
     ranking_normalizers = log_normalizers = compute_logsumexp(logits)
     processed = pipeline.apply_penalties(logits, pipeline_state)

@@ -20,17 +20,18 @@ class BeamState:
     """State of beam search for the sentences still searched, each with `width` live hypotheses of equal length.
 
     Attributes:
-    sentences: index of each sentence in the prompt batch.
-    first: position of the first generated token.
-    forced: number of prefix tokens.
-    limits: largest number of new tokens, the prefix included.
-    counts: number of tokens generated so far.
-    live: log-probabilities of the live hypotheses, in falling order; minus infinity where there is none.
-    done: True where nothing can change the result any more; all other fields of that sentence then stay as they are.
-    ended: for each kept finished hypothesis its score, its log-probability and that of its last token.
-    places: for each of them `tokens * width + beam`, its address in the trellis.
-    last: the token at which each of them ended.
-    segments: segment of the tokens; None where they have none.
+        sentence_indices: index of each sentence in the prompt batch.
+        first_positions: position of the first generated token.
+        prefix_lengths: number of prefix tokens.
+        limits: largest number of new tokens, the prefix included.
+        counts: number of tokens generated so far.
+        live_scores: log-probabilities of the live hypotheses, in falling order; minus infinity where there is none.
+        done: True where nothing can change the result any more; all other fields of that sentence then stay as they
+            are.
+        finished: for each kept finished hypothesis its score, its log-probability and that of its last token.
+        finished_indices: for each of them `tokens * width + beam`, its address in the trellis.
+        last_tokens: the token at which each of them ended.
+        segments: segment of the tokens; None where they have none.
     """
 
     sentence_indices: Int[Tensor, " G"]
@@ -80,12 +81,12 @@ class BeamCandidates:
     """Candidate continuations of live hypotheses.
 
     Attributes:
-    totals: log-probabilities of the whole hypotheses.
-    values: log-probabilities of the new tokens.
-    beams: the live hypothesis that is continued.
-    ids: the new token.
-    ends: whether the hypothesis ends with it.
-    ranks: the rank of the candidate before any selection.
+        totals: log-probabilities of the whole hypotheses.
+        values: log-probabilities of the new tokens.
+        beams: the live hypothesis that is continued.
+        ids: the new token.
+        ends: whether the hypothesis ends with it.
+        ranks: the rank of the candidate before any selection.
     """
 
     totals: Float[Tensor, "G k"]
@@ -120,11 +121,10 @@ class BeamStep:
     """One step of beam search: the 2 * width best continuations of each sentence, best first.
 
     Those that end the sentence and are among the first `width` are finished; the best `width` others live on, and are
-    the
-    beams of the next step, in the order of their totals.
+    the beams of the next step, in the order of their totals.
 
     Attributes:
-        sentences: rows of the prompt that are still searched.
+        sentence_indices: rows of the prompt that are still searched.
         done: whether the search of that sentence had ended before; its other fields then mean nothing.
         beams: the live hypothesis that is continued.
         ids: the new token.

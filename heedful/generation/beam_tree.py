@@ -15,11 +15,11 @@ class BeamTreeNode:
     """A candidate token of a beam search.
 
     Attributes:
-    parent: number of the node that it continues; -1 for the root, which is the forced prefix.
-    id: the token; -1 for the root.
-    total: log-probability of the whole hypothesis, in nats, a forced prefix included; 0 for the root.
-    score: the ranking score, if the hypothesis ended here; else None.
-    fate: whether it lived on, ended, or was pruned.
+        parent: number of the node that it continues; -1 for the root, which is the forced prefix.
+        id: the token; -1 for the root.
+        total: log-probability of the whole hypothesis, in nats, a forced prefix included; 0 for the root.
+        score: the ranking score, if the hypothesis ended here; else None.
+        fate: whether it lived on, ended, or was pruned.
     """
 
     parent: int

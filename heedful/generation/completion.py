@@ -26,9 +26,9 @@ class PartialWord:
     """Characters that the next tokens of a text must begin with.
 
     Attributes:
-    characters: as token texts spell them, the space before a word included.
-    tokens: largest number of tokens that may spell them.
-    may_end: whether the text may end instead.
+        characters: as token texts spell them, the space before a word included.
+        max_tokens: largest number of tokens that may spell them.
+        may_end: whether the text may end instead.
     """
 
     characters: str
@@ -41,7 +41,7 @@ class TokenSpelling:
     """Index of token texts that finds the tokens which spell the beginning of a string.
 
     Args:
-    surfaces: text of each token; empty for those without text.
+        token_texts: text of each token; empty for those without text.
     """
 
     def __init__(self, token_texts: Sequence[str]) -> None:
@@ -97,8 +97,7 @@ class WordCompletionMask:
     """Logits mask that forces each row to spell its given characters.
 
     The given characters are not forced in the tokens into which they would be split as a whole word, because the model
-    may
-    write the full word in other tokens: `Ju` and `li` where it has learned `Juli`. The search finds the tokens.
+    may write the full word in other tokens: `Ju` and `li` where it has learned `Juli`. The search finds the tokens.
 
     Args:
         words: of each row; None where it is free.

@@ -134,9 +134,10 @@ class ContinuousBatch:
         """Add a sentence for each row of the state; return their request ids and those that have finished at once.
 
         Args:
-        state: engine state before the prompts.
-        request: prompt, limits and options; neither `keep_state` nor `constraints`, which need a search of their own.
-        search: with `width` rows for each sentence.
+            state: engine state before the prompts.
+            request: prompt, limits and options; neither `keep_state` nor `constraints`, which need a search of their
+                own.
+            search: with `width` rows for each sentence.
         """
         assert request.constraints is None and not request.keep_state, "for a search of its own"
         prefill, model_state = prefill_prompt(self._step, state, request, eos=search.eos)

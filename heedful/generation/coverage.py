@@ -24,8 +24,7 @@ class CoverageReranker(SearchStrategy):
     """Search that reranks the hypotheses of another one by score and coverage (Wu et al. 2016, equation 14).
 
     A score is increased by beta * sum_i log(min(sum_j p_ij, 1)), where p_ij is the attention of target token j to
-    source
-    token i. The finished texts are read once more to get it, so coverage does not influence the search itself.
+    source token i. The finished texts are read once more to get it, so coverage does not influence the search itself.
     Unfinished hypotheses stay behind finished ones.
     """
 
@@ -42,7 +41,7 @@ class CoverageReranker(SearchStrategy):
         """Return at most `n_best` hypotheses for each row.
 
         Raises:
-        RecipeError: the request has no attention lookup.
+            RecipeError: the request has no attention lookup.
         """
         if request.attention_lookup is None:
             raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")

@@ -1,8 +1,7 @@
 """Connectionist temporal classification (Graves 2006): loss and searches over per-frame token probabilities.
 
 A path has one token or a blank for each frame. A path becomes a text by merging repetitions, then removing blanks.
-These
-searches need no engine: the outputs of all frames are known before the first token is written.
+These searches need no engine: the outputs of all frames are known before the first token is written.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ def ctc_loss(
 
     Args:
     log_probabilities: of each token, or `blank`, at each frame.
-    frames: number of frames of each row, from its beginning.
+    num_frames: number of frames of each row, from its beginning.
     labels: of each row, -1 after them; none of them is the blank.
     blank: id of the blank.
     """
@@ -63,8 +62,8 @@ class CTCSearch(ABC):
     """Abstract base of searches for texts in frames.
 
     Attributes:
-    blank: id of the blank.
-    silent: tokens that are never written.
+        blank: id of the blank.
+        suppressed_ids: tokens that are never written.
     """
 
     blank: int
@@ -81,8 +80,7 @@ class CTCSearch(ABC):
         """Return the hypotheses of each row, best first.
 
         Their log-probabilities are those of the whole texts, over all paths; single tokens have none. No text is longer
-        than
-        `max_lengths`.
+        than `max_lengths`.
         """
         masked = log_probabilities.float()
         if self.suppressed_ids:
@@ -138,10 +136,10 @@ class CTCPrefixBeam(CTCSearch):
     """Prefix beam search: keeps the `width` most probable texts, each the sum of its paths (Graves 2006, 3.2).
 
     Attributes:
-    width: number of texts that are kept from frame to frame.
-    length_penalty: makes texts of different lengths comparable at the end.
-    n_best: number of texts that are returned.
-    tokens: number of tokens, the most probable ones, that may follow in a frame.
+        width: number of texts that are kept from frame to frame.
+        length_penalty: makes texts of different lengths comparable at the end.
+        n_best: number of texts that are returned.
+        tokens_per_frame: number of tokens, the most probable ones, that may follow in a frame.
     """
 
     width: int

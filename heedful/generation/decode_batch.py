@@ -76,10 +76,10 @@ class BeamHistory:
         """Return the history with one more step of every sentence; may write into this one.
 
         Args:
-        steps: the number of the step in each sentence.
-        origins: the beam that each beam continues.
-        ids: the token that it takes.
-        values: the log-probability of that token.
+            steps: the number of the step in each sentence.
+            origins: the beam that each beam continues.
+            ids: the token that it takes.
+            values: the log-probability of that token.
         """
         capacity, rows = self.ids.size(1), torch.arange(len(steps), device=steps.device)
         history = self
@@ -116,9 +116,9 @@ class StepResult:
     """Result of one decoding step: how to reorder the model state, and which tokens to feed next.
 
     Attributes:
-    beams: the row of the same sentence that each row continues.
-    moved: whether any row continues another row than itself.
-    tokens: the next input tokens of all rows; position -1 where a sentence is done.
+        beams: the row of the same sentence that each row continues.
+        needs_reorder: whether any row continues another row than itself.
+        next_tokens: the next input tokens of all rows; position -1 where a sentence is done.
     """
 
     beams: Int[Tensor, "G width"]
@@ -183,7 +183,7 @@ class DecodeBatch(ABC):
         """Return the final hypotheses of the sentences at these indices.
 
         Raises:
-        RunError: a sentence has no hypothesis.
+            RunError: a sentence has no hypothesis.
         """
         return self.finalize(indices).to_hypotheses(select_rows(self.prefill, indices))
 
@@ -346,8 +346,8 @@ class SamplingBatch(DecodeBatch):
     """Decode batch of greedy search and sampling.
 
     Attributes:
-    steps: number of steps that each sentence has taken.
-    sizes: number of tokens written in each row, the end of sentence included.
+        steps: number of steps that each sentence has taken.
+        token_counts: number of tokens written in each row, the end of sentence included.
     """
 
     prefill: PrefillOutput

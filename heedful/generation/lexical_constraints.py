@@ -25,8 +25,9 @@ class LexicalConstraints:
     """Terms that the hypotheses of each sentence must contain.
 
     Attributes:
-    rows: the terms of each sentence; empty where it has none.
-    joined: tokens that continue the word before them. A term followed by such a token was part of another word.
+        terms_by_row: the terms of each sentence; empty where it has none.
+        continuation_ids: tokens that continue the word before them. A term followed by such a token was part of another
+            word.
     """
 
     terms_by_row: tuple[tuple[ConstraintIds, ...], ...]
@@ -55,10 +56,11 @@ class ConstraintProgress:
     """How many of its terms a hypothesis contains.
 
     Attributes:
-    terms: all terms of the sentence.
-    met: numbers of the terms that it contains, whatever follows.
-    begun: partial matches at its end: number of the term and number of matched ids. A term with all ids matched is met
-        unless a token follows that makes it part of another word.
+        terms: all terms of the sentence.
+        met_terms: numbers of the terms that it contains, whatever follows.
+        partial_matches: partial matches at its end: number of the term and number of matched ids. A term with all ids
+            matched is met
+            unless a token follows that makes it part of another word.
     """
 
     terms: tuple[ConstraintIds, ...]
@@ -128,12 +130,9 @@ class ConstraintBanks:
     """Constraint progress of the beams of each sentence that has terms, by sentence number.
 
     The candidates are the best continuations of all beams, the best one of each beam, its end if all terms are met, and
-    all
-    tokens that advance a term, so that some hypothesis can always meet all terms. Candidates are grouped into banks by
-    the
-    number of matched ids. The beam is divided evenly among the non-empty banks (in the paper among all possible ones),
-    and
-    the remaining places go to the best candidates. No hypothesis ends before it meets all terms.
+    all tokens that advance a term, so that some hypothesis can always meet all terms. Candidates are grouped into banks
+    by the number of matched ids. The beam is divided evenly among the non-empty banks (in the paper among all possible
+    ones), and the remaining places go to the best candidates. No hypothesis ends before it meets all terms.
     """
 
     constraints: LexicalConstraints
@@ -277,8 +276,7 @@ class ConstraintBanks:
         """Divide the beam among the banks: candidates that end, then `width` that live, best first.
 
         Only candidates among the best of the fullest bank may end. At the last step before the length limit, only the
-        fullest
-        bank is used.
+        fullest bank is used.
         """
         banks = defaultdict[int, list[_ConstrainedCandidate]](list)
         for candidate in sorted(allowed, key=lambda candidate: -candidate.total):

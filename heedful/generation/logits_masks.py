@@ -40,8 +40,8 @@ class NoRepeatNGram:
     """Mask that forbids to repeat an n-gram within a row, its prompt included (Paulus et al. 2018, section 2.5).
 
     Attributes:
-    n: length of the n-grams; 1 allows each token once.
-    spared: tokens that are always allowed, such as the end of a text.
+        n: length of the n-grams; 1 allows each token once.
+        exempt_ids: tokens that are always allowed, such as the end of a text.
     """
 
     n: int
@@ -113,9 +113,9 @@ class BadWord:
     """A word or phrase that a text must not contain.
 
     Attributes:
-    text: matches only where it is not part of a longer word.
-    folded: whether case is ignored; `text` is in lower case then.
-    open: whether longer words that begin with `text` match as well.
+        text: matches only where it is not part of a longer word.
+        ignore_case: whether case is ignored; `text` is in lower case then.
+        is_prefix: whether longer words that begin with `text` match as well.
     """
 
     text: str
@@ -132,14 +132,13 @@ class BadWords:
     """Mask that forbids words, however they are split into tokens.
 
     Texts are read character by character by an automaton whose states are the partial matches. A word is complete when
-    a
-    character follows that does not continue it, or the end: so `cat` does not forbid `category`, unless no token of the
-    vocabulary continues it. A text that is cut at the length limit may therefore end in such a word.
+    a character follows that does not continue it, or the end: so `cat` does not forbid `category`, unless no token of
+    the vocabulary continues it. A text that is cut at the length limit may therefore end in such a word.
 
     Args:
         words: the forbidden words.
-        surfaces: text of each token.
-        joining: characters that continue a word when they follow each other.
+        token_texts: text of each token.
+        word_characters: characters that continue a word when they follow each other.
         eos: the token that ends a text.
     """
 

@@ -42,8 +42,8 @@ class LogitBias:
     """Logits processor that adds a fixed number to the logits of some tokens.
 
     Attributes:
-    ids: the tokens, each once.
-    values: what is added to each.
+        ids: the tokens, each once.
+        values: what is added to each.
     """
 
     ids: tuple[int, ...]

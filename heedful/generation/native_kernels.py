@@ -67,8 +67,7 @@ def update_rows(
     """Advance all rows by their sampled token.
 
     Returns positions, lengths and done flags after the tokens; the log-probabilities of the tokens; their positions;
-    and two
-    numbers: how many groups of `num_samples` rows are done, and the first row without a token, or -1.
+    and two numbers: how many groups of `num_samples` rows are done, and the first row without a token, or -1.
     """
     logits, rows = logits.contiguous(), len(logits)
     positions, lengths, sampled_positions = torch.empty(3, rows, dtype=torch.long).unbind()
@@ -100,8 +99,7 @@ def select_beams(
     """Choose the live beams of the next step; see `beam_decoding.select_beams`.
 
     Returns the changed fields of the beam state, the selected candidates field by field, and two numbers: how many
-        sentences
-    are done, and whether any beam has changed its row.
+    sentences are done, and whether any beam has changed its row.
 
     Args:
         library: the native library.

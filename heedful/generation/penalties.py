@@ -20,9 +20,8 @@ class LengthPenalty(ABC):
     """Divisor that turns the log-probability of a hypothesis into its score; abstract.
 
     A length counts every token that has a log-probability: the forced prefix and the end of sentence count, the prompt
-    does
-    not. The divisor must be positive and monotone in the length, either way; the stopping rule of beam search relies on
-    it.
+    does not. The divisor must be positive and monotone in the length, either way; the stopping rule of beam search
+    relies on it.
     """
 
     @abstractmethod
@@ -86,8 +85,7 @@ class LogitsProcessor(Protocol):
     """Function that changes logits depending on the tokens so far; its state is passed in and returned.
 
     States are batch-first, so `select_rows` can reorder them. Penalties are applied before the temperature and before
-    all
-    filters, which need no state.
+    all filters, which need no state.
     """
 
     def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> State:
@@ -113,7 +111,7 @@ class RepetitionPenalty:
 
     Attributes:
         theta: above 1 discourages repetition, below 1 encourages it.
-        spared: tokens that are never changed, such as one that both begins and ends a document.
+        exempt_ids: tokens that are never changed, such as one that both begins and ends a document.
     """
 
     theta: float

@@ -30,16 +30,17 @@ class GenerationRequest:
     """Inputs and options of one call of a search.
 
     Attributes:
-    prompt: tokens that are read before anything is written.
-    limit: largest number of new tokens of each row.
-    prefix: ids with which each output must begin, -1 after them.
-    streams: number of the random stream of each row, which does not depend on batching; the row's index unless given.
-    stop: ends rows besides the end of sentence.
-    until: when it returns True, the search returns what it has.
-    keep: whether the model state after the outputs is returned.
-    bans: masks besides those of the search; these may know the rows.
-    terms: terms that hypotheses must contain; for beam search only.
-    looked: returns the attention of hypotheses to the source; None where that is not available.
+        prompt: tokens that are read before anything is written.
+        max_new_tokens: largest number of new tokens of each row.
+        prefix: ids with which each output must begin, -1 after them.
+        rng_streams: number of the random stream of each row, which does not depend on batching; the row's index unless
+            given.
+        stop: ends rows besides the end of sentence.
+        until: when it returns True, the search returns what it has.
+        keep_state: whether the model state after the outputs is returned.
+        logits_masks: masks besides those of the search; these may know the rows.
+        constraints: terms that hypotheses must contain; for beam search only.
+        attention_lookup: returns the attention of hypotheses to the source; None where that is not available.
     """
 
     prompt: Tokens
@@ -59,13 +60,13 @@ class PrefillOutput:
     """State of each sentence after its prompt and forced prefix.
 
     Attributes:
-    logits: for the first free token.
-    positions: position of the first free token.
-    limits: largest number of new tokens, the forced ones included.
-    lengths: number of forced tokens.
-    prefix: ids forced before it; only the first `lengths` of a row count.
-    log_probabilities: of the forced ids; 0 after them.
-    segments: segment of all following tokens, that of the last prompt token; None where tokens have none.
+        logits: for the first free token.
+        positions: position of the first free token.
+        limits: largest number of new tokens, the forced ones included.
+        prefix_lengths: number of forced tokens.
+        prefix: ids forced before it; only the first `lengths` of a row count.
+        prefix_log_probabilities: of the forced ids; 0 after them.
+        segments: segment of all following tokens, that of the last prompt token; None where tokens have none.
     """
 
     logits: Float[Tensor, "B V"]
@@ -83,10 +84,8 @@ def prefill_prompt(
     """Read each prompt and its forced prefix as one chunk; return the prefill output and the model state.
 
     A prompt may be padded anywhere (positions -1); generation goes on from its largest position. The prefix is read as
-    if it
-    belonged to the prompt, but its log-probabilities count and its ids are part of every hypothesis. It may have -1
-    after
-    its last id, and must not contain `eos`.
+    if it belonged to the prompt, but its log-probabilities count and its ids are part of every hypothesis. It may have
+    -1 after its last id, and must not contain `eos`.
     """
     prompt, limits = request.prompt, request.max_new_tokens
     if isinstance(limits, int):

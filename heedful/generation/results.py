@@ -33,12 +33,13 @@ class Hypothesis:
     """One output of a search, with its forced prefix and without begin and end of sentence.
 
     Attributes:
-    ids: the tokens.
-    log_probability: sum of all token log-probabilities of the model, in nats.
-    score: the ranking score: `log_probability` after the length penalty.
-    token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
-    finished: whether it ended by itself; otherwise the limit or a stopping criterion cut it.
-    cut: whether the search was interrupted before it was done with it, so that a longer or better one was possible.
+        ids: the tokens.
+        log_probability: sum of all token log-probabilities of the model, in nats.
+        score: the ranking score: `log_probability` after the length penalty.
+        token_log_probabilities: one for each id and, if finished, one more for the end of sentence.
+        finished: whether it ended by itself; otherwise the limit or a stopping criterion cut it.
+        interrupted: whether the search was interrupted before it was done with it, so that a longer or better one was
+            possible.
     """
 
     ids: tuple[int, ...]
@@ -58,12 +59,11 @@ class ResumeState:
     """Model state after the hypotheses of a search, from which decoding can go on.
 
     It has a row for each hypothesis; those of a sentence follow each other, best first. Searches run in torch's
-    inference
-    mode, so the state can be used in inference mode only.
+    inference mode, so the state can be used in inference mode only.
 
     Attributes:
         state: of the model, which has read all but the last token of each hypothesis.
-        unread: that last token; position -1 where nothing was generated.
+        pending_tokens: that last token; position -1 where nothing was generated.
         positions: position of the next token.
     """
 
@@ -97,8 +97,8 @@ class SearchResult:
     """Result of a search.
 
     Attributes:
-    hypotheses: of each sentence, best first.
-    after: model state after the hypotheses; None unless it was requested.
+        hypotheses: of each sentence, best first.
+        resume_state: model state after the hypotheses; None unless it was requested.
     """
 
     hypotheses: Hypotheses
@@ -124,10 +124,10 @@ class HypothesisBatch:
     """Finished hypotheses of a batch, as tensors.
 
     Attributes:
-    counts: number of generated ids of each hypothesis, without end of sentence and prefix.
-    scores: minus infinity where there is no hypothesis.
-    ids, token_log_probabilities: of the generated tokens; if finished, the end of sentence is at `counts`.
-    cut: see `Hypothesis.interrupted`.
+        counts: number of generated ids of each hypothesis, without end of sentence and prefix.
+        scores: minus infinity where there is no hypothesis.
+        ids, token_log_probabilities: of the generated tokens; if finished, the end of sentence is at `counts`.
+        interrupted: see `Hypothesis.interrupted`.
     """
 
     counts: Int[Tensor, "B n"]

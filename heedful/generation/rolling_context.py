@@ -32,11 +32,11 @@ class RollingContextState:
     """State of a model and the tokens that it has read.
 
     Attributes:
-    inner: the model's own state.
-    text: id and segment of the tokens of each row, left-aligned; None before the first one.
-    counts: number of tokens of each row.
-    parted: whether any token had a segment; if none had, the model is given none.
-    width: rows of a group, see `RowSelection`.
+        inner: the model's own state.
+        text: id and segment of the tokens of each row, left-aligned; None before the first one.
+        counts: number of tokens of each row.
+        has_segments: whether any token had a segment; if none had, the model is given none.
+        width: rows of a group, see `RowSelection`.
     """
 
     inner: State
@@ -63,15 +63,14 @@ class RollingContextEngine:
     """Engine that decodes texts longer than the context of the model.
 
     A row reads at positions 0, 1, ... until it has `longest` tokens. The next token does not fit. So the newest `kept`
-    tokens,
-    this one included, are read again at positions 0 to `kept` - 1, and so on. When that happens depends on the row's
-    own
-    tokens only; other rows are read again unchanged at that moment.
+    tokens, this one included, are read again at positions 0 to `kept` - 1, and so on. When that happens depends on the
+    row's own tokens only; other rows are read again unchanged at that moment.
 
     Args:
         engine: a model without a source.
-        longest: number of tokens that have a position.
-        kept: number of tokens that are read again; half of them unless given. `longest` reads all again for every
+        max_context: number of tokens that have a position.
+        kept_tokens: number of tokens that are read again; half of them unless given. `longest` reads all again for
+            every
             token.
     """
 

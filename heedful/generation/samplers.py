@@ -139,8 +139,8 @@ class SamplerContext:
     """What a sampler knows of each row.
 
     Attributes:
-    lengths: number of new tokens so far, the forced prefix included.
-    streams: number of the random stream of each row.
+        lengths: number of new tokens so far, the forced prefix included.
+        rng_streams: number of the random stream of each row.
     """
 
     lengths: Int[Tensor, " N"]

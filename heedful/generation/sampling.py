@@ -57,8 +57,8 @@ class SamplingEnd:
     """State after the last token.
 
     Attributes:
-    states: model states with the rows to which they belong; only the last ones unless all were to be kept.
-    cut: rows that were interrupted before they ended.
+        states: model states with the rows to which they belong; only the last ones unless all were to be kept.
+        interrupted: rows that were interrupted before they ended.
     """
 
     states: tuple[tuple[Int[Tensor, " _"], State], ...]
@@ -146,14 +146,14 @@ def _generate_tokens(
     """Yield one token for every live row until all rows have ended; drop ended sentences on the way.
 
     Args:
-    step: `Engine.step` of the model.
-    read: the engine state after the prompts.
-    request: prompt, limits and options.
-    start: output of the prefill.
-    copies: rows of each sentence.
-    pick: takes each token.
-    manner: logits processors and stopping criteria.
-    ahead: whether several tokens may be decoded before the first of them is yielded.
+        step: `Engine.step` of the model.
+        model_state: the engine state after the prompts.
+        request: prompt, limits and options.
+        prefill: output of the prefill.
+        num_samples: rows of each sentence.
+        sampler: takes each token.
+        pipeline: logits processors and stopping criteria.
+        allow_multi_step: whether several tokens may be decoded before the first of them is yielded.
     """
     row_state, pipeline_state = (
         init_rows(prefill, rng_streams=request.rng_streams),
@@ -452,8 +452,7 @@ def stream_samples(
     """Return a stream of tokens as they are sampled: the outputs of `sampling_search`, column by column.
 
     The token at which `stop` ends a row is the row's last one. Penalties and masks change the logits before sampling.
-    The
-    prompt is read when the first column is requested. A forced prefix is read, but not returned again.
+    The prompt is read when the first column is requested. A forced prefix is read, but not returned again.
     """
     request = GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, until=until, keep_state=True)
     return TokenStream(step, state, request, sampler=sampler, pipeline=LogitsPipeline(stop, penalties, logits_masks))

@@ -17,9 +17,9 @@ class TargetScores:
     """Log-probabilities of given outputs, in nats.
 
     Attributes:
-    token_log_probabilities: of each label; 0 where there is none.
-    log_probability: their sum.
-    count: number of labels in each row.
+        token_log_probabilities: of each label; 0 where there is none.
+        log_probability: their sum.
+        count: number of labels in each row.
     """
 
     token_log_probabilities: Float[Tensor, "B T"]
@@ -32,9 +32,8 @@ def score_target(step: Step, state: State, target: Tokens, *, labels: Int[Tensor
     """Compute the log-probabilities of given labels, reading the target as one chunk.
 
     `labels[:, t]` is the token that should follow `target` up to column t, -1 to skip it. If `target` is an output
-    after its
-    begin of sentence, and `labels` the same output before its end of sentence, the sum is the `log_probability` that a
-    search gives to that output. Labels are skipped where `target` has no token.
+    after its begin of sentence, and `labels` the same output before its end of sentence, the sum is the
+    `log_probability` that a search gives to that output. Labels are skipped where `target` has no token.
     """
     active_labels = torch.where(target.positions >= 0, labels, -1)
     log_probabilities = gather_log_probabilities(active_labels, step(target, state)[0])

@@ -66,9 +66,8 @@ class SearchStrategy(ABC):
         """Return the hypotheses for each row of the prompt, best first, and the model state after them.
 
         The next search can go on from the result: its state is `resume_state.state`, its prompt
-            `resume_state.build_prompt(tokens)`.
-        Penalties know the tokens of their own prompt only. For the arguments see `decode_request` and
-        `GenerationRequest`.
+        `resume_state.build_prompt(tokens)`. Penalties know the tokens of their own prompt only. For the arguments see
+        `decode_request` and `GenerationRequest`.
         """
         return self.decode_request(
             step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until, keep_state)
@@ -79,9 +78,9 @@ class SearchStrategy(ABC):
         """Run the search for a generation request.
 
         Args:
-        step: `Engine.step` of the model.
-        state: engine state before the prompt.
-        request: prompt, limits and options.
+            step: `Engine.step` of the model.
+            state: engine state before the prompt.
+            request: prompt, limits and options.
         """
 
 
@@ -138,13 +137,10 @@ class DiverseBeamSearch(SearchStrategy):
     """Diverse beam search: `groups` of beams that avoid each other's tokens (Vijayakumar et al. 2018).
 
     Each group is a beam of `width / groups`. At each step the groups choose one after the other. A token's
-    log-probability
-    is reduced by `diversity` (lambda; Hamming diversity) for each hypothesis of an earlier group that took it at this
-    step.
-    The reduction only decides which hypotheses a group keeps: totals, scores and the final order are the model's own. A
-    group gives at most as many hypotheses as it has beams; one that several groups find is given once. The first group
-    is
-    a beam search of its width, and so is the whole search with one group.
+    log-probability is reduced by `diversity` (lambda; Hamming diversity) for each hypothesis of an earlier group that
+    took it at this step. The reduction only decides which hypotheses a group keeps: totals, scores and the final order
+    are the model's own. A group gives at most as many hypotheses as it has beams; one that several groups find is given
+    once. The first group is a beam search of its width, and so is the whole search with one group.
     """
 
     eos: int
@@ -167,7 +163,7 @@ class DiverseBeamSearch(SearchStrategy):
         """Return at most `n_best` hypotheses for each row.
 
         Raises:
-        RecipeError: the request has lexical constraints, which this search does not support.
+            RecipeError: the request has lexical constraints, which this search does not support.
         """
         return run_diverse_beam_search(step, state, request, search=self)
 
@@ -219,11 +215,9 @@ def beam_search(
     """Decode each sentence with beam search; return its `n_best` best hypotheses.
 
     At each step the 2 * width best continuations of a sentence are ranked. Those that end the sentence and are among
-    the
-    first `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished
-    hypotheses
-    and no live one can beat the worst of them: no future score exceeds the present one divided by the largest divisor
-        to come.
+    the first `width` are finished; the best `width` others live on. A sentence is done when it has `n_best` finished
+    hypotheses and no live one can beat the worst of them: no future score exceeds the present one divided by the
+    largest divisor to come.
 
     Args:
         step: see `Engine.step`; any function that keeps its laws.
@@ -232,8 +226,7 @@ def beam_search(
         width: number of live hypotheses of each sentence.
         eos: the token that ends a sentence.
         max_new_tokens: largest number of new tokens, the forced prefix and `eos` included. Where fewer than `n_best`
-            hypotheses are
-            finished then, the best live ones follow them, as unfinished.
+            hypotheses are finished then, the best live ones follow them, as unfinished.
         length_penalty: makes hypotheses of different lengths comparable.
         n_best: number of hypotheses, at most `width`; fewer are returned where fewer exist.
         prefix: ids with which the outputs begin, -1 after them; part of their scores, even if longer than the limit.
@@ -291,9 +284,8 @@ def sampling_search(
     """Draw `num_samples` outputs for each sentence, best first; other arguments as in `beam_search`.
 
     Scores are log-probabilities of the model before penalties, temperature and filters. `rng_streams` gives each
-    sentence the
-    number of its own random stream, by default its row. A caller that batches sentences in another order passes the
-    original numbers, and every output stays the same.
+    sentence the number of its own random stream, by default its row. A caller that batches sentences in another order
+    passes the original numbers, and every output stays the same.
     """
     search = SamplingSearch(eos, sampler, num_samples, penalties, logits_masks)
     return search.decode_request(

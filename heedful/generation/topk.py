@@ -24,8 +24,8 @@ class TopKResult:
     """The k largest sums of each group of rows, in falling order; equal ones by row, then by column.
 
     Attributes:
-    members: row of its group in which each was found.
-    ids: column in which each was found.
+        members: row of its group in which each was found.
+        ids: column in which each was found.
     """
 
     values: Float[Tensor, "G k"]

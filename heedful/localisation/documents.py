@@ -107,8 +107,7 @@ class TranslatableDocument(ABC):
         Args:
             targets: translations by the number of the unit, from 0.
             matches: translation memory matches by the number of the unit. Translations that were taken from the memory
-                are
-                marked as finished; similar ones are added beside their unit if the format has a place for them.
+                are marked as finished; similar ones are added beside their unit if the format has a place for them.
 
         Raises:
             DataError: the encoding of the file cannot write a character of the translations.

@@ -116,8 +116,7 @@ class DocxPart(ParagraphDocument):
     """The paragraphs of a member of a Word document, and of the text boxes in them.
 
     Adjacent runs with the same format are one text, whatever Word notes about spelling and revisions. The format of
-    most
-    letters of a paragraph is that of its text; text with another format is enclosed in a pair of codes.
+    most letters of a paragraph is that of its text; text with another format is enclosed in a pair of codes.
     """
 
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:

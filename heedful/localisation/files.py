@@ -45,8 +45,7 @@ def same_format(path: Path, other_path: Path) -> bool:
     """Return whether the suffixes of two file names stand for the same format, as `.htm` and `.html` do.
 
     A markup-free text format may also be called `.txt`, and an XML format `.xml`. Documents with and without macros are
-    two
-    formats, because programs do not open one under the suffix of the other.
+    two formats, because programs do not open one under the suffix of the other.
     """
     suffixes = path.suffix.lower(), other_path.suffix.lower()
     if suffixes[0] == suffixes[1]:

@@ -252,8 +252,7 @@ def _needs_space(part: ExtractedPart, letter: str, *, neighbour: str, punctuatio
     """Return whether there is a space between an extracted part and a letter of the translation.
 
     Markup has a space if it had one in the source. A value that is read as a word has one beside words, unless it was
-    part
-    of a word.
+    part of a word.
     """
     if not part.opening.value:
         return neighbour == " "

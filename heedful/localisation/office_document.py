@@ -47,7 +47,7 @@ class OfficeParagraph:
         stop: end of the content.
         segment: the content.
         sources: origins of its codes by their raw text, in order.
-        look: what is written before text that is outside of all pairs.
+        run_start: what is written before text that is outside of all pairs.
     """
 
     start: int

@@ -85,8 +85,8 @@ class PoDocument(TextDocument):
     """Messages with their translations; each plural form is a unit.
 
     Obsolete messages (`#~`) and the header are not units. The plural rule of the header determines how many forms a
-    message
-    has and what each is translated from: the form that only 1 takes from `msgid`, all others from `msgid_plural`.
+    message has and what each is translated from: the form that only 1 takes from `msgid`, all others from
+    `msgid_plural`.
     """
 
     def __init__(self, content: TextContent, path: Path) -> None:

@@ -2,8 +2,7 @@
 
 Markup is cut out of the text that a model reads; values (`%s`, numbers, addresses) stay in it, or are cut out too. The
 parts are put back by attention weights (`insert_parts`): a pair goes around the words that attended to what it
-enclosed,
-a single code between the words that attended to its neighbours. The result is compared with the source
+enclosed, a single code between the words that attended to its neighbours. The result is compared with the source
 (`has_same_codes`), so no method of putting codes back has to be trusted.
 """
 

@@ -67,8 +67,7 @@ class SrtDocument(TextDocument):
     """Subtitles whose texts are replaced by translations; times and numbers stay.
 
     A subtitle begins at its line of times, or at the number directly before that, with or without an empty line before
-    it. It
-    may lack a number, or a text.
+    it. It may lack a number, or a text.
     """
 
     keeps_source = False

@@ -39,10 +39,8 @@ class TmxDocument(TextDocument):
     """The units of a translation memory that have a source language, for one target language.
 
     A language is given as `en` or `en-GB`. One without a region also matches any region, and one with a region also
-    matches
-    none; an exact match is preferred, then the nearest (`find_nearest_tag`). Scripts must be the same, given or likely:
-    `zh-TW`
-    does not match `zh`, which is `zh-Hans`.
+    matches none; an exact match is preferred, then the nearest (`find_nearest_tag`). Scripts must be the same, given or
+    likely: `zh-TW` does not match `zh`, which is `zh-Hans`.
 
     Args:
         source: source language.

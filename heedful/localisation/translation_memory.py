@@ -81,21 +81,17 @@ class TranslationMemory:
     """A searchable index of approved translations by their source texts.
 
     Two texts are the same if they differ in white space only. The similarity of others is 1 - d / n: d is the smallest
-    number
-    of words to be inserted, deleted or replaced to turn one into the other, n the number of words of the longer one
-    (Koehn
-    and Senellart 2010; Bulte and Tezcan 2019, equation 1). Signs are words, and so are letters of scripts without
-    spaces;
-    markup is not.
+    number of words to be inserted, deleted or replaced to turn one into the other, n the number of words of the longer
+    one (Koehn and Senellart 2010; Bulte and Tezcan 2019, equation 1). Signs are words, and so are letters of scripts
+    without spaces; markup is not.
 
     Only texts that share rare words are compared: a text of n words with a similarity of at least t shares at least t n
-        of
-    them, so it has one of the rarest n - t n + 1 (the prefix filter of Chaudhuri et al. 2006).
+    of them, so it has one of the rarest n - t n + 1 (the prefix filter of Chaudhuri et al. 2006).
 
     Args:
-        approved: entries file by file. If a text has several translations, those of the first file are preferred, among
+        entries: entries file by file. If a text has several translations, those of the first file are preferred, among
             them the most frequent, and among equally frequent ones the last.
-        least: minimum similarity of a match, from 0 to 1; at least one word must be shared.
+        min_similarity: minimum similarity of a match, from 0 to 1; at least one word must be shared.
 
     Raises:
         MissingExtraError: rapidfuzz is not installed.

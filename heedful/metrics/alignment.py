@@ -25,7 +25,7 @@ class GoldAlignment:
         """Parse a line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0.
 
         Raises:
-        DataError: a word is not a link; the message names `location`.
+            DataError: a word is not a link; the message names `location`.
         """
         sure, possible = set(), set()
         for word in line.split():

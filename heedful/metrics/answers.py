@@ -1,8 +1,7 @@
 """Metrics of question answering, as SQuAD defines them.
 
 Answers are compared after `normalize_answer`. If a question has several gold answers, the best comparison counts. The
-empty
-text means no answer: it matches itself and nothing else. Values are fractions between 0 and 1.
+empty text means no answer: it matches itself and nothing else. Values are fractions between 0 and 1.
 """
 
 from __future__ import annotations

@@ -34,13 +34,13 @@ class PairedTest:
     """Comparison of two systems by one metric, on the same resampled examples.
 
     Attributes:
-    name: the metric.
-    first: the score of the first system.
-    second: the score of the second system.
-    difference: second minus first.
-    p_value: probability of a difference at least this large by chance, in either direction.
-    wins: share of the samples on which the second system is higher.
-    samples: number of samples.
+        name: the metric.
+        first: the score of the first system.
+        second: the score of the second system.
+        difference: second minus first.
+        p_value: probability of a difference at least this large by chance, in either direction.
+        wins: share of the samples on which the second system is higher.
+        samples: number of samples.
     """
 
     name: str
@@ -57,7 +57,7 @@ class BootstrapOptions:
     """Options of resampling: `samples` sets of examples, drawn with replacement from `seed` on.
 
     Raises:
-    RecipeError: fewer than 2 samples, or a confidence outside (0, 1).
+        RecipeError: fewer than 2 samples, or a confidence outside (0, 1).
     """
 
     samples: int = 1000
@@ -83,8 +83,7 @@ def run_paired_tests(
     """Test for each metric whether two systems that answered the same examples differ by more than chance.
 
     The differences on the samples are shifted to mean zero, as if the systems were equally good. `p_value` is the share
-    of
-    them at least as far from zero as the real difference, itself included.
+    of them at least as far from zero as the real difference, itself included.
 
     Raises:
         DataError: no examples, or not the same number for both.

@@ -14,7 +14,7 @@ class MonotoneCurve:
     """Piecewise linear curve that never falls, constant before its first and after its last point.
 
     Attributes:
-    points: (x, y), with increasing x.
+        points: (x, y), with increasing x.
     """
 
     points: tuple[tuple[float, float], ...]

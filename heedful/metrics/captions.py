@@ -57,8 +57,7 @@ class CaptionBLEU(SummedCountsMetric):
     """Corpus BLEU with several references (Papineni et al. 2002), in percent, not smoothed.
 
     Matches of an n-gram are clipped at the most that one reference has. The reference length is the nearest one, the
-    shorter
-    of two.
+    shorter of two.
 
     Args:
         captions: the captions to score.
@@ -112,10 +111,8 @@ def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> Rat
 
     Papers often multiply it by 100. For each order, n-grams are weighted by their count times the logarithm of how few
     pictures have them in a reference. A caption gets the cosine of both weight vectors, clipped at the reference, times
-    a
-    Gaussian of the length difference (sigma = 6). Words are not stemmed, as in the authors' own code. Rarity is
-    computed
-    from these references, so numbers of different sets of pictures cannot be compared.
+    a Gaussian of the length difference (sigma = 6). Words are not stemmed, as in the authors' own code. Rarity is
+    computed from these references, so numbers of different sets of pictures cannot be compared.
 
     Raises:
         DataError: see `check_references`.

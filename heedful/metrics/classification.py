@@ -1,8 +1,7 @@
 """Classification metrics: accuracy, F1, Matthews correlation, and metrics of groups.
 
 All values are fractions between 0 and 1, Matthews correlation between -1 and 1. Undefined values, with nothing
-predicted or
-nothing to find, are 0.
+predicted or nothing to find, are 0.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ def match_labels(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Flo
     """Return 1 where a prediction equals its gold value, else 0.
 
     Raises:
-    DataError: there are no examples, or the lists differ in length.
+        DataError: there are no examples, or the lists differ in length.
     """
     if len(predicted) != len(gold):
         raise DataError(f"{len(predicted):,} predictions but {len(gold):,} gold values: each needs its own")
@@ -89,7 +88,7 @@ def group_exact_match(
     """Return the share of groups without an error, such as MultiRC's EM of questions (Khashabi et al. 2018).
 
     Raises:
-    DataError: no examples, or lists of different length.
+        DataError: no examples, or lists of different length.
     """
     errors = group_metric(build_mean_metric(1 - match_labels(predicted, gold)), _check_groups(groups, gold))
     return build_mean_metric([count == 0 for count in errors.numerators])
@@ -99,8 +98,7 @@ def group_parity(predicted: Sequence[Hashable], *, groups: Sequence[Hashable]) -
     """Return the share of groups whose members all get the same class.
 
     With Winogender's pairs, which differ in the gender of a pronoun only, this is SuperGLUE's gender parity score of
-    AX-g
-    (Rudinger et al. 2018): 1 minus it is the gap.
+    AX-g (Rudinger et al. 2018): 1 minus it is the gap.
 
     Raises:
         DataError: no predictions, or lists of different length.

@@ -20,7 +20,7 @@ class CorrelationMetric(Metric):
     Args:
         predicted: a number for each example.
         gold: the gold numbers.
-        ranked: compute Spearman's rho instead: r of the ranks, where equal numbers share their mean rank.
+        use_ranks: compute Spearman's rho instead: r of the ranks, where equal numbers share their mean rank.
 
     Raises:
         DataError: fewer than two numbers, lists of different length, or numbers that are not finite.

@@ -1,7 +1,7 @@
 """BLEU as the lecture deck defines it ("Training and Validation Criteria for Machine Translation"): a variant.
 
-BLEU = min(1, sum len(S) / sum len(S0)) * mean over (S0, S) of (prod_{n=1..4} p_n)^(1/4)
-    p_n = #(n-grams of S that occur in S0) / #(n-grams of S)
+BLEU = min(1, sum len(S) / sum len(S0)) * mean over (S0, S) of (prod_{n=1..4} p_n)^(1/4) p_n = #(n-grams of S that occur
+in S0) / #(n-grams of S)
 
 Differences from corpus BLEU (Papineni et al. 2002), which `heedful.metrics.translation.bleu` computes:
 
@@ -48,8 +48,7 @@ def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
     """Compute the lecture's variant of BLEU in percent, over words between spaces; not comparable with published BLEU.
 
     A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so even a
-    perfect
-    translation of three words scores 0.
+    perfect translation of three words scores 0.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.

@@ -32,7 +32,7 @@ def extract_spans(tags: Sequence[str]) -> list[EntitySpan]:
     """Return the entities of a sentence from the tags of its words.
 
     Raises:
-    DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
+        DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
     """
     entities: list[EntitySpan] = []
     start, current_type, previous_prefix = 0, "", "O"

@@ -35,7 +35,7 @@ def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> Rat
     """Return the word edits of all texts, in percent of the reference words.
 
     Raises:
-    DataError: no texts, or not as many hypotheses as references.
+        DataError: no texts, or not as many hypotheses as references.
     """
     check_pairs(hypotheses, references)
     return _compute_error_rate([text.split() for text in hypotheses], [text.split() for text in references])

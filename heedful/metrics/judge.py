@@ -16,8 +16,8 @@ class JudgeScores:
     """Scores of some translations by a learned metric.
 
     Attributes:
-    scores: of each, on the model's own scale.
-    cut: number of translations that were truncated, or whose references were.
+        scores: of each, on the model's own scale.
+        num_truncated: number of translations that were truncated, or whose references were.
     """
 
     scores: tuple[float, ...]
@@ -33,8 +33,8 @@ class TranslationJudge(ABC):
     """Abstract base of learned metrics; better translations get higher scores.
 
     Attributes:
-    name: of the model.
-    signature: everything needed to get the same numbers again.
+        name: of the model.
+        signature: everything needed to get the same numbers again.
     """
 
     name: str

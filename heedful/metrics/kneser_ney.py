@@ -37,12 +37,11 @@ class KneserNeyModel:
     """Language model p(id | previous ids) for a vocabulary of `size` ids.
 
     The first id of a sequence is given, such as a begin of sentence; n-grams that begin with it have nothing before
-    them, so
-    their own counts are used.
+    them, so their own counts are used.
 
     Args:
         sequences: of ids, to learn from.
-        size: vocabulary size; unseen ids share the mass freed by the discounts of single ids.
+        vocab_size: vocabulary size; unseen ids share the mass freed by the discounts of single ids.
         order: n, the longest n-gram.
 
     Raises:

@@ -1,8 +1,7 @@
 """Metrics as functions of example weights.
 
 Resampling with replacement gives each example a weight: how often it was drawn. With all weights 1 a metric is the
-    reported
-number. So value, interval and test come from one function, and a thousand samples cost little more.
+reported number. So value, interval and test come from one function, and a thousand samples cost little more.
 """
 
 from __future__ import annotations

@@ -21,8 +21,7 @@ def count_kept_numbers(source: str, translation: str) -> tuple[int, int]:
     """Return how many numbers of the source occur in its translation, and how many there are; only digits count.
 
     Each occurrence counts. `1,000.5`, `1.000,5`, `1 000,5` and `1000.5` are one number, and so are `10:30` and `10.30`,
-    and the
-    digits of all scripts; `3.5` and `35` are two.
+    and the digits of all scripts; `3.5` and `35` are two.
     """
     source_numbers, target_numbers = _find_numbers(source), _find_numbers(translation)
     num_kept = 0

@@ -28,9 +28,9 @@ class MetricsReport:
     """Scores with signatures, confidence intervals of all but the last two, and BLEU by source length.
 
     Attributes:
-    scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
-    intervals: of BLEU, chrF, chrF++ and TER, over resampled corpora.
-    bands: BLEU by source length, if the sources are known.
+        scores: BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU.
+        intervals: of BLEU, chrF, chrF++ and TER, over resampled corpora.
+        bands: BLEU by source length, if the sources are known.
     """
 
     scores: tuple[MetricScore, ...]

@@ -28,10 +28,10 @@ class MetricScore:
     """One metric of one set of translations.
 
     Attributes:
-    name: the metric, such as "BLEU" or "chrF2".
-    value: percent, 0 to 100 (TER can exceed 100, and is better when lower); learned metrics have their own scale.
-    signature: everything needed to compute the same number again.
-    parts: components of the value.
+        name: the metric, such as "BLEU" or "chrF2".
+        value: percent, 0 to 100 (TER can exceed 100, and is better when lower); learned metrics have their own scale.
+        signature: everything needed to compute the same number again.
+        parts: components of the value.
     """
 
     name: str
@@ -44,7 +44,7 @@ def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     """Check that there are sentences, and a reference for each hypothesis.
 
     Raises:
-    DataError: no sentences, or not as many hypotheses as references.
+        DataError: no sentences, or not as many hypotheses as references.
     """
     if isinstance(hypotheses, str) or isinstance(references, str):
         raise DataError("hypotheses and references must be lists of sentences, not one text: split it into lines")
@@ -79,8 +79,8 @@ def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | 
     """Describe a BLEU tokenization other than the usual one; None if there is nothing to say.
 
     Args:
-    references: that are compared with.
-    tokenize: the tokenizer of BLEU.
+        references: that are compared with.
+        tokenize: the tokenizer of BLEU.
     """
     suitable = select_bleu_tokenizer(references)
     if suitable == "13a":
@@ -101,8 +101,8 @@ def bleu(
     """Compute corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
 
     Text that is already tokenized needs `tokenize="none"`, Chinese or Japanese the tokenizer of
-    `select_bleu_tokenizer`.
-    `parts` contains the four precisions in percent, the brevity penalty and both lengths in words.
+    `select_bleu_tokenizer`. `parts` contains the four precisions in percent, the brevity penalty and both lengths in
+    words.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -153,8 +153,7 @@ def ter(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool
     """Compute the translation edit rate (Snover et al. 2006): edits, with shifts of phrases, per 100 reference words.
 
     Case is ignored by default, as in sacrebleu (`case:lc` in the signature). Reports of whole systems treat all metrics
-    alike,
-    so TER counts case there (`case:mixed`) unless they are made with `lowercase`.
+    alike, so TER counts case there (`case:mixed`) unless they are made with `lowercase`.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.

@@ -29,7 +29,7 @@ class PairMetric(SummedCountsMetric):
     """Abstract base of metrics from counts of hypotheses with one reference each.
 
     Raises:
-    DataError: no sentences, or not as many hypotheses as references.
+        DataError: no sentences, or not as many hypotheses as references.
     """
 
     def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:

@@ -41,10 +41,8 @@ class Config(BaseModel):
     """A table of a recipe: immutable, strict, and without unknown keys.
 
     Strict means that values are not converted, except whole numbers where a number with a fraction is expected: `"4"`
-        is
-    not a number, `1` is not a truth value, `4.0` is not a whole number, and `inf` and `nan` are not accepted. Defaults
-    are
-    validated too, because a default may contradict a given value (4 heads and d_model = 250).
+    is not a number, `1` is not a truth value, `4.0` is not a whole number, and `inf` and `nan` are not accepted.
+    Defaults are validated too, because a default may contradict a given value (4 heads and d_model = 250).
 
     Attributes:
         shorthands: keys that set several other keys if these are not given; they are not stored.

@@ -2,9 +2,8 @@
 
 `--training.steps 2000` and `--training.steps=2000` set one key; `-` and `_` are the same in a key. A value is parsed as
 TOML where that is possible and is text otherwise; values of text keys are always text (`--output 2024`). `none` removes
-an
-optional value. A truth value may stand alone (`--training.tensorboard`). Paths are relative to the current folder, like
-all others on a command line.
+an optional value. A truth value may stand alone (`--training.tensorboard`). Paths are relative to the current folder,
+like all others on a command line.
 """
 
 from __future__ import annotations

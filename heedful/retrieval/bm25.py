@@ -50,10 +50,9 @@ def extract_terms(text: str) -> list[TextTerm]:
     """Return the terms of a text, in order.
 
     A term is a run of letters, combining marks and digits, case-folded, in Unicode's compatible composed form (NFKC).
-    Scripts
-    without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are split into overlapping pairs of characters
-    instead; a single character is a term by itself. There is no stemming and no list of stop words: frequent words have
-    little weight in BM25.
+    Scripts without spaces between words (Han, Kana, Thai, Lao, Khmer, Myanmar) are split into overlapping pairs of
+    characters instead; a single character is a term by itself. There is no stemming and no list of stop words: frequent
+    words have little weight in BM25.
     """
     extracted = []
     for match in _build_term_pattern().finditer(text):
@@ -83,7 +82,7 @@ class BM25Index:
         """Build an index of passages that are given as terms.
 
         Raises:
-        DataError: no passage has a term.
+            DataError: no passage has a term.
         """
         library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
         vocabulary: dict[str, int] = {}
@@ -98,7 +97,7 @@ class BM25Index:
         """Load the index that `save` wrote; its arrays are memory-mapped.
 
         Raises:
-        RunError: the files are missing or do not fit each other.
+            RunError: the files are missing or do not fit each other.
         """
         library = import_bm25s().BM25(k1=K1, b=B, method=_METHOD)
         scores = map_array(folder / _SCORES, dtypes="float32 float64", shape=(None,))
@@ -158,7 +157,7 @@ def import_bm25s() -> ModuleType:
     """Import the bm25s library.
 
     Raises:
-    MissingExtraError: it is not installed.
+        MissingExtraError: it is not installed.
     """
     try:
         import bm25s as library

@@ -15,7 +15,7 @@ _Highlights = tuple[tuple[TextRange, ...], str | None, float | None]
 
 @runtime_checkable
 class SupportsAnswering(Protocol):
-    """Object that answers questions from texts, such as `Answerer`."""
+    """Object that answers questions from texts, such as `QuestionAnsweringPredictor`."""
 
     def answer_all(self, questions: Sequence[tuple[str, str]]) -> Sequence[SpanAnswer]:
         """Answer each (question, text) pair."""
@@ -27,10 +27,10 @@ class HighlightedPassage:
     """A found passage and the highlights in its text.
 
     Attributes:
-    hit: the passage.
-    marks: character ranges, in order.
-    answer: the answer of a model from this passage, empty if the model says there is none; None without a model.
-    probability: of that answer, or of there being none.
+        hit: the passage.
+        marks: character ranges, in order.
+        answer: the answer of a model from this passage, empty if the model says there is none; None without a model.
+        probability: of that answer, or of there being none.
     """
 
     hit: SearchHit
@@ -67,10 +67,10 @@ def highlight_passages(
     """Highlight the passages of each ordering; each passage is answered once.
 
     Args:
-    query: the question.
-    orders: passages, best first, by ordering.
-    telling: query terms that are highlighted if there is no answerer.
-    answerer: finds answers in passages.
+        query: the question.
+        rankings: passages, best first, by ordering.
+        rare_terms: query terms that are highlighted if there is no answerer.
+        answerer: finds answers in passages.
     """
     hits = {hit.passage.id: hit for ranking in rankings.values() for hit in ranking}
     if answerer is None:

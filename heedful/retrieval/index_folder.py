@@ -1,10 +1,8 @@
 """Folder of an index: passages, their BM25 index, and their vectors.
 
-INDEX/manifest.json     the valid build, with the sha256 of each file; replaced atomically
-    INDEX/2/passages.jsonl  {"id": ..., "text": ..., "title": ...}
-    INDEX/2/offsets.npy     byte offset of each line
-    INDEX/2/vectors.npy     one row for each passage, of length 1; only with a model
-    INDEX/2/bm25/           written by bm25s
+INDEX/manifest.json     the valid build, with the sha256 of each file; replaced atomically INDEX/2/passages.jsonl
+{"id": ..., "text": ..., "title": ...} INDEX/2/offsets.npy     byte offset of each line INDEX/2/vectors.npy     one row
+for each passage, of length 1; only with a model INDEX/2/bm25/           written by bm25s
 
 Each build has a new number, and the folder before is deleted once the new one is complete.
 """
@@ -60,12 +58,12 @@ class IndexManifest:
     """Content of an index folder.
 
     Attributes:
-    build: name of the valid build folder.
-    passages: number of passages.
-    model: folder of the encoder; None without vectors.
-    dimensions: size of a vector; 0 without vectors.
-    cut: number of passages longer than the encoder reads, whose vector is that of their beginning.
-    files: sha256 by path inside the index.
+        build: name of the valid build folder.
+        passages: number of passages.
+        model: folder of the encoder; None without vectors.
+        dimensions: size of a vector; 0 without vectors.
+        cut: number of passages longer than the encoder reads, whose vector is that of their beginning.
+        files: sha256 by path inside the index.
     """
 
     build: str
@@ -81,7 +79,7 @@ def read_index_manifest(folder: Path) -> IndexManifest:
     """Read the manifest of an index.
 
     Raises:
-    RunError: there is no index, or another version of heedful wrote it.
+        RunError: there is no index, or another version of heedful wrote it.
     """
     path = folder / MANIFEST
     check_path_name(folder)
@@ -103,7 +101,7 @@ def verify_index(folder: Path, manifest: IndexManifest) -> None:
     """Compare the digests of all files of an index with its manifest.
 
     Raises:
-    RunError: a file is missing or was changed.
+        RunError: a file is missing or was changed.
     """
     for name, expected in manifest.files.items():
         path = folder / name

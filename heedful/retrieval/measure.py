@@ -21,9 +21,9 @@ class OrderingMetrics:
     """Metrics of one ordering.
 
     Attributes:
-    ordering: of passages.
-    recall: share of the relevant passages among the first k, by k.
-    mrr: the mean reciprocal rank.
+        ordering: of passages.
+        recall: share of the relevant passages among the first k, by k.
+        mrr: the mean reciprocal rank.
     """
 
     ordering: Ordering

@@ -24,9 +24,9 @@ class SearchPassage:
     """A text that can be searched.
 
     Attributes:
-    id: its id in the file, or its number from 1; unique in an index.
-    text: never empty.
-    title: empty if it has none; searched like the text.
+        id: its id in the file, or its number from 1; unique in an index.
+        text: never empty.
+        title: empty if it has none; searched like the text.
     """
 
     id: str
@@ -44,10 +44,10 @@ class JudgedQuestion:
     """A question and the passages that answer it.
 
     Attributes:
-    question: may be empty.
-    passages: ids of the passages, at least one.
-    texts: of the passages, if the file of questions contains them too; else empty.
-    place: location in the file (`file:line`).
+        question: may be empty.
+        passages: ids of the passages, at least one.
+        texts: of the passages, if the file of questions contains them too; else empty.
+        location: location in the file (`file:line`).
     """
 
     question: str

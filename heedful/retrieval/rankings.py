@@ -24,11 +24,11 @@ class SearchHit:
     """A passage that was found.
 
     Attributes:
-    passage: with title and id.
-    score: what it is ranked by: BM25, a cosine, or its share of the product.
-    rank: from 1.
-    bm25: BM25 score, at least 0.
-    cosine: of its vector and the query's; None where vectors were not compared.
+        passage: with title and id.
+        score: what it is ranked by: BM25, a cosine, or its share of the product.
+        rank: from 1.
+        bm25: BM25 score, at least 0.
+        cosine: of its vector and the query's; None where vectors were not compared.
     """
 
     passage: SearchPassage
@@ -43,8 +43,8 @@ class PassageScores:
     """Scores of all passages for one query.
 
     Attributes:
-    bm25: 0 where the passage contains no term of the query.
-    cosine: of the vectors; None where there are none.
+        bm25: 0 where the passage contains no term of the query.
+        cosine: of the vectors; None where there are none.
     """
 
     bm25: Float[np.ndarray, " N"]
@@ -54,7 +54,7 @@ class PassageScores:
         """Return the scores that an ordering sorts by.
 
         Raises:
-        RecipeError: the ordering needs vectors and there are none.
+            RecipeError: the ordering needs vectors and there are none.
         """
         if ordering == "bm25":
             return self.bm25
@@ -74,8 +74,8 @@ class PassageScores:
         """Return the rows of the passages, best first; equal scores in the order of the index.
 
         Args:
-        ordering: what to sort by. With `bm25`, passages without any term of the query are left out.
-        top: largest number of passages; all unless given.
+            ordering: what to sort by. With `bm25`, passages without any term of the query are left out.
+            top: largest number of passages; all unless given.
         """
         scores = self.get_scores(ordering)
         ranking = np.argsort(-scores, kind="stable")
@@ -105,12 +105,10 @@ def combine_scores(bm25: Float[np.ndarray, " N"], cosine: Float[np.ndarray, " N"
     """Return log-probabilities of the passages from the product of both scores.
 
     BM25 has no upper bound and depends on the length of the query; the cosines of an encoder may all lie between 0.7
-    and 0.9,
-    or below 0. So each score is standardised over the passages (mean 0, deviation 1) and passed through a softmax;
-    their
-    product is normalised to a probability again. The result does not depend on the unit or the zero of either score, no
-    passage is lost because one score is 0, and a score that is equal for all passages, as BM25 for a query in another
-    language, leaves the ranking to the other one.
+    and 0.9, or below 0. So each score is standardised over the passages (mean 0, deviation 1) and passed through a
+    softmax; their product is normalised to a probability again. The result does not depend on the unit or the zero of
+    either score, no passage is lost because one score is 0, and a score that is equal for all passages, as BM25 for a
+    query in another language, leaves the ranking to the other one.
     """
     combined = standardize(bm25) + standardize(cosine)
     combined = combined - combined.max(initial=0.0)

@@ -104,8 +104,7 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
 
     A translation model becomes `encoder.onnx`, `begin.onnx` and `step.onnx`, a language model `step.onnx`, an encoder
     `encoder.onnx` (with `masked.onnx` if it fills gaps), a fine-tuned encoder `classifier.onnx`. The numbers of rows
-    and
-    tokens and the length of the cache may change from call to call; position -1 marks padding. The tokenizers are
+    and tokens and the length of the cache may change from call to call; position -1 marks padding. The tokenizers are
     written too, and heedful.json describes what a caller must know.
 
     Arguments and return value are those of `export_hugging_face`; weights are fp32.

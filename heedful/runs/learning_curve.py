@@ -91,10 +91,8 @@ def describe_high_perplexity(path: Path) -> str:
     """Return a warning if the last evaluation in a metrics file has a high perplexity; otherwise an empty string.
 
     A perplexity of 100 means that the model is as unsure of each token as if it chose among 100 tokens at random.
-    Models
-    that have learned a language or a translation have a far lower perplexity; models that have read their text only
-    once
-    often have a higher one.
+    Models that have learned a language or a translation have a far lower perplexity; models that have read their text
+    only once often have a higher one.
 
     Returns:
         A sentence with the perplexity, the number of passes over the text, and a remedy; empty if the perplexity is not

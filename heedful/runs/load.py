@@ -178,16 +178,14 @@ def load(
     say: Callable[[str], None] | None = None,
     adapter: str | Path | None = None,
 ) -> Any:
-    """Load the trained model of a run as the predictor of its task: a `Translator`, a `Writer`, a `Reader`, a `Tagger`
-    ...
+    """Load the trained model of a run as the predictor of its task, such as a `Translator` or a `TextGenerator`.
 
-    With `kind` the result is an instance of that class, for type checkers too: `heedful.load(run,
-        kind=heedful.Translator)`.
+    With `kind` the result is an instance of that class, for type checkers too.
 
-    A run with several tasks is loaded as `Heads`; `head("NAME")` returns the predictor of one task, as `task` and
-    `kind` do.
-    A Hugging Face folder (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART) works like a run; a
-    fine-tuned encoder is a `Classifier`, a `Tagger` or an `Answerer`, one without a head an `Embedder`.
+    A run with several tasks is loaded as `MultiHeadPredictor`; `head("NAME")` returns the predictor of one task, as
+    `task` and `kind` do. A Hugging Face folder (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART)
+    works like a run; a fine-tuned encoder is a `Classifier`, a `Tagger` or a `QuestionAnsweringPredictor`, one without
+    a head an `Embedder`.
 
     Args:
         folders: one run folder, or several translation runs with the same vocabulary, used as an ensemble.

@@ -44,11 +44,11 @@ class TrainingSnapshot:
     """Everything that another process needs to go on with training.
 
     Attributes:
-    weights: the model as it is to be used, fp32: the running average if there is one.
-    training: tensors that only training needs: moments, and the masters where they differ from the weights.
-    progress: state of training.
-    gathered: state of the callbacks, as JSON values.
-    places: names of the files that weights and training tensors were read from, for messages.
+        weights: the model as it is to be used, fp32: the running average if there is one.
+        training: tensors that only training needs: moments, and the masters where they differ from the weights.
+        progress: state of training.
+        callback_state: state of the callbacks, as JSON values.
+        file_names: names of the files that weights and training tensors were read from, for messages.
     """
 
     weights: Mapping[str, Tensor]
@@ -76,10 +76,10 @@ class StepMetrics:
     """Metrics of one update: loss and nll per label in nats, number of labels, and seconds.
 
     Attributes:
-    task: name of the task it was for; empty where there is only one.
-    parts: all parts of the loss that have labels, `nll` among them.
-    examples: number of examples, in all processes.
-    elapsed: seconds from the beginning of training to the end of the update, as in `TrainState.seconds`.
+        task: name of the task it was for; empty where there is only one.
+        parts: all parts of the loss that have labels, `nll` among them.
+        examples: number of examples, in all processes.
+        elapsed: seconds from the beginning of training to the end of the update, as in `TrainState.seconds`.
     """
 
     step: int
@@ -108,12 +108,12 @@ class EpochPlan:
     """Size of an epoch, known before its first update or where a run continues in it.
 
     Attributes:
-    progress: state of training.
-    updates: number of updates of the whole epoch.
-    done: how many of them are done.
-    batches: number of batches of the whole epoch.
-    examples: number of examples in them.
-    evaluate_every: updates between evaluations.
+        progress: state of training.
+        updates: number of updates of the whole epoch.
+        done: how many of them are done.
+        batches: number of batches of the whole epoch.
+        examples: number of examples in them.
+        evaluate_every: updates between evaluations.
     """
 
     progress: TrainState

@@ -25,8 +25,8 @@ class BestWeightsSaver(CheckpointSaver):
     """Checkpoint saver that keeps the best weights on the validation set in CPU memory.
 
     Attributes:
-    step: the update after which they were measured; None before the first evaluation.
-    weights: fp32, by name.
+        step: the update after which they were measured; None before the first evaluation.
+        weights: fp32, by name.
     """
 
     def __init__(self) -> None:
@@ -43,7 +43,7 @@ class BestWeightsSaver(CheckpointSaver):
         """Copy the best weights into the model.
 
         Raises:
-        TrainingError: nothing was saved yet.
+            TrainingError: nothing was saved yet.
         """
         if self.step is None:
             raise TrainingError("nothing was kept yet; train first")

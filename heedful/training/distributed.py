@@ -38,10 +38,10 @@ class DistributedContext:
     """Rank of this process, and number of processes.
 
     Attributes:
-    rank: number of this process, from 0; process 0 evaluates, saves and reports.
-    size: number of processes.
-    device: device of this process.
-    parent: process id of the torchrun that started this process; None if it was started otherwise.
+        rank: number of this process, from 0; process 0 evaluates, saves and reports.
+        size: number of processes.
+        device: device of this process.
+        parent: process id of the torchrun that started this process; None if it was started otherwise.
     """
 
     rank: int
@@ -86,7 +86,7 @@ class DistributedContext:
         """Run `work` in the leading process while the others wait; return its result there, None elsewhere.
 
         Raises:
-        TrainingError: in the other processes, if the work failed; the leader raises the original error.
+            TrainingError: in the other processes, if the work failed; the leader raises the original error.
         """
         if not self.is_leader:
             (succeeded,) = self.broadcast([0.0])
@@ -107,7 +107,7 @@ def single_process(device: torch.device) -> DistributedContext:
     """Return the context of a single process.
 
     Raises:
-    TrainingError: torchrun has started several processes, each of which would train alone.
+        TrainingError: torchrun has started several processes, each of which would train alone.
     """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size > 1:

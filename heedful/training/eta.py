@@ -18,9 +18,9 @@ class ExpectedEnd:
     """The limit that is expected to end training first.
 
     Attributes:
-    seconds: time left.
-    updates: updates left; None if that is not known yet.
-    limit: the key of `training` that sets the limit.
+        seconds: time left.
+        updates: updates left; None if that is not known yet.
+        limit: the key of `training` that sets the limit.
     """
 
     seconds: float
@@ -38,12 +38,12 @@ class TrainingForecast:
         limits: when training ends.
         evaluate_every: updates between evaluations, known from the epoch plan.
         step: number of updates.
-        last: the update at which `steps` or `epochs` is reached; None if neither is known.
-        by: which of the two.
-        clock: seconds since training began, over all sessions.
+        last_step: the update at which `steps` or `epochs` is reached; None if neither is known.
+        last_limit: which of the two.
+        elapsed: seconds since training began, over all sessions.
         stale: number of evaluations since the best one.
-        seen: number of updates of this session.
-        pause: seconds of the last evaluation with its checkpoint; None before the first.
+        num_updates: number of updates of this session.
+        evaluation_seconds: seconds of the last evaluation with its checkpoint; None before the first.
     """
 
     limits: StoppingLimits

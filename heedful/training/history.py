@@ -16,12 +16,12 @@ class HistoryPoint:
     """An evaluation, and the training loss since the one before.
 
     Attributes:
-    step: number of updates so far.
-    epoch: the current one, from 0.
-    seconds: training time so far.
-    training: mean nll of a label since the point before, in nats; None before the first update.
-    metrics: on the validation set.
-    improved: whether the monitored metric is the best so far.
+        step: number of updates so far.
+        epoch: the current one, from 0.
+        seconds: training time so far.
+        training_nll: mean nll of a label since the point before, in nats; None before the first update.
+        metrics: on the validation set.
+        improved: whether the monitored metric is the best so far.
     """
 
     step: int
@@ -40,8 +40,8 @@ class TrainingHistory(Callback):
     In a notebook: `heedful.train(recipe, listeners=[TrainingHistory(print)])`.
 
     Args:
-        say: called with each line, such as `print`; None logs nothing.
-        every: seconds between log lines from one evaluation to the next.
+        log: called with each line, such as `print`; None logs nothing.
+        log_interval: seconds between log lines from one evaluation to the next.
 
     Attributes:
         points: in order.

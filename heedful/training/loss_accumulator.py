@@ -59,8 +59,7 @@ def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: Distribu
     """Sum the gradients over all processes, and return those of parameters with a gradient in any process.
 
     A process without examples sends zeros. A parameter without a gradient in any process gets none, as with one
-    process: with
-    a zero gradient the optimizer would decay and move it.
+    process: with a zero gradient the optimizer would decay and move it.
     """
     all_parameters = list(parameters.values())
     if distributed.size > 1:

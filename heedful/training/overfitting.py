@@ -29,9 +29,10 @@ class LossTrend:
     """Course of both losses; each method returns the updated trend.
 
     Attributes:
-    lowest: the losses at the evaluation with the lowest validation loss.
-    rising: number of evaluations since then.
-    parted: the losses at which overfitting was detected; None again once the validation loss is the lowest so far.
+        lowest: the losses at the evaluation with the lowest validation loss.
+        rising: number of evaluations since then.
+        overfitting_at: the losses at which overfitting was detected; None again once the validation loss is the lowest
+            so far.
     """
 
     lowest: LossPair | None = None

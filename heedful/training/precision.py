@@ -16,7 +16,7 @@ class Precision:
 
     Args:
         model: the model to train.
-        still: names of frozen parameters, which need no fp32 master because they are stored elsewhere.
+        frozen: names of frozen parameters, which need no fp32 master because they are stored elsewhere.
 
     Attributes:
         parameters: of the model, without the frozen ones.
@@ -54,8 +54,7 @@ class BF16WithMasters(Precision):
     """bf16 parameters and activations, with fp32 masters and gradient sums (Micikevicius et al. 2018, 3.1).
 
     Unlike with autocast, nothing is cast in each pass, and the gradients of accumulated batches are summed in fp32.
-    bf16 has
-    the range of fp32, so the loss needs no scaling.
+    bf16 has the range of fp32, so the loss needs no scaling.
     """
 
     dtype = torch.bfloat16

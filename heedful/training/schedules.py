@@ -16,8 +16,8 @@ class LearningRateSchedule(ABC):
         """Return the learning rate of update `step`, counted from 1.
 
         Args:
-        step: number of the update.
-        spent: share of the training time that has passed; 0 where training does not end by the clock.
+            step: number of the update.
+            time_fraction: share of the training time that has passed; 0 where training does not end by the clock.
         """
 
 
@@ -90,8 +90,8 @@ class TimeBasedSchedule(LearningRateSchedule):
     """Another schedule, driven by the training time instead of the number of updates.
 
     Attributes:
-    schedule: for a training of `TICKS` updates.
-    warmup: number of updates of an additional linear warm-up.
+        schedule: for a training of `TICKS` updates.
+        warmup: number of updates of an additional linear warm-up.
     """
 
     TICKS: ClassVar[int] = 10_000

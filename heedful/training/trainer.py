@@ -42,11 +42,11 @@ class StoppingLimits:
     """Limits that end training, whichever is reached first; None is no limit.
 
     Attributes:
-    steps: number of updates.
-    epochs: passes over the training data; more are made until there were `min_steps` updates.
-    minutes: wall-clock time.
-    patience: evaluations without an improvement.
-    min_steps: see `epochs`.
+        steps: number of updates.
+        epochs: passes over the training data; more are made until there were `min_steps` updates.
+        minutes: wall-clock time.
+        patience: evaluations without an improvement.
+        min_steps: see `epochs`.
     """
 
     steps: int | None = None
@@ -61,12 +61,12 @@ class TrainerConfig:
     """Options of the training loop.
 
     Attributes:
-    seed: of dropout; the order of data belongs to the objective.
-    accumulate: number of batches summed into one update.
-    clip: largest gradient norm; larger gradients are scaled down to it (Pascanu et al. 2013). None does not clip.
-    evaluate_every: updates between evaluations, each followed by a checkpoint.
-    monitor: the metric whose best checkpoint is kept.
-    higher_is_better: whether a higher value of that metric is better.
+        seed: of dropout; the order of data belongs to the objective.
+        accumulate: number of batches summed into one update.
+        clip: largest gradient norm; larger gradients are scaled down to it (Pascanu et al. 2013). None does not clip.
+        evaluate_every: updates between evaluations, each followed by a checkpoint.
+        monitor: the metric whose best checkpoint is kept.
+        higher_is_better: whether a higher value of that metric is better.
     """
 
     seed: int = 1
@@ -90,25 +90,24 @@ class Trainer(Generic[Batch]):
     - `precision`: fp32 (`FullPrecision`).
     - `optimizer`: `Adam` with betas 0.9 and 0.98, without weight decay, of all parameters that require a gradient.
     - `schedule`: a warm-up to 1e-3 in a tenth of `steps`, at most 4,000 (in 1,000 updates if `steps` is not given),
-    then a
-      fall with the inverse square root of the step.
+      then a fall with the inverse square root of the step.
     - `config`: that of `TrainerConfig`, but with ten evaluations if `steps` is given.
     - `callback`: a `TrainingHistory` that prints a line for each evaluation.
     - `checkpoint_saver`: none; the model ends with the weights of the last update. `BestWeightsSaver` keeps the best.
 
     Args:
         model: the model to train; its parameters are changed in place.
-        task: data, loss and metrics.
+        objective: data, loss and metrics.
         steps: number of updates; the same as `StoppingLimits(steps=...)`.
         limits: when training ends; together with `steps`, whichever comes first.
         device: where to compute; not to be given with `distributed`, which has one.
         precision: built from the model on its device, such as `BF16WithMasters(model)`.
         optimizer: of `precision.trainable`.
         schedule: the learning rate of each update.
-        world: the process group; see `heedful.training.distributed.init_distributed`.
-        habits: seed, accumulation, clipping, evaluations.
-        listener: called after updates and evaluations.
-        keeper: called with a snapshot after each evaluation.
+        distributed: the process group; see `heedful.training.distributed.init_distributed`.
+        config: seed, accumulation, clipping, evaluations.
+        callback: called after updates and evaluations.
+        checkpoint_saver: called with a snapshot after each evaluation.
         average: running average of the weights, which is then evaluated and saved.
 
     Attributes:
@@ -116,8 +115,7 @@ class Trainer(Generic[Batch]):
 
     Raises:
         TrainingError: no limit is given; the objective does not have the monitored metric; several processes were
-            started
-            and `distributed` was not given.
+            started and `distributed` was not given.
     """
 
     def __init__(
@@ -200,7 +198,7 @@ class Trainer(Generic[Batch]):
         """Continue from a snapshot.
 
         Raises:
-        RunError: a tensor is missing or does not fit; nothing was changed then.
+            RunError: a tensor is missing or does not fit; nothing was changed then.
         """
         weights_file, training_file = snapshot.file_names
         parameters, masters = self.precision.masters, _select_prefix("master.", snapshot.training)

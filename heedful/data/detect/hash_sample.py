@@ -34,8 +34,7 @@ class HashSample(Generic[T]):
     """A dictionary from hashes to values that keeps only the smallest hashes once there are too many.
 
     The kept entries are a uniform sample of the different texts, and complete: every hash below `bound` that was added
-        is
-    kept.
+    is kept.
 
     Args:
         limit: largest number of hashes that are kept.

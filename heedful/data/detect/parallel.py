@@ -151,7 +151,7 @@ class DetectedColumnPair(DetectedParallelText):
         tables: the table of each part.
         columns: the names of both columns.
         as_json: whether the parts are written as JSON lines.
-        document: name of the column with the document of a row; each document stays in one part.
+        document_column: name of the column with the document of a row; each document stays in one part.
     """
 
     tables: Mapping[DatasetPart, DataTable]
@@ -360,8 +360,7 @@ def describe_misalignment(source: Path, target: Path) -> str:
     """Describe where two files with different numbers of lines stop corresponding.
 
     This is the line from which on, if the next lines of the longer file are left out, the lengths and digits of both
-    sides
-    match best.
+    sides match best.
     """
     statistics = [_measure_lines(source), _measure_lines(target)]
     counts = [len(side) for side in statistics]

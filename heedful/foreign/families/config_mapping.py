@@ -64,8 +64,7 @@ class ConfigMapping:
         settings: the settings that both sides can express.
         foreign_supported: foreign settings that heedful supports with these values only, so that others cannot be read.
         heedful_supported: heedful settings that the foreign format supports with these values only, so that others
-            cannot
-            be written; the key of a table stands for its `kind`.
+            cannot be written; the key of a table stands for its `kind`.
     """
 
     settings: tuple[KeyMapping, ...]
@@ -159,8 +158,7 @@ class ModelFamily:
         model_type: of config.json.
         task: name of its task in recipes.
         read_config: converts a config.json and the names of the stored tensors to heedful's configuration; the last
-            argument
-            is the path for messages.
+            argument is the path for messages.
         write_config: converts heedful's configuration and tensors to config.json, without vocabulary sizes and special
             ids.
         build_mapping: returns the tensor name mapping for a configuration of heedful.

@@ -31,8 +31,7 @@ class HeadLocation:
         reads_summary: whether the head reads the summary of the text instead of its tokens.
         reads_mean: whether the head reads the mean of the token vectors.
         summary: name of the linear layer that makes the summary from the first token, if it belongs to the head and not
-            to
-            the encoder.
+            to the encoder.
     """
 
     architecture: str
@@ -110,7 +109,7 @@ def read_head_config(model_type: str, content: Mapping[str, Any], *, location: s
     """Read the head that a config.json describes; None if it names no architecture with a head.
 
     Args:
-        kind: `model_type` of the family.
+        model_type: `model_type` of the family.
         content: of config.json.
         location: path of that file, for messages.
 

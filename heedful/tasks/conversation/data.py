@@ -143,7 +143,7 @@ class ExchangeReader(ExampleReader[Exchange]):
         dialogues: reader of the dialogues.
         window: context turns at most.
         replier: speaker of the replies; None for all speakers.
-        whole: whether all turns of a dialogue form one reply without context.
+        whole_dialogues: whether all turns of a dialogue form one reply without context.
     """
 
     def __init__(

@@ -10,8 +10,7 @@ def attention_entropy(weights: Float[np.ndarray, "T S"]) -> float:
     """Return the normalised mean entropy of attention over the source, from 0 (each token attends to one) to 1.
 
     The mean entropy of the attention of each token (Rikters and Fishel 2017, the absentmindedness penalty), divided by
-    the
-    maximum for this number of source tokens.
+    the maximum for this number of source tokens.
 
     Args:
         weights: attention of each target token, end included (T), to the source tokens (S); rows need not sum to 1.

@@ -39,7 +39,7 @@ class ScoreThreshold:
 
     Attributes:
         share: share of the scored pairs to keep, best first; None for no limit.
-        least: lowest score that is kept.
+        min_score: lowest score that is kept.
     """
 
     share: float | None = None
@@ -52,7 +52,7 @@ class FilterResult:
 
     Attributes:
         reasons: rejection reasons by number.
-        numbers: reason number of each pair, `KEPT_NUMBER` for those that are kept.
+        reason_numbers: reason number of each pair, `KEPT_NUMBER` for those that are kept.
         scores: of each pair, NaN if it has none; empty if pairs were not scored.
         threshold: score threshold that was finally used.
     """

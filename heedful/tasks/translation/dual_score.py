@@ -15,8 +15,7 @@ def dual_agreement(
 
     exp(-(|H_f - H_b| + (H_f + H_b) / 2)), the adequacy of dual conditional cross-entropy (Junczys-Dowmunt 2018, section
     2.1), where H is the cross-entropy in nats for each token, the end included. A pair that one model finds likely and
-    the
-    other does not is as suspicious as one that both find unlikely.
+    the other does not is as suspicious as one that both find unlikely.
 
     Args:
         forward: translates sources to targets.

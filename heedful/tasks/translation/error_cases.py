@@ -85,8 +85,7 @@ class ErrorCases:
         """How much better (above 0) or worse each translation is than its model was certain, from -1 to 1.
 
         This is chrF minus the expected chrF if the model was calibrated; otherwise the share of sentences with lower
-        chrF minus
-        the share with lower certainty. None if no model made the translations.
+        chrF minus the share with lower certainty. None if no model made the translations.
         """
         if not self.answers.stats:
             return None

@@ -104,7 +104,7 @@ class TranslationEvaluator(Evaluator):
         pairs: sentences and their translations.
         text: description of their files.
         part: of the recipe's data; empty if the user named a text.
-        asking: evaluation options.
+        options: evaluation options.
         texts: names of the texts that the pairs are from, if there are several, with the number of pairs of each.
 
     Attributes:

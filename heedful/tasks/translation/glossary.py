@@ -57,9 +57,8 @@ class TermGlossary:
 
     Args:
         entries: line number, source and target term. A lowercase source term matches any case, one with a capital only
-            as
-            it is written.
-        place: name of the file, for messages.
+            as it is written.
+        path: name of the file, for messages.
 
     Raises:
         DataError: an entry has an empty side, or a source has two targets.

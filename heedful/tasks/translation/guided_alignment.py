@@ -94,13 +94,11 @@ class GuidedCriterion(Criterion):
     """Another criterion plus the cross-entropy of one attention with piece alignments (Chen et al. 2016).
 
     With G_ti = 1 / (links of t) where the target's piece t is linked with the source's piece i, and 0 elsewhere, and A
-    the
-    attention weights while t is generated, it adds -weight sum_ti G_ti log A_ti. Pieces without links do not count. The
-    part
-    `guided` is the sum without the weight, for each piece that has links.
+    the attention weights while t is generated, it adds -weight sum_ti G_ti log A_ti. Pieces without links do not count.
+    The part `guided` is the sum without the weight, for each piece that has links.
 
     Args:
-        other: the criterion to which it is added.
+        base: the criterion to which it is added.
         config: selects the attention, and the weight.
     """
 

@@ -32,8 +32,7 @@ def find_text_signs(source: str, text: str) -> tuple[str, ...]:
     """Return the signs that can be seen in the text of a translation alone.
 
     Repetition is the most frequent sign of hallucination: the most frequent word n-gram of the text occurs at least
-        twice
-    more often than that of the source (Raunak et al. 2021, section 5.1).
+    twice more often than that of the source (Raunak et al. 2021, section 5.1).
     """
     found = [REPEATS_SIGN] if has_repetition(source, text) else []
     if len(source.split()) > _NGRAM and source.casefold().split() == text.casefold().split():

@@ -44,8 +44,7 @@ class HeadStatistics:
         head: the head.
         averages: of its measures; see `Sums.averages`.
         error_rate: of its alignments against human ones; None for heads that do not attend to the source, or without
-            human
-            alignments.
+            human alignments.
     """
 
     head: AttentionHead

@@ -99,9 +99,8 @@ class MarkupTranslator:
     """Translates segments with a plain text model, and checks that the translations contain every code.
 
     Each line and sentence is translated separately. First, values stay in the text; if the model loses, changes or adds
-    one,
-    they are cut out like markup; if that fails too, and for models without attention, only the texts between codes are
-    translated. `has_same_codes` checks the result of each strategy.
+    one, they are cut out like markup; if that fails too, and for models without attention, only the texts between codes
+    are translated. `has_same_codes` checks the result of each strategy.
 
     Attributes:
         translator: whose attention is used.
@@ -315,7 +314,7 @@ class MarkupLineFormat(LineFormat[TranslationInput, tuple[str, SegmentResult]]):
     """One sentence per line, translated with all its placeholders; unchanged if every strategy lost one.
 
     Attributes:
-        protecting: translator of the sentences.
+        translator: translator of the sentences.
     """
 
     translator: MarkupTranslator

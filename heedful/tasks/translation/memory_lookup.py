@@ -42,9 +42,8 @@ def load_translation_memory(
     """Load the approved translations of files as one translation memory.
 
     A TMX, PO or XLIFF gives its finished translations with all placeholders; a table or JSON lines two text columns;
-    two
-    plain text files follow each other, the source first. Translations in the language of another region (`pt-BR` for
-    `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), are suggested but never used as finished.
+    two plain text files follow each other, the source first. Translations in the language of another region (`pt-BR`
+    for `pt-PT`), or only likely in the same script (`zh` for `zh-TW`), are suggested but never used as finished.
 
     Args:
         paths: of the files, the most trusted first.

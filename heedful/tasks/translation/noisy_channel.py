@@ -31,8 +31,7 @@ class ChannelWeights(BaseModel, extra="forbid", frozen=True, allow_inf_nan=False
         reverse: of log p(source | translation).
         language: of log p(translation).
         length: of the number of tokens, end included: probabilities favour short translations, the more so the more
-            features
-            are added.
+            features are added.
     """
 
     format: Literal[1] = 1
@@ -232,7 +231,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         channel: scores the candidates.
         weights: of the features.
         translate: translates sentences; None if the lines contain candidates.
-        keep: number of candidates to write.
+        num_candidates: number of candidates to write.
     """
 
     channel: NoisyChannel

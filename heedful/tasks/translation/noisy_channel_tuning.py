@@ -61,7 +61,7 @@ class _CandidateLists:
     """Candidate lists as arrays, padded with candidates that are never selected.
 
     Args:
-        judged: scored candidates of each sentence, not empty.
+        candidates: scored candidates of each sentence, not empty.
         references: of each sentence.
         metric: by which candidates are scored.
     """
@@ -154,8 +154,7 @@ def tune_weights(
     """Find the weights whose selected candidates are closest to the references, as a corpus.
 
     Coordinate ascent with decreasing steps from three starts; it is deterministic. A missing model gets the weight 0,
-    and
-    sentences without scores are left out.
+    and sentences without scores are left out.
 
     Raises:
         DataError: the numbers of references and sentences differ, or fewer than two sentences have scores.

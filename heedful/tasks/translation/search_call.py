@@ -32,7 +32,7 @@ class SentenceCounter:
 
     Args:
         rows: index of the sentence of each part.
-        tick: called with the number of newly finished sentences.
+        on_progress: called with the number of newly finished sentences.
         empty: number of sentences without a part, which are finished at once.
     """
 
@@ -58,8 +58,8 @@ class TranslationSearch(SearchCall[TranslationRequest]):
 
     Attributes:
         target: decoder side of the search.
-        sources: collates encoded sources into a batch.
-        looked: builds the attention function of a batch, for coverage.
+        collate_sources: collates encoded sources into a batch.
+        build_coverage: builds the attention function of a batch, for coverage.
     """
 
     target: DecoderTarget

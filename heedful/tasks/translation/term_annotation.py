@@ -61,8 +61,7 @@ class TermAnnotator:
     """Inserts the terms of a glossary into sentences (Dinu et al. 2019, 2.1; marks instead of their factors).
 
     `two black cats` becomes `two ⟦ black cats ⟶ schwarze Katze ⟧`, and with "replace" `two ⟦ schwarze Katze ⟧`. A
-    sentence
-    that contains one of the marks already is not changed.
+    sentence that contains one of the marks already is not changed.
 
     Attributes:
         glossary: terms in the form in which they are inserted; translations may have other endings.

@@ -99,8 +99,7 @@ class Translation:
         cut: number of tokens that were not read, because their part is too long and cannot be split.
         constraints: required terms.
         unmet: required terms that the best translation lacks, because a piece is unknown or forbidden, or the length
-            limit
-            came first.
+            limit came first.
         before: previous sentences with which the source was read.
         doubts: warning signs of a calibrated model about the best translation.
     """
@@ -141,8 +140,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     """Join the translations of a sentence's parts, with the white space that separates them in the source.
 
     The best candidate is made of the best ones of all parts, the second of the second ones, and so on; a part with
-    fewer
-    candidates uses its last one. Log-probabilities and scores are sums over the parts.
+    fewer candidates uses its last one. Log-probabilities and scores are sums over the parts.
 
     Args:
         source: the whole sentence.
@@ -218,8 +216,7 @@ def link_words(
     """Align each target word with the source word of highest attention (Luong et al. 2015, section 4.4).
 
     The weights of the pieces of a source word are added, and so are the rows of a target word. Pieces after the words
-    (the
-    ends of the sentences) and words without pieces are ignored.
+    (the ends of the sentences) and words without pieces are ignored.
 
     Args:
         weights: of each target piece to each source piece.
@@ -303,10 +300,10 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         translator: of the sentences.
         search: replaces the translator's search.
         length: replaces the translator's length limits.
-        several: whether all candidates are written.
+        all_candidates: whether all candidates are written.
         batch_tokens: padded source tokens of a batch.
         align: whether JSON contains the attention of each token.
-        unknown: whether unknown pieces are replaced by source words.
+        replaces_unknown: whether unknown pieces are replaced by source words.
         on_progress: called with the number of finished sentences.
     """
 

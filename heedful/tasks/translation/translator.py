@@ -186,14 +186,12 @@ class Translator(Predictor):
         """Translate sentences, in their order; inside, they are sorted by length and batched.
 
         A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
-        as in the
-        source; the end of a part that is too long and cannot be split is not read (`Translation.cut`). Annotated terms
-        (`TermAnnotator`) stay in one part.
+        as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
+        Annotated terms (`TermAnnotator`) stay in one part.
 
         Args:
             sentences: one string each, or a result of `following`; an empty one gives an empty translation, and a
-                single
-                string counts as a list of one.
+                single string counts as a list of one.
             search: replaces the default search.
             length: replaces the default length limits.
             prefixes: the beginning of each translation. Its last word may be unfinished, unless a space follows it.
@@ -202,14 +200,12 @@ class Translator(Predictor):
             tick: called with the number of sentences that each batch finished.
             first: number of the first sentence, for messages and as its random seed when sampling.
             heard: called with the index of a sentence, from 0, and its best text so far, whenever there is more of it;
-                for a
-                sentence in parts the text of one of them.
+                for a sentence in parts the text of one of them.
 
         Raises:
             DataError: a prefix is longer than the model can read; the message names its sentence.
             RecipeError: there are constraints without beam search; or the search uses coverage, and the model has no
-                attention
-                to its source; or a sentence has previous ones, and the model reads each sentence by itself.
+                attention to its source; or a sentence has previous ones, and the model reads each sentence by itself.
         """
         sentences = to_text_list(sentences, name="sentences", extra_types=(SentenceInContext,))
         parts = self._read_parts(sentences, constraints)
@@ -275,8 +271,7 @@ class Translator(Predictor):
 
         Raises:
             DataError: a sentence or its translation is longer than the model can read; the message names it, and
-                `unread` finds
-                all of them.
+                `unread` finds all of them.
         """
         return run_batched(
             self._encode_pairs(pairs), self._score_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
@@ -337,8 +332,8 @@ class Translator(Predictor):
         """Return the attention of each target token, end included, to the source tokens, without previous sentences.
 
         A candidate is read in the pieces in which it was generated, a text in those of the tokenizer; they can differ,
-        above all
-        after sampling. The source of a candidate is read as far as it was for the translation (`Translation.cut`).
+        above all after sampling. The source of a candidate is read as far as it was for the translation
+        (`Translation.cut`).
 
         Raises:
             DataError: a sentence is longer than the model can read.
