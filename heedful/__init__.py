@@ -9,7 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from heedful.deprecation import get_renamed
+from heedful.deprecation import get_renamed, install_old_modules
 from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError, RunError, TrainingError
 from heedful.version import __version__
 
@@ -87,6 +87,9 @@ _OLD_NAMES = {
     "Writer": "TextGenerator",
 }
 """Names of version 0.1, each with its new name; they are kept for one version."""
+
+
+install_old_modules()
 
 
 def __getattr__(name: str) -> Any:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import importlib.abc
+import json
+import sys
 import warnings
 from collections.abc import Callable, Mapping
+from functools import cache
 from importlib import import_module
+from importlib.machinery import ModuleSpec
+from pathlib import Path
+from types import ModuleType
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -75,3 +82,49 @@ def keep_old_names(**renames: str) -> Callable[[type[T]], type[T]]:
         return cls
 
     return decorate
+
+
+class OldModuleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds modules of version 0.1 under their old names, with a `DeprecationWarning`.
+
+    It stands last in `sys.meta_path`, so it is only asked for modules that do not exist. The names in an old module are
+    looked up in the new one, old names first (`old_modules.json`).
+    """
+
+    def find_spec(self, fullname: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        """Return a spec for an old name of a module of heedful; None for all others."""
+        if not fullname.startswith("heedful.") or fullname.removeprefix("heedful.") not in read_old_modules():
+            return None
+        return ModuleSpec(fullname, self, is_package=fullname.removeprefix("heedful.") in _OLD_PACKAGES)
+
+    def create_module(self, spec: ModuleSpec) -> None:
+        """Let the import system create the module."""
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Give the old module the names of the new one."""
+        new_name, renames = read_old_modules()[module.__name__.removeprefix("heedful.")]
+        warnings.warn(
+            f"{module.__name__} is now called heedful.{new_name}; the old name will be removed in the next version",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        new_module = import_module(f"heedful.{new_name}")
+        module.__dict__["__getattr__"] = lambda name: getattr(new_module, renames.get(name, name))
+
+
+_OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own"})
+"""Folders of version 0.1 that have another name now."""
+
+
+@cache
+def read_old_modules() -> Mapping[str, tuple[str, Mapping[str, str]]]:
+    """Return the new name of each old module, and the new names of what was in it."""
+    text = Path(__file__).with_name("old_modules.json").read_text(encoding="utf-8")
+    modules: Mapping[str, tuple[str, Mapping[str, str]]] = json.loads(text)
+    return modules
+
+
+def install_old_modules() -> None:
+    """Let old names of modules be imported; called once by heedful itself."""
+    if not any(isinstance(finder, OldModuleFinder) for finder in sys.meta_path):
+        sys.meta_path.append(OldModuleFinder())

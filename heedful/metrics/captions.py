@@ -19,6 +19,7 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.characters import remove_invisible, word_characters
+from heedful.deprecation import module_getattr
 from heedful.errors import DataError
 from heedful.metrics.metric import RatioMetric, SummedCountsMetric, build_mean_metric, safe_divide
 
@@ -163,3 +164,7 @@ def _score_caption(caption: list[str], references: list[list[str]], frequencies:
                     / (math.hypot(*caption_weights.values()) * math.hypot(*reference_weights.values()))
                 )
     return 10 * total / len(references) / len(frequencies)
+
+
+__getattr__ = module_getattr(__name__, {"words": "split_words"})
+"""Names of version 0.1, each with its new name; they are kept for one version."""

@@ -56,7 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "localisation": ("characters", "language_tags"),
     "data": ("characters", "language_tags", "tensors", "atomic_io", "files", "english_words", "localisation"),
     "generation": ("deprecation", "models.interface", "tensors", "native"),
-    "metrics": ("characters", "argument_checks"),
+    "metrics": ("deprecation", "characters", "argument_checks"),
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
     # "data" for what reads their files, when asked to
     "recipes": ("registry", "argument_checks", "data", "files", "english_words"),

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from shapes import unchecked
@@ -21,7 +22,7 @@ from shapes import unchecked
 from heedful.__main__ import main
 from heedful.bundled import get_item, list_studies
 from heedful.cli.arguments import parse_arguments, parse_known_arguments
-from heedful.cli.commands import COMMANDS
+from heedful.cli.commands import COMMANDS, get_arguments_name
 from heedful.cli.quickstart import parse_demonstration
 from heedful.recipes.load import load_recipe
 from heedful.serving.settings import load_settings
@@ -168,21 +169,29 @@ def _check(words: list[str], stand_in: Path) -> bool:
     if words[1] in others:
         others[words[1]]()
         return True
-    command = import_module(COMMANDS[words[1]].module)
+    arguments_class = load_arguments_class(words[1])
     program = f"heedful {words[1]}"
     if words[1] not in ("train", "describe"):
         if "--help" not in words:
-            parse_arguments(command.Arguments, words[2:], program=program)
+            parse_arguments(arguments_class, words[2:], program=program)
         return True
-    given, overrides = parse_known_arguments(command.Arguments, words[2:], program=program)
+    given, overrides = parse_known_arguments(arguments_class, words[2:], program=program)
     if given.recipe is None:  # `describe` of something else than a recipe
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
     return True
 
 
+def load_arguments_class(command: str) -> Any:
+    """Return the dataclass with the options of a command."""
+    module = COMMANDS[command].module
+    return getattr(import_module(module), get_arguments_name(module))
+
+
 def _check_served(words: list[str]) -> None:
     """A server's settings, its file of settings aside."""
     command = import_module(COMMANDS["serve"].module)
-    _, overrides = parse_known_arguments(command.Arguments, command.complete_new_key(words), program="heedful serve")
+    _, overrides = parse_known_arguments(
+        load_arguments_class("serve"), command.complete_new_key(words), program="heedful serve"
+    )
     load_settings(None, overrides, {})

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
 import heedful
-from heedful.deprecation import keep_old_names
+from heedful.deprecation import keep_old_names, read_old_modules
 
 OLD_NAMES = {
     "heedful": {
@@ -72,3 +73,23 @@ def test_old_names_of_results_are_kept() -> None:
     assert SpanAnswer._old_names["none"] == "no_answer_probability"  # type: ignore[attr-defined]
     assert Translator._old_names["lines"] == "line_format"  # type: ignore[attr-defined]
     assert all(hasattr(Translator, new) for new in Translator._old_names.values())  # type: ignore[attr-defined]
+
+
+def test_old_names_of_modules_can_be_imported() -> None:
+    with pytest.warns(
+        DeprecationWarning, match=r"heedful\.generation\.party is now called heedful\.generation\.decode_"
+    ):
+        old = import_module("heedful.generation.party")
+    assert old.Party is import_module("heedful.generation.decode_batch").DecodeBatch
+    with pytest.raises(ModuleNotFoundError, match=r"heedful\.generation\.nothing"):
+        import_module("heedful.generation.nothing")
+
+
+def test_each_old_module_has_its_new_one() -> None:
+    root = Path(heedful.__file__).parent
+    for old, (new, renames) in read_old_modules().items():
+        path = root / new.replace(".", "/")
+        source = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+        text = source.read_text(encoding="utf-8")
+        missing = [name for name in renames.values() if name not in text]
+        assert missing == [], old
