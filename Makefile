@@ -15,16 +15,19 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything lint types docs mutants sanitize dist audit
+.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize dist audit
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
 	@echo 'make test        the fast tests'
+	@echo 'make browser     the tests of the pages in a browser (needs Chromium)'
+	@echo 'make pages       the examples on the pages of the documentation, which are run'
 	@echo 'make quick       those that tell whether another Python will do, as in make quick PYTHON=python3.13 VENV=.venv-3.13'
 	@echo 'make slow        the tests that take longer than 5 s of processor time, or are one of many alike'
 	@echo 'make everything  all of them'
 	@echo 'make lint        ruff: rules and format'
 	@echo 'make types       mypy, strict, on the package'
+	@echo 'make javascript  tsc and eslint on the code of the pages (needs npm)'
 	@echo 'make docs        the documentation, into docs/_build/html'
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
 	@echo 'make sanitize    native code under sanitizers, with random shapes'
@@ -37,7 +40,13 @@ quickstart: $(VENV)/.quickstart
 	@$(BIN)/heedful quickstart $(ARGS)
 
 test: $(VENV)/.dev $(VENV)/.native
-	@$(PYTEST) -m "not slow" $(ARGS)
+	@$(PYTEST) -m "not slow" --ignore tests/browser --ignore tests/recipes/test_pages.py $(ARGS)
+
+browser: $(VENV)/.dev $(VENV)/.native
+	@$(PYTEST) -m "not slow" tests/browser $(ARGS)
+
+pages: $(VENV)/.dev $(VENV)/.native
+	@$(PYTEST) -m "not slow" tests/recipes/test_pages.py $(ARGS)
 
 quick: $(VENV)/.dev
 	@$(PYTEST) -m "not slow" $(QUICK) $(ARGS)
@@ -55,6 +64,14 @@ lint: $(VENV)/.dev
 types: $(VENV)/.dev
 	@$(BIN)/mypy
 	@$(BIN)/mypy native/heedful_native
+
+javascript: tests/javascript/node_modules/.package-lock.json
+	@cd tests/javascript && npm run --silent types && npm run --silent lint
+
+tests/javascript/node_modules/.package-lock.json: tests/javascript/package-lock.json
+	@echo 'installing what checks JavaScript'
+	@cd tests/javascript && npm ci --silent
+	@touch $@
 
 docs: $(VENV)/.docs
 	@$(BIN)/sphinx-build -W --keep-going --quiet -b html docs docs/_build/html $(ARGS)

@@ -1725,8 +1725,8 @@ TASKS = (
         "every sentence is looked at when batches are planned",
         "data/bucketing.py",
         "    order = shuffled_rows[np.lexsort((rising",
-        ("    _ = [int(row) for row in shuffled_rows]\n    order = shuffled_rows[np.lexsort((rising"),
-        (f"{BUCKETING}::test_lines_of_python_are_run_for_batches_and_not_for_sentences",),
+        "    _ = [row for row in padded]\n    order = shuffled_rows[np.lexsort((rising",
+        (f"{BUCKETING}::test_python_reads_batches_and_not_sentences",),
     ),
     Mutant(
         "an answer may end at the end of its context",

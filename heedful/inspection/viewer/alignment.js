@@ -56,7 +56,7 @@ function show(host, record, app) {
     const hides = visible.data.includes(0);
     const whole = choices.whole ?? map.keyAxis.tokens.length <= FEW;
     panel.scale.value = whole ? "1" : "most";
-    const most = whole ? 1 : weights.data.reduce((most, each) => Math.max(most, each), 0) || 1;
+    const most = whole ? 1 : weights.data.reduce((largest, each) => Math.max(largest, each), 0) || 1;
     beside.replaceChildren(rowOf(map, weights.data, visible.data, query));
     const words = ["0", String(Number(most.toFixed(3))), hides ? "· struck cells are hidden from their row" : ""];
     const [zero, end, struck] = words.map((text) => element("span", {}, text));

@@ -16,7 +16,7 @@ export const view = {
     "whole text, or where an answer begins and ends. Choose a marked token to see its candidates and what it looks " +
     "at in the chosen attention. Where the candidates are tokens of the text itself, these are shaded by their " +
     "probability, the most probable in full colour.",
-  chooses: ["map", "head", "ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head", "ramp"]),
   available: (record) => record.answers.length > 0,
   show,
 };
@@ -115,16 +115,16 @@ function textOf(record, chosen, { shade, go }) {
     element("div", { class: "words", tabindex: 0, role: "region", "aria-label": "Tokens of the text" }, tokens),
   );
 
-  function choice(number, text) {
+  function choice(number, words) {
     const now = number === chosen;
     return element("button", {
       type: "button",
       class: now ? "word is-now" : "word is-asked",
       "aria-current": now ? "true" : null,
-      "aria-label": `${answers[number].about}: ${answers[number].subject ? display(answers[number].subject) : text}`,
+      "aria-label": `${answers[number].about}: ${answers[number].subject ? display(answers[number].subject) : words}`,
       "data-answer": number,
       onclick: () => go(number),
-    }, text);
+    }, words);
   }
 }
 

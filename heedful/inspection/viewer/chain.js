@@ -20,7 +20,7 @@ export const view = {
     "Each column is a step of the chain, each row a fact. The darker a circle, the more probable its fact is at that " +
     "step; the thicker a line, the more probable both of its ends are together. Facts with a dot are known to " +
     "matter. Below are the most probable whole chains.",
-  chooses: ["map", "head"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head"]),
   available: (record) => record.maps.some(fits),
   show,
 };

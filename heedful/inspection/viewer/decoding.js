@@ -18,7 +18,7 @@ export const view = {
     "strongest in full colour; the bars are the probabilities of the written token and of the best others. " +
     "Log-probabilities are in nats; their sum is what a beam compares, divided by length if a penalty is set. In the " +
     "tree a column is a step, and a path from left to right is a text.",
-  chooses: ["map", "head", "ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head", "ramp"]),
   available: (record) => record.written.length > 0,
   show,
 };

@@ -23,7 +23,7 @@ export const view = {
     "row shows how much of each input token has reached this one; flow is the most that could pass if weights were " +
     "widths of pipes. Both count the connection around each attention as one half and take the mean of all heads. " +
     "They leave out the other parts of a layer, so read them as a rough map.",
-  chooses: ["ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["ramp"]),
   available: (record) => Object.keys(record.overall).length > 0,
   show,
 };
@@ -52,7 +52,7 @@ function show(host, record, app) {
     if (turn !== state.turn) return;
     const names = graph.inputs.map(({ name }) => name);
     if (!["all", ...names].includes(state.only)) state.only = names[0];
-    const options = [...names.map((name) => [name, name]), ...(names.length > 1 ? [["all", "all inputs"]] : [])];
+    const options = /** @type {[string, string][]} */ ([...names.map((name) => [name, name]), ...(names.length > 1 ? [["all", "all inputs"]] : [])]);
     const chooser = choice("Columns", options, state.only, (only) => ((state.only = only), draw()));
     if (names.length > 1) columns.replaceChildren(chooser.node);
     else columns.replaceChildren();

@@ -23,7 +23,7 @@ export const view = {
     "bar is the weight of its frame, and the highest bar of all is the largest weight. Frames that are known to " +
     "matter are marked through all rows. If there are many frames, only some pictures are shown, but all frames have " +
     "bars.",
-  chooses: ["map", "head"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head"]),
   available: (record) => record.maps.some(fits),
   show,
 };
@@ -38,7 +38,7 @@ function show(host, record, app) {
   const stage = element("div", { class: "grid-scroll" });
   const readout = element("output", { class: "readout" });
   const spoken = element("p", { class: "soft small" });
-  let last = null;
+  let last = /** @type {any} */ (null); // what was drawn last
   const scene = stepping(record, app, { fits, draw: (now) => draw((last = now)) });
   host.append(readout, stage, spoken, asTable(() => tableOf(["step", ...last.map.keyAxis.tokens], last.names.map((name, i) => [name, ...rowAt(last.weights, i).map((weight) => weight.toFixed(4))]))));
 

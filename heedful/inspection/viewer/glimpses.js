@@ -15,7 +15,7 @@ export const view = {
     "The model saw the picture only through squares, sharp in the smallest and coarser in each larger one. The path " +
     "goes from glimpse to glimpse by their numbers; the squares are those of the chosen one. Next to it is what the " +
     "model would have answered after that glimpse.",
-  chooses: [],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ ([]),
   available: (record) => record.glimpses.length > 0,
   show,
 };

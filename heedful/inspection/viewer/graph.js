@@ -82,7 +82,7 @@ function stepOf(weights, { row, column, size }) {
 export class Network {
   /** @param {number} nodes */
   constructor(nodes) {
-    this.out = Array.from({ length: nodes }, () => []);
+    this.out = Array.from({ length: nodes }, () => /** @type {number[]} */ ([]));
     this.ends = [];
     this.capacities = [];
   }

@@ -74,7 +74,11 @@ function paintDots(context, { rows, columns, cell, colour }) {
   context.drawImage(dots, 0, 0, columns * cell.wide, rows * cell.high);
 }
 
-/** Pointer and keys of a grid; `canvas` is where its cells are. */
+/**
+ * Pointer and keys of a grid; `canvas` is where its cells are.
+ * @param {HTMLElement} node
+ * @param {{canvas: HTMLElement, cell: {wide: number, high: number}, shape: [number, number], first: number, point: (i: number, j: number) => void, choose?: (i: number) => void}} grid
+ */
 export function listen(node, { canvas, cell, shape: [rows, columns], first, point, choose }) {
   const now = { i: first, j: 0 };
   const go = (i, j) => {

@@ -13,7 +13,7 @@ export const view = {
     "Each column is one look at the same facts or words: a hop of a memory network, or one hop of a summary. A " +
     "column adds up to 1. Facts that are known to matter have a dot; a model that reasons correctly looks at them, " +
     "one after the other.",
-  chooses: ["ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["ramp"]),
   available: (record) => hopsOf(record).length > 0,
   show,
 };

@@ -44,8 +44,8 @@ export function layoutOf(queries, keys, room, heads) {
   context.font = FONT;
   const widest = (/** @type {string[]} */ tokens) =>
     Math.max(narrow ? 40 : 120, ...tokens.map((token) => context.measureText(labelOf(token, narrow)).width));
-  const bars = barWidth(heads, narrow) * heads + 10;
-  const [before, after] = [Math.ceil(widest(queries)) + bars + 22, Math.ceil(widest(keys)) + bars + 22];
+  const space = barWidth(heads, narrow) * heads + 10;
+  const [before, after] = [Math.ceil(widest(queries)) + space + 22, Math.ceil(widest(keys)) + space + 22];
   const width = Math.min(room, before + after + 420);
   return { row, top: 34, left: before, right: width - after, width, height: 34 + most * row + 6, narrow };
 }

@@ -36,7 +36,9 @@ export function stepping(record, app, { fits, draw }) {
   const state = { step: 0, turn: 0 };
   const again = async () => {
     const turn = ++state.turn;
-    const { map, head } = fitting(record, app, fits);
+    const shown = fitting(record, app, fits);
+    if (!shown) return;
+    const { map, head } = shown;
     const { query } = app.get();
     const own = map === record.maps[app.get().map];
     if (own && query !== null) state.step = query;

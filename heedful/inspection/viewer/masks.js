@@ -4,8 +4,10 @@ import { asTable, element, tableOf } from "heedful/dom.js";
 import { gridOf } from "heedful/grid.js";
 import { display } from "heedful/record.js";
 
-const SEEN = { light: [42, 91, 215], dark: [92, 130, 214] };
-const HIDDEN = { light: [232, 234, 240], dark: [38, 40, 49] };
+/** @typedef {Record<"light" | "dark", [number, number, number]>} Shades */
+
+const SEEN = /** @type {Shades} */ ({ light: [42, 91, 215], dark: [92, 130, 214] });
+const HIDDEN = /** @type {Shades} */ ({ light: [232, 234, 240], dark: [38, 40, 49] });
 
 export const view = {
   id: "masks",
@@ -13,7 +15,7 @@ export const view = {
   help:
     "A row is a token that looks, a column one that may be looked at. Filled cells are visible; the weight of all " +
     "others is 0, for every score. Attentions with the same mask share a picture.",
-  chooses: [],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ ([]),
   available: (record) => record.maps.length > 0,
   show,
 };

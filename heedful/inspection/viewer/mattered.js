@@ -22,7 +22,7 @@ export const view = {
     "doubles the probability. Gradient × input measures how the answer changes with each word's vector at this " +
     "point; integrated gradients measure it on the whole way from no word to the word, and then the scores of a row " +
     "sum to what the words changed. A token may be looked at and not matter, or matter and not be looked at.",
-  chooses: ["map", "head", "ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head", "ramp"]),
   available: (record) => record.attributions.length > 0,
   show,
 };
@@ -32,7 +32,7 @@ function show(host, record, app) {
   const readout = element("output", { class: "readout" }, "\u00a0");
   const tell = (text) => (readout.textContent = text);
   const [top, place] = [element("div", {}), element("div", {})];
-  let row = null;
+  let row = /** @type {ReturnType<typeof tokenRow> | null} */ (null);
   const found = () => record.attributions[state.method];
   const methods = element("select", { onchange: () => ((state.method = Number(methods.value)), begin()) },
     record.attributions.map(({ method }, i) => element("option", { value: i }, METHODS[method])));
@@ -50,7 +50,7 @@ function show(host, record, app) {
   }
   function go(chosen) {
     state.chosen = chosen;
-    row.mark(chosen);
+    row?.mark(chosen);
     draw();
   }
   async function draw() {

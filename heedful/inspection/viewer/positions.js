@@ -15,7 +15,7 @@ export const view = {
     "Each row of the first picture is the vector of one position (or one distance, where positions are relative). " +
     "The second compares each position with every other: if the result depends only on how far apart they are, each " +
     "diagonal has one colour. The lines are one row of it: how fast similarity falls with distance.",
-  chooses: ["ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["ramp"]),
   available: (record) => record.encodings.length > 0,
   show,
 };
@@ -44,7 +44,7 @@ function show(host, record, app) {
   const readout = element("output", { class: "readout" }, "\u00a0");
   const tell = (text) => (readout.textContent = text);
   const place = element("div", { class: "positions" });
-  const state = { encoding: 0, likeness: "dot", row: null, turn: 0 };
+  const state = { encoding: 0, likeness: "dot", row: /** @type {number | null} */ (null), turn: 0 };
   const slider = element("input", { type: "range", min: 0, value: 0 });
   const draw = async () => {
     const turn = ++state.turn;

@@ -53,10 +53,10 @@ export { at, part };
  * @property {string} queries name of an axis
  * @property {string} keys name of an axis
  * @property {string} label such as "cross 2"
- * @property {object | null} walk as packed
+ * @property {any} walk as packed; null where it was not recorded
  * @property {() => Promise<Numbers>} weights [H, Q, K]
  * @property {() => Promise<Numbers>} visible [Q, K], 1 or 0
- * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`
+ * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`; null where it was not recorded
  * @property {object | null} edges of a chain, as packed
  * @property {() => Promise<{heads: Numbers, mean: Numbers}>} joint these: [H, Q-1, K, K], and their mean over heads
  * @property {[number[], number][][]} [chains] the most probable ones with their probability: of each head, and last of the mean

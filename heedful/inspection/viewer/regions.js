@@ -23,7 +23,7 @@ export const view = {
     "picture has its own scale, so that its strongest region is brightest: the readout has the numbers. Smooth " +
     "pictures spread each weight around the centre of its region by a Gaussian, as in Show, attend and tell; without " +
     "it the regions show as the model has them.",
-  chooses: ["map", "head", "ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head", "ramp"]),
   available: (record) => record.maps.some(fits),
   show,
 };
@@ -93,7 +93,7 @@ function within(side, { columns, tokens, aspect }) {
 function show(host, record, app) {
   const stage = element("div", { class: "regions" });
   const readout = element("output", { class: "readout" });
-  let last = null;
+  let last = /** @type {any} */ (null); // what was drawn last
   const scene = stepping(record, app, { fits, draw: async (now) => draw((last = now)) });
   const option = (name, text) => tick(text, choices[name], (on) => {
     choices[name] = on;
@@ -116,7 +116,7 @@ function show(host, record, app) {
       paint(canvas, { ...about, cells: rowAt(weights, i), ...within(SMALL, axis) });
       return element("button", { type: "button", class: "region", "aria-pressed": String(i === step), onclick: () => go(i) }, canvas, element("span", {}, name));
     });
-    const focused = stage.contains(document.activeElement) && document.activeElement.matches(".region");
+    const focused = stage.contains(document.activeElement) && document.activeElement?.matches(".region");
     stage.replaceChildren(
       element("section", {}, element("h2", {}, names[step]), large(about, axis, rowAt(weights, step), names[step], readout), readout),
       element("div", { class: "region-list", role: "group", "aria-label": "Steps" }, small),

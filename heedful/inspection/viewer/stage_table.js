@@ -12,13 +12,13 @@ const NARROW = 150;
  * @property {string} title
  * @property {string} formula
  * @property {string} words
- * @property {boolean} [right] whether numbers are at the right
+ * @property {boolean | undefined} [right] whether numbers are at the right
  * @property {(k: number) => any} cell
  */
 
 /**
  * The stages that this attention has, in their order.
- * @param {object} about
+ * @param {any} about stages of one query with its map and what shows them
  * @returns {Column[]}
  */
 export function stageColumns(about) {
@@ -92,14 +92,14 @@ function weightCell(weight, token) {
 }
 
 /**
- * @param {object} about
+ * @param {any} about stages of one query with its map and what shows them
  * @param {Column[]} columns
  * @param {{from: number, shown: number}} progress the number of the first column's stage, and how many are shown
  * @returns {HTMLElement}
  */
 export function scoreTable({ map, stages, seen }, columns, { from, shown }) {
   const there = columns.slice(0, shown);
-  const heading = ({ title, formula, words, right }, i) =>
+  const heading = (/** @type {Column} */ { title, formula, words, right }, /** @type {number} */ i) =>
     element(
       "th",
       { scope: "col", class: right ? "is-right" : "" },

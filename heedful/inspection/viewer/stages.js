@@ -65,13 +65,14 @@ function alike(a, b, tolerance = CLOSE) {
 }
 
 /**
- * @param {object} map @param {object} place
+ * @param {import("heedful/record.js").AttentionMap} map with a walk @param {object} place
  * @param {number} place.head the head's place among those of the record
  * @param {number} place.query
  * @returns {Promise<Stages>}
  */
 export async function stagesOf(map, { head, query }) {
   const [walk, weights, visible] = await Promise.all([map.walkArrays(), map.weights(), map.visible()]);
+  if (!walk) throw new Error("this attention was recorded without its stages");
   const made = {
     input: line(walk.inputs, query),
     query: line(walk.queries, head, query),

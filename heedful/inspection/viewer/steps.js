@@ -19,7 +19,7 @@ export const view = {
     "One query token and one head, from the vector that comes in to the one that goes out. Read a row of the table " +
     "from left to right: how well this key answers the query, how position and mask change it, and which share of " +
     "the sum its value gets. Colours are numbers: orange above 0, blue below, stronger is larger; hover to read them.",
-  chooses: ["map", "head"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head"]),
   available: (record) => record.maps.length > 0,
   show,
 };
@@ -32,7 +32,7 @@ function show(host, record, app) {
   const state = { shown: Infinity, all: false, drawn: 0, count: 0 };
   host.append(top, readout, place);
   const which = element("span", { class: "soft" });
-  let row = null;
+  let row = /** @type {ReturnType<typeof tokenRow> | null} */ (null);
 
   async function draw() {
     const turn = ++state.drawn;
@@ -65,11 +65,12 @@ function show(host, record, app) {
       draw();
       return;
     }
-    row = tokenRow(map.queryAxis.tokens, {
+    const tokens = tokenRow(map.queryAxis.tokens, {
       label: "Query token",
       chosen: app.get().query ?? 0,
       choose: (query) => app.set({ query }),
     });
+    row = tokens;
     const progress = element("span", { class: "soft", "aria-live": "polite" });
     const go = async (to) => {
       state.shown = to;
@@ -85,7 +86,7 @@ function show(host, record, app) {
     const controls = [button("First", () => go(1)), back, next, button("All", () => go(Infinity)), progress];
     const many = map.keyAxis.tokens.length > MANY && tick("all keys", state.all, (on) => ((state.all = on), draw()));
     const label = element("p", { class: "soft small" }, `Query: a token of “${map.queries}”, looking at “${map.keys}”`);
-    top.replaceChildren(label, row.node, element("div", { class: "controls keep" }, controls, many, which));
+    top.replaceChildren(label, tokens.node, element("div", { class: "controls keep" }, controls, many, which));
     go(state.shown);
   }
 

@@ -44,7 +44,7 @@ export function layout(tree, { pruned }) {
   const places = [];
   const pending = roots.sort(rank).reverse().map((node) => ({ node, above: 0 }));
   while (pending.length) {
-    const { node, above } = pending.pop();
+    const { node, above } = /** @type {{node: number, above: number}} */ (pending.pop());
     const chain = [node];
     for (let next = node; children[next].length; chain.push(next)) [next] = children[next].sort(rank);
     const last = chain[chain.length - 1];

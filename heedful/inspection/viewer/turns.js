@@ -16,7 +16,7 @@ export const view = {
   help:
     "The text with its turns or sentences. Choose a word of the answer: the bar of a turn is the sum of the weights of " +
     "its words, which are shaded, the strongest in full colour. The table has the sums of all words.",
-  chooses: ["map", "head", "ramp"],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ (["map", "head", "ramp"]),
   available: (record) => record.maps.some(fits),
   show,
 };

@@ -14,7 +14,7 @@ export const view = {
     "step in which it can be computed if the tokens are given: a recurrent level waits for its neighbour, attention " +
     "and convolutions wait only for the level below. Play shows the wave that runs through the model. Choose a box " +
     "to see everything that it depends on.",
-  chooses: [],
+  chooses: /** @type {("map" | "head" | "ramp")[]} */ ([]),
   available: (record) => record.unrolled !== null,
   show,
 };

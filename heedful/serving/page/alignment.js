@@ -20,7 +20,7 @@ export function alignmentPicture() {
   const rows = { source: row("source", "Source"), target: row("target", "Translation") };
   const stage = element("div", { class: "alignment" }, drawing, rows.source.node, rows.target.node);
   const table = asTable(() => tableOf(["translation", ...shown.source.map(name)],
-    shown.target.map((token, i) => [name(token), ...shown.weights[i].map((weight) => weight.toFixed(2))])));
+    shown.target.map((token, i) => [name(token), ...shown.weights[i].map((each) => each.toFixed(2))])));
   const node = element("div", {}, stage, table);
   new ResizeObserver(() => draw()).observe(stage);
   return { node, show };
