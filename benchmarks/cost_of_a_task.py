@@ -16,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
-from architecture.test_direction import PACKAGE, modules  # noqa: E402 - behind the path that it stands on
+from architecture.sources import PACKAGE, modules, walk  # noqa: E402 - behind the path that it stands on
 from architecture.test_tasks import FOLDERS, named  # noqa: E402 - likewise
 
 from heedful.cli.commands import COMMANDS  # noqa: E402 - likewise
@@ -32,7 +32,7 @@ def costs() -> list[tuple[str, int, int, list[str]]]:
         others = [
             name
             for name, source in sources.items()
-            if name not in own and name != "registry" and folder in named(source, module=name)
+            if name not in own and name != "registry" and folder in named(walk(modules()[name]), module=name)
         ]
         found.append((task, len(files), sum(len(sources[name].splitlines()) for name in files), others))
     return found

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Iterable, Iterator
 
 import pytest
-
-PACKAGE = Path(__file__).parents[2] / "heedful"
+from architecture.sources import modules, walk
 
 # What each room may import besides itself and errors, as prefixes of module names below heedful. A file that
 # is listed has its own rule instead of its room's.
@@ -93,20 +91,11 @@ ALLOWED: dict[str, tuple[str, ...]] = {
 }
 
 
-def modules() -> dict[str, Path]:
-    """Each module of the package by its name below heedful; a room's `__init__` is the room itself."""
-    found = {}
-    for path in sorted(PACKAGE.rglob("*.py")):
-        parts = path.relative_to(PACKAGE).with_suffix("").parts
-        found[".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)] = path
-    return found
-
-
-def imported(source: str, *, module: str, is_package: bool) -> Iterator[str]:
+def imported(nodes: Iterable[ast.AST], *, module: str, is_package: bool) -> Iterator[str]:
     """What a module imports of heedful, wherever in the file, as names below heedful ("" for heedful)."""
     package = ["heedful", *module.split(".")]
     package = package if is_package else package[:-1]
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
@@ -132,10 +121,10 @@ def rule(module: str) -> tuple[str, ...]:
     return ALLOWED.get(module, ALLOWED[room])
 
 
-def forbidden(source: str, *, module: str, is_package: bool = False) -> list[str]:
+def forbidden(nodes: Iterable[ast.AST], *, module: str, is_package: bool = False) -> list[str]:
     room = module.partition(".")[0]
     allowed = ("errors", room, *rule(module))
-    names = set(imported(source, module=module, is_package=is_package))
+    names = set(imported(nodes, module=module, is_package=is_package))
     return sorted(name for name in names if not _within(name, allowed))
 
 
@@ -146,7 +135,7 @@ def _within(name: str, allowed: tuple[str, ...]) -> bool:
 def test_arrows_point_down() -> None:
     faults = []
     for module, path in modules().items():
-        names = forbidden(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py")
+        names = forbidden(walk(path), module=module, is_package=path.name == "__init__.py")
         if names:
             faults.append(f"heedful/{module.replace('.', '/')} may not import {', '.join(names)}")
     assert not faults, "\n".join(faults)
@@ -184,4 +173,4 @@ def test_every_rule_has_its_room() -> None:
     ],
 )
 def test_the_rule_finds_each_way_of_importing(module: str, source: str, found: list[str]) -> None:
-    assert forbidden(source, module=module) == found
+    assert forbidden(ast.walk(ast.parse(source)), module=module) == found

@@ -6,13 +6,10 @@ import ast
 import importlib.util
 import subprocess
 import sys
-from functools import cache
-from pathlib import Path
 from types import ModuleType
 
 import pytest
-
-ROOT = Path(__file__).parents[2]
+from architecture.sources import ROOT, parse, read, walk
 
 
 def load() -> ModuleType:
@@ -47,8 +44,6 @@ def test_every_test_that_should_notice_is_there() -> None:
 
 
 def test_each_bug_can_be_planted_and_has_its_tests() -> None:
-    read = cache(lambda path: path.read_text(encoding="utf-8"))
-    parse = cache(lambda path: ast.parse(read(path)))
     faults = []
     for mutant in MUTANTS:
         path = ROOT / "heedful" / mutant.file
@@ -62,7 +57,7 @@ def test_each_bug_can_be_planted_and_has_its_tests() -> None:
             faults.append(f"{mutant.name}: has no tests")
         for test in mutant.tests:
             file, _, name = test.partition("::")
-            defined = {node.name for node in ast.walk(parse(ROOT / file)) if isinstance(node, ast.FunctionDef)}
+            defined = {node.name for node in walk(ROOT / file) if isinstance(node, ast.FunctionDef)}
             if name and name.partition("[")[0] not in defined:
                 faults.append(f"{mutant.name}: there is no test {test}")
     assert not faults, "\n".join(faults)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
+from architecture.sources import PACKAGE, parse, read, walk
 
-PACKAGE = Path(__file__).parents[2] / "heedful"
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
@@ -27,19 +27,19 @@ LONGER: dict[str, str] = {
     "serving/api/encoders.py:iter_routes": "one table of routes",
     "tasks/translation/translator.py:translate": "one signature with all options, each checked in turn",
 }
-
-
-def tree(path: Path) -> ast.Module:
-    return ast.parse(path.read_text(encoding="utf-8"))
+LEAST_CODE = 25
+"""Least lines of code of a file."""
+TINY: dict[str, str] = {}
+"""Files with less code, and why they are files."""
 
 
 def name(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def dangers(module: ast.Module) -> Iterator[str]:
+def dangers(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """What would run code that comes from a file or a string."""
-    for node in ast.walk(module):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PICKLING)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLING:
@@ -55,16 +55,29 @@ def dangers(module: ast.Module) -> Iterator[str]:
             yield "allow_pickle"
 
 
-def unchecked(module: ast.Module) -> Iterator[str]:
+def unchecked(nodes: Iterable[ast.AST]) -> Iterator[str]:
     """What an `isinstance` of a protocol would ask of the instance.
 
     Since Python 3.12 it looks at classes alone, so that a module whose submodule has the name is passed over.
     """
-    for each in ast.walk(module):
+    for each in nodes:
         if isinstance(each, ast.ClassDef) and any("runtime_checkable" in ast.unparse(d) for d in each.decorator_list):
             yield from (
                 f"{each.name}.{ast.unparse(part.target)}" for part in each.body if isinstance(part, ast.AnnAssign)
             )
+
+
+def count_code(source: str) -> int:
+    """Return the number of lines that are no docstring, import, comment or blank line."""
+    lines = {number for number, line in enumerate(source.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import | ast.ImportFrom) or is_docstring(node):
+            lines -= set(range(node.lineno, (node.end_lineno or 0) + 1))
+    return len(lines)
+
+
+def is_docstring(node: ast.AST) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
 def count_lines(node: ast.AST) -> int:
@@ -72,28 +85,24 @@ def count_lines(node: ast.AST) -> int:
     end = getattr(node, "end_lineno", None) or max(
         (part.end_lineno or 0 for part in ast.walk(node) if isinstance(part, ast.stmt)), default=0
     )
-    docstrings = [
-        part
-        for part in ast.walk(node)
-        if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant) and isinstance(part.value.value, str)
-    ]
+    docstrings = [part for part in ast.walk(node) if is_docstring(part)]
     return end - getattr(node, "lineno", 1) + 1 - sum((part.end_lineno or 0) - part.lineno + 1 for part in docstrings)
 
 
-def list_functions(module: ast.Module) -> Iterator[tuple[str, int]]:
-    for node in ast.walk(module):
+def list_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
+    for node in nodes:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield node.name, count_lines(node)
 
 
 def test_runtime_checkable_protocols_have_only_methods() -> None:
-    faults = {name(path): found for path in FILES if (found := list(unchecked(tree(path))))}
+    faults = {name(path): found for path in FILES if (found := list(unchecked(walk(path))))}
     assert faults == {}
 
 
 def test_a_protocol_with_an_attribute_is_noticed() -> None:
     source = "@typing.runtime_checkable\nclass Seen(Protocol):\n    probe: Probe\n    def see(self): ...\n"
-    assert list(unchecked(ast.parse(source))) == ["Seen.probe"]
+    assert list(unchecked(ast.walk(ast.parse(source)))) == ["Seen.probe"]
 
 
 def test_no_file_is_a_drawer() -> None:
@@ -102,7 +111,7 @@ def test_no_file_is_a_drawer() -> None:
 
 
 def test_nothing_in_a_file_or_string_is_executed() -> None:
-    found = {name(path): set(dangers(tree(path))) for path in FILES}
+    found = {name(path): set(dangers(walk(path))) for path in FILES}
     assert {file: calls for file, calls in found.items() if calls} == {file: {"pickle"} for file in PICKLED}
 
 
@@ -126,14 +135,15 @@ def test_each_exception_is_a_file() -> None:
     ],
 )
 def test_each_danger_is_seen(line: str) -> None:
-    assert list(dangers(ast.parse(line)))
+    assert list(dangers(ast.walk(ast.parse(line))))
 
 
 def test_files_and_functions_are_short() -> None:
-    modules = {name(path): tree(path) for path in FILES}
+    modules = {name(path): parse(path) for path in FILES}
     long = {file: lines for file, module in modules.items() if (lines := count_lines(module)) > FILE_LINES}
-    for file, module in modules.items():
-        long |= {f"{file}:{function}": n for function, n in list_functions(module) if n > FUNCTION_LINES}
+    for path in FILES:
+        functions = list_functions(walk(path))
+        long |= {f"{name(path)}:{function}": n for function, n in functions if n > FUNCTION_LINES}
     assert {place: lines for place, lines in long.items() if place not in LONGER} == {}
     assert set(LONGER) <= set(long), "an exception that is no longer needed"
     assert all(LONGER.values())
@@ -142,4 +152,18 @@ def test_files_and_functions_are_short() -> None:
 def test_docstrings_are_not_counted() -> None:
     module = ast.parse('"""One.\n\nTwo."""\n\n\ndef f():\n    """Three."""\n    return 1\n')
     assert count_lines(module) == 4
-    assert list(list_functions(module)) == [("f", 2)]
+    assert list(list_functions(ast.walk(module))) == [("f", 2)]
+
+
+def test_no_file_is_tiny() -> None:
+    """A reader opens a file for a subject; what is a few lines belongs to the subject that uses it."""
+    counts = {name(path): count_code(read(path)) for path in FILES if path.name != "__init__.py"}
+    tiny = {file: lines for file, lines in counts.items() if lines < LEAST_CODE}
+    assert {file: lines for file, lines in tiny.items() if file not in TINY} == {}
+    assert set(TINY) <= set(tiny), "an exception that is no longer needed"
+    assert all(TINY.values())
+
+
+def test_only_code_is_counted() -> None:
+    source = '"""One."""\n\nimport os\n\n\ndef f():\n    """Two."""\n    # three\n\n    return os\n'
+    assert count_code(source) == 2

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from architecture.test_direction import PACKAGE, imported, modules
+from architecture.sources import PACKAGE, modules, read, walk
+from architecture.test_direction import imported
 
 from heedful.registry import _BUILTIN_TASKS
 
@@ -89,15 +90,15 @@ def _within(module: str, room: str) -> bool:
     return module == room or module.startswith(f"{room}.")
 
 
-def named(source: str, *, module: str, is_package: bool = False) -> Iterator[str]:
+def named(nodes: Sequence[ast.AST], *, module: str, is_package: bool = False) -> Iterator[str]:
     """The folders of tasks that a module imports, or whose task it names in a string of its own."""
-    for name in imported(source, module=module, is_package=is_package):
+    for name in imported(nodes, module=module, is_package=is_package):
         parts = name.split(".")
         if parts[0] == "tasks" and len(parts) > 1 and parts[1] in FOLDERS.values():
             yield parts[1]
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Constant) and node.value in FOLDERS:
-            yield FOLDERS[str(node.value)]
+    for node in nodes:
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in FOLDERS:
+            yield FOLDERS[node.value]
 
 
 def test_only_a_task_itself_knows_it() -> None:
@@ -106,7 +107,7 @@ def test_only_a_task_itself_knows_it() -> None:
         if module == "registry":
             continue
         own = module.split(".")[1] if module.startswith("tasks.") else ""
-        tasks = set(named(path.read_text(encoding="utf-8"), module=module, is_package=path.name == "__init__.py"))
+        tasks = set(named(walk(path), module=module, is_package=path.name == "__init__.py"))
         if odd := tasks - {own, *knows(module)}:
             faults.append(f"heedful/{module.replace('.', '/')} knows {', '.join(sorted(odd))}")
     assert not faults, "\n".join(faults)
@@ -117,7 +118,7 @@ def test_each_permission_to_know_a_task_is_used() -> None:
         if known == "tasks.benchmarks":  # whose heads are called as the tasks that answer them
             continue
         sources = [(name, path) for name, path in modules().items() if _within(name, known)]
-        found = {task for name, path in sources for task in named(path.read_text(encoding="utf-8"), module=name)}
+        found = {task for name, path in sources for task in named(walk(path), module=name)}
         assert set(tasks) <= found, f"{known} need not know {', '.join(sorted(set(tasks) - found))}"
 
 
@@ -125,7 +126,7 @@ def test_each_task_has_a_recipe_and_a_task_class() -> None:
     for task in FOLDERS.values():
         folder = PACKAGE / "tasks" / task
         assert {"recipe.py", "task.py"} <= {path.name for path in folder.glob("*.py")}, task
-        assert "TASK: Final" in (folder / "task.py").read_text(encoding="utf-8"), task
+        assert "TASK: Final" in read(folder / "task.py"), task
 
 
 @pytest.mark.parametrize(
@@ -138,7 +139,7 @@ def test_each_task_has_a_recipe_and_a_task_class() -> None:
     ],
 )
 def test_the_rule_finds_each_way_of_knowing(module: str, source: str, found: set[str]) -> None:
-    assert set(named(source, module=module)) == found
+    assert set(named(list(ast.walk(ast.parse(source))), module=module)) == found
 
 
 def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
@@ -175,20 +176,12 @@ RETURNS = {
 """Imports that lead back, each with its reason."""
 
 
-class _WhatRuns(ast.NodeTransformer):
-    """Leaves out what only type checkers read: a face makes its lines, and lines say of which type their face is."""
-
-    def visit_If(self, node: ast.If) -> ast.AST | None:
-        return None if ast.unparse(node.test) == "TYPE_CHECKING" else self.generic_visit(node)
-
-
 def imports() -> dict[str, set[str]]:
-    """Which file imports which while the program runs, wherever in the file."""
+    """Which file imports which, wherever in the file, for type checkers too."""
     known = modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
-        source = ast.unparse(_WhatRuns().visit(ast.parse(path.read_text(encoding="utf-8"))) or ast.Module([], []))
-        names = imported(source, module=module, is_package=path.name == "__init__.py")
+        names = imported(walk(path), module=module, is_package=path.name == "__init__.py")
         targets = {name if name in known else name.rpartition(".")[0] for name in names}
         graph[module] = {
             target for target in targets if target in known and target != module and (module, target) not in RETURNS
