@@ -241,9 +241,9 @@ COSTS = (
     ),
     Mutant(
         "the languages of a TMX file are exchanged",
-        "recipes/parallel.py",
-        "source_language=self.source_language, target_language=self.target_language",
-        "source_language=self.target_language, target_language=self.source_language",
+        "recipes/parallel_data.py",
+        "return open_matching_files(partial(reader_class, **given)",
+        "return open_matching_files(partial(reader_class, **dict(zip(given, reversed(given.values()), strict=True)))",
         ("tests/unit/recipes/test_parallel_text.py",),
     ),
     Mutant(
