@@ -3492,7 +3492,7 @@ COMMANDS = (
     Mutant(
         "a synonym leads to a key of another kind without a word",
         "recipes/error_messages.py",
-        ("        if wanted_key not in get_key_annotations(chosen_class):\n"),
+        ("        if wanted_key not in get_key_types(chosen_class):\n"),
         "        if False:\n",
         (f"{PROBLEMS}::test_the_sentence_for_each_mistake",),
     ),

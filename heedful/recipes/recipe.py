@@ -15,10 +15,8 @@ from heedful.recipes.config import (
     FieldRole,
     InputPath,
     LengthLimit,
-    RecipeRelative,
     config_error,
-    get_key_annotations,
-    iter_annotation_parts,
+    get_key_types,
 )
 from heedful.recipes.generation import GenerationConfig
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
@@ -278,12 +276,8 @@ class FineTunableRecipe(Recipe):
 
 def dump_text_settings(config: Config) -> str:
     """Dump the settings of a text as JSON, without the paths of its files."""
-    annotations, old_defaults = get_key_annotations(type(config)), type(config).migrate({})
-    path_keys = {
-        key
-        for key, annotation in annotations.items()
-        if any(isinstance(part, RecipeRelative) for part in iter_annotation_parts(annotation))
-    }
+    old_defaults = type(config).migrate({})
+    path_keys = {name for name, key_type in get_key_types(type(config)).items() if key_type.is_recipe_relative}
     new_keys = {
         key for key, value in old_defaults.items() if getattr(config, key) == value
     }  # older runs knew nothing of them
