@@ -4165,14 +4165,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "what is chosen goes before what was given",
-        "runs/auto_settings.py",
+        "runs/resolve.py",
         ".items() if is_unset(recipe, key)\n    }",
         ".items()}",
         (FITTED,),
     ),
     Mutant(
         "threads that a recipe asks for count for nothing",
-        "runs/auto_settings.py",
+        "runs/resolve.py",
         "config.threads or torch.get_num_threads()",
         "torch.get_num_threads()",
         (FITTED,),
