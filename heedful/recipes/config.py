@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from types import UnionType
@@ -257,19 +257,27 @@ class KeyType:
 
     Attributes:
         parts: the plain types, literals and metadata that make up the annotation.
-        choices: the values that its literals allow.
         config_classes: classes of the tables that the key may hold; empty for plain values.
         value_type: type of the values, if the key holds a table with user-defined names; otherwise None.
-        is_recipe_relative: whether it is a path relative to the folder of the recipe.
     """
 
     def __init__(self, annotation: Any) -> None:
-        self.parts = tuple(_iter_annotation_parts(annotation))
-        self.choices = tuple(choice for part in self.parts if get_origin(part) is Literal for choice in get_args(part))
-        self.config_classes = tuple(part for part in self.parts if isinstance(part, type) and issubclass(part, Config))
-        self.is_recipe_relative = any(isinstance(part, RecipeRelative) for part in self.parts)
-        value_types = (KeyType(get_args(part)[1]) for part in self.parts if get_origin(part) is dict)
-        self.value_type: KeyType | None = next(value_types, None)
+        self.parts = tuple(_list_annotation_parts(annotation))
+        self.config_classes = tuple(
+            [part for part in self.parts if isinstance(part, type) and issubclass(part, Config)]
+        )
+        value_types = [KeyType(get_args(part)[1]) for part in self.parts if get_origin(part) is dict]
+        self.value_type = value_types[0] if value_types else None
+
+    @cached_property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that literals of the annotation allow."""
+        return tuple(choice for part in self.parts if get_origin(part) is Literal for choice in get_args(part))
+
+    @cached_property
+    def is_recipe_relative(self) -> bool:
+        """Whether it is a path relative to the folder of the recipe."""
+        return any(isinstance(part, RecipeRelative) for part in self.parts)
 
     def add_kind(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the table with its kind, if there is a rule that infers a missing one."""
@@ -289,18 +297,15 @@ class KeyType:
         return next((config_class for config_class in self.config_classes if kind in list_kinds(config_class)), None)
 
 
-def _iter_annotation_parts(annotation: Any) -> Iterator[Any]:
-    """Yield the plain types, literals and metadata that make up an annotation."""
+def _list_annotation_parts(annotation: Any) -> list[Any]:
+    """List the plain types, literals and metadata that make up an annotation."""
     origin = get_origin(annotation)
     if origin is Annotated:
         inner, *metadata = get_args(annotation)
-        yield from _iter_annotation_parts(inner)
-        yield from metadata
-    elif origin in (Union, UnionType):
-        for member in get_args(annotation):
-            yield from _iter_annotation_parts(member)
-    else:
-        yield annotation
+        return [*_list_annotation_parts(inner), *metadata]
+    if origin in (Union, UnionType):
+        return [part for member in get_args(annotation) for part in _list_annotation_parts(member)]
+    return [annotation]
 
 
 UNKNOWN_TYPE: Final = KeyType(None)
