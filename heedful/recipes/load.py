@@ -19,8 +19,8 @@ from heedful.recipes import toml, toml_errors
 from heedful.recipes.config import Config, KeyType, get_key_types
 from heedful.recipes.error_messages import describe_errors
 from heedful.recipes.overrides import merge_overrides, parse_overrides, resolve_paths
-from heedful.recipes.recipe import FORMAT, Recipe
-from heedful.registry import DEFAULT_TASK, get_recipe_class, list_tasks, suggest_task
+from heedful.recipes.recipe import FORMAT, Recipe, get_recipe_class
+from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
 
 _STDIN: Final = Path("-")
 """Path that means standard input."""

@@ -21,6 +21,7 @@ from heedful.recipes.config import (
 from heedful.recipes.generation import GenerationConfig
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, TrainingConfig
+from heedful.registry import list_tasks, load_object
 
 if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader
@@ -272,6 +273,12 @@ class FineTunableRecipe(Recipe):
         larger model.
         """
         return model
+
+
+def get_recipe_class(task: str) -> type[Recipe]:
+    """Return the recipe class of a task."""
+    recipe_class: type[Recipe] = load_object(list_tasks()[task], context=f"task = {task!r}")
+    return recipe_class
 
 
 def dump_text_settings(config: Config) -> str:

@@ -14,8 +14,8 @@ from pydantic.fields import FieldInfo
 
 from heedful.errors import RecipeError
 from heedful.recipes.config import Config, KeyType, get_key_types
-from heedful.recipes.recipe import Recipe
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.recipe import Recipe, get_recipe_class
+from heedful.registry import list_tasks
 
 ODD_TEXTS = (
     "a",

@@ -12,8 +12,8 @@ from heedful.errors import RecipeError
 from heedful.recipes import toml
 from heedful.recipes.config import Config, get_key_types
 from heedful.recipes.load import build_recipe, dump, json_schema, load_recipe
-from heedful.recipes.recipe import Recipe
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.recipe import Recipe, get_recipe_class
+from heedful.registry import list_tasks
 
 MINIMAL = """
 [data]
