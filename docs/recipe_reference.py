@@ -12,7 +12,8 @@ from typing import Any
 
 from heedful.recipes import reference
 from heedful.recipes.load import json_schema
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import list_tasks
 
 Schema = Mapping[str, Any]
 PAGE = Path(__file__).with_name("recipe.md")

@@ -11,13 +11,10 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-
-if TYPE_CHECKING:
-    from heedful.recipes.recipe import Recipe
 
 DEFAULT_TASK: Final = "translation"
 """Task of a recipe that does not name one."""
@@ -76,12 +73,6 @@ def load_installed_architectures() -> tuple[type[Any], ...]:
 def suggest_task(word: str) -> str | None:
     """Return the task that an unknown name probably means; None if there is no good match."""
     return _TASK_SYNONYMS.get(word.lower()) or closest_match(word, list_tasks())
-
-
-def get_recipe_class(task: str) -> type[Recipe]:
-    """Return the recipe class of a task."""
-    recipe_class: type[Recipe] = load_object(list_tasks()[task], context=f"task = {task!r}")
-    return recipe_class
 
 
 def load_object(location: str, *, context: str) -> Any:

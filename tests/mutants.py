@@ -241,9 +241,9 @@ COSTS = (
     ),
     Mutant(
         "the languages of a TMX file are exchanged",
-        "recipes/parallel.py",
-        "source_language=self.source_language, target_language=self.target_language",
-        "source_language=self.target_language, target_language=self.source_language",
+        "recipes/parallel_data.py",
+        "return open_matching_files(partial(reader_class, **given)",
+        "return open_matching_files(partial(reader_class, **dict(zip(given, reversed(given.values()), strict=True)))",
         ("tests/unit/recipes/test_parallel_text.py",),
     ),
     Mutant(
@@ -3492,7 +3492,7 @@ COMMANDS = (
     Mutant(
         "a synonym leads to a key of another kind without a word",
         "recipes/error_messages.py",
-        ("        if wanted_key not in get_key_annotations(chosen_class):\n"),
+        ("        if wanted_key not in get_key_types(chosen_class):\n"),
         "        if False:\n",
         (f"{PROBLEMS}::test_the_sentence_for_each_mistake",),
     ),
@@ -4165,14 +4165,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "what is chosen goes before what was given",
-        "runs/auto_settings.py",
+        "runs/resolve.py",
         ".items() if is_unset(recipe, key)\n    }",
         ".items()}",
         (FITTED,),
     ),
     Mutant(
         "threads that a recipe asks for count for nothing",
-        "runs/auto_settings.py",
+        "runs/resolve.py",
         "config.threads or torch.get_num_threads()",
         "torch.get_num_threads()",
         (FITTED,),

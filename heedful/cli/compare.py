@@ -71,12 +71,12 @@ class _ComparedEntry:
         be.
         """
         from heedful.runs.compare import ComparedRun
-        from heedful.runs.initialization import resolve_recipe
+        from heedful.runs.resolve import resolve_recipe
 
         return (
             ComparedRun.from_folder(self.folder)
             if self.recipe is None
-            else ComparedRun(self.folder, resolve_recipe(self.recipe))
+            else ComparedRun(self.folder, resolve_recipe(self.recipe).recipe)
         )
 
 

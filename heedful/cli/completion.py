@@ -19,8 +19,9 @@ from heedful.cli.arguments import parse_arguments
 from heedful.cli.commands import COMMANDS, get_arguments_name
 from heedful.cli.option_parser import CommandOption, OptionParser, build_parser
 from heedful.recipes.config import Config
+from heedful.recipes.recipe import get_recipe_class
 from heedful.recipes.reference import list_keys
-from heedful.registry import get_recipe_class, list_tasks, load_object
+from heedful.registry import list_tasks, load_object
 from heedful.serving.settings import ServerSettings
 
 _KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "serve": "settings"}

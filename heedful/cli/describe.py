@@ -181,13 +181,13 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
     recipe = load_recipe(path, overrides)
     tokenizers = None
     if getattr(recipe, "init", None) is not None:
-        from heedful.runs.initialization import load_given_tokenizers, resolve_recipe
+        from heedful.runs.resolve import resolve_recipe
 
-        recipe = resolve_recipe(recipe)
-        tokenizers = load_given_tokenizers(recipe)
+        resolved = resolve_recipe(recipe)
+        recipe, tokenizers = resolved.recipe, resolved.tokenizers
     if tokenizers is None and recipe.needs_fitting:
-        from heedful.runs.auto_settings import fit_recipe
         from heedful.runs.device import find_device
+        from heedful.runs.resolve import fit_recipe
 
         recipe = fit_recipe(recipe, device=find_device(None))
     tokenizer_config = getattr(recipe, "tokenizer", None)  # pictures have none

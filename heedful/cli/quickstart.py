@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from heedful.cli.arguments import parse_arguments
 from heedful.errors import RecipeError
-from heedful.registry import DEFAULT_TASK, get_recipe_class, list_tasks, load_object, suggest_task
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import DEFAULT_TASK, list_tasks, load_object, suggest_task
 
 if TYPE_CHECKING:
     from heedful.tasks.demonstration import Demonstration

@@ -99,8 +99,7 @@ def _complete_recipe(recipe: Recipe, device: str | None) -> Recipe:
     if not recipe.needs_fitting:
         return recipe
 
-    from heedful.runs.auto_settings import fit_recipe
     from heedful.runs.device import find_device
-    from heedful.runs.initialization import resolve_recipe
+    from heedful.runs.resolve import fit_recipe, resolve_recipe
 
-    return fit_recipe(resolve_recipe(recipe), device=find_device(device))
+    return fit_recipe(resolve_recipe(recipe).recipe, device=find_device(device))

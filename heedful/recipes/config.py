@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from functools import cache
+from functools import cache, cached_property
 from itertools import chain, pairwise
 from pathlib import Path
 from types import UnionType
@@ -21,6 +21,7 @@ from typing import (
     Final,
     Literal,
     Union,
+    final,
     get_args,
     get_origin,
     get_type_hints,
@@ -250,79 +251,99 @@ FreezeVectors = Annotated[bool, AfterValidator(_require_vectors)]
 Probability = Annotated[float, Field(ge=0, lt=1)]
 
 
+@final
+class KeyType:
+    """Type of a key, read once from its annotation.
+
+    Attributes:
+        parts: the plain types, literals and metadata that make up the annotation.
+        config_classes: classes of the tables that the key may hold; empty for plain values.
+        value_type: type of the values, if the key holds a table with user-defined names; otherwise None.
+    """
+
+    def __init__(self, annotation: Any) -> None:
+        self.parts = tuple(_list_annotation_parts(annotation))
+        self.config_classes = tuple(
+            [part for part in self.parts if isinstance(part, type) and issubclass(part, Config)]
+        )
+        value_types = [KeyType(get_args(part)[1]) for part in self.parts if get_origin(part) is dict]
+        self.value_type = value_types[0] if value_types else None
+
+    @cached_property
+    def choices(self) -> tuple[Any, ...]:
+        """The values that literals of the annotation allow."""
+        return tuple(choice for part in self.parts if get_origin(part) is Literal for choice in get_args(part))
+
+    @cached_property
+    def is_recipe_relative(self) -> bool:
+        """Whether it is a path relative to the folder of the recipe."""
+        return any(isinstance(part, RecipeRelative) for part in self.parts)
+
+    def add_kind(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the table with its kind, if there is a rule that infers a missing one."""
+        for part in self.parts:
+            if isinstance(part, BeforeValidator):
+                completed: Mapping[str, Any] = part.func(table)  # type: ignore[call-arg]  # ours take one argument
+                return completed
+        return table
+
+    def select_class(self, table: Any) -> type[Config] | None:
+        """Return the class of a table, chosen by its kind; None if it cannot be determined, or for a plain value."""
+        if not self.config_classes or not isinstance(table, Mapping):
+            return None
+        if len(self.config_classes) == 1:
+            return self.config_classes[0]
+        kind = self.add_kind(table).get("kind")
+        return next((config_class for config_class in self.config_classes if kind in list_kinds(config_class)), None)
+
+
+def _list_annotation_parts(annotation: Any) -> list[Any]:
+    """List the plain types, literals and metadata that make up an annotation."""
+    origin = get_origin(annotation)
+    if origin is Annotated:
+        inner, *metadata = get_args(annotation)
+        return [*_list_annotation_parts(inner), *metadata]
+    if origin in (Union, UnionType):
+        return [part for member in get_args(annotation) for part in _list_annotation_parts(member)]
+    return [annotation]
+
+
+UNKNOWN_TYPE: Final = KeyType(None)
+"""Type of a key that a table does not have."""
+
+
 @cache
-def get_key_annotations(config_class: type[Config]) -> Mapping[str, Any]:
-    """Return each key that a table may have with its annotation; shorthands have that of the key that they set."""
+def get_key_types(config_class: type[Config]) -> Mapping[str, KeyType]:
+    """Return each key that a table may have with its type; shorthands have that of the key that they set."""
     hints = get_type_hints(config_class, include_extras=True)
-    annotations = {name: hints[name] for name in config_class.model_fields}
-    annotations |= {name: annotations[names[0]] for name, names in config_class.shorthands.items()}
-    return annotations
+    types = {name: KeyType(hints[name]) for name in config_class.model_fields}
+    types |= {name: types[names[0]] for name, names in config_class.shorthands.items()}
+    return types
+
+
+def get_key_type(config_class: type[Config] | None, name: str) -> KeyType:
+    """Return the type of a key; `UNKNOWN_TYPE` if the table does not have it, or is itself unknown."""
+    return UNKNOWN_TYPE if config_class is None else get_key_types(config_class).get(name, UNKNOWN_TYPE)
 
 
 def find_keys_with_role(config_class: type[Config], role: FieldRole) -> set[str]:
     """Return the keys of a table that have a role."""
-    return {
-        name
-        for name, annotation in get_key_annotations(config_class).items()
-        if role in iter_annotation_parts(annotation)
-    }
+    return {name for name, key_type in get_key_types(config_class).items() if role in key_type.parts}
 
 
 def iter_fixed_keys(table: Any, *, role: FieldRole = FieldRole.FIXED, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys that must not change once a run has started, with their values."""
     prefix = f"{key}." if key else ""
     if isinstance(table, Config):
-        annotations = get_key_annotations(type(table))
+        key_types = get_key_types(type(table))
         for name in type(table).model_fields:
-            own_role = next(
-                (
-                    value
-                    for value in iter_annotation_parts(annotations[name])
-                    if value in (FieldRole.FREE, FieldRole.FIXED)
-                ),
-                role,
-            )
-            yield from iter_fixed_keys(getattr(table, name), role=own_role, key=f"{prefix}{name}")
+            roles = (part for part in key_types[name].parts if part in (FieldRole.FREE, FieldRole.FIXED))
+            yield from iter_fixed_keys(getattr(table, name), role=next(roles, role), key=f"{prefix}{name}")
     elif isinstance(table, Mapping):
         for name, value in table.items():
             yield from iter_fixed_keys(value, role=role, key=f"{prefix}{name}")
     elif role is FieldRole.FIXED:
         yield key, table
-
-
-def iter_annotation_parts(annotation: Any) -> Iterator[Any]:
-    """Yield the plain types, literals and metadata that make up an annotation."""
-    origin = get_origin(annotation)
-    if origin is Annotated:
-        inner, *metadata = get_args(annotation)
-        yield from iter_annotation_parts(inner)
-        yield from metadata
-    elif origin in (Union, UnionType):
-        for member in get_args(annotation):
-            yield from iter_annotation_parts(member)
-    else:
-        yield annotation
-
-
-def get_dict_value_annotation(annotation: Any) -> Any | None:
-    """Return the annotation of the values of a dict with user-defined names; None for other annotations."""
-    return next(
-        (
-            get_args(annotation_part)[1]
-            for annotation_part in iter_annotation_parts(annotation)
-            if get_origin(annotation_part) is dict
-        ),
-        None,
-    )
-
-
-def get_config_classes(annotation: Any) -> tuple[type[Config], ...]:
-    """Return the config classes that an annotation allows; empty for plain values."""
-    return tuple(
-        annotation_part
-        for annotation_part in iter_annotation_parts(annotation)
-        if isinstance(annotation_part, type) and issubclass(annotation_part, Config)
-    )
 
 
 def get_kind(config_class: type[Config]) -> str | None:
@@ -331,32 +352,10 @@ def get_kind(config_class: type[Config]) -> str | None:
     return None if field is None else str(field.default)
 
 
+@cache
 def list_kinds(config_class: type[Config]) -> tuple[str, ...]:
     """Return all values of `kind` that select a config class, the default first."""
     default = get_kind(config_class)
     if default is None:
         return ()
-    literals = [
-        annotation_part
-        for annotation_part in iter_annotation_parts(get_key_annotations(config_class)["kind"])
-        if get_origin(annotation_part) is Literal
-    ]
-    return tuple(dict.fromkeys((default, *(str(word) for literal in literals for word in get_args(literal)))))
-
-
-def add_kind(annotation: Any, table: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the table with its kind, if the annotation has a rule that infers a missing one."""
-    for annotation_part in iter_annotation_parts(annotation):
-        if isinstance(annotation_part, BeforeValidator):
-            completed: Mapping[str, Any] = annotation_part.func(table)  # type: ignore[call-arg]  # ours take one argument
-            return completed
-    return table
-
-
-def select_config_class(annotation: Any, table: Mapping[str, Any]) -> type[Config] | None:
-    """Return the config class of a table, chosen by its kind; None if it cannot be determined."""
-    candidates = get_config_classes(annotation)
-    if len(candidates) == 1:
-        return candidates[0]
-    kind = add_kind(annotation, table).get("kind")
-    return next((config_class for config_class in candidates if kind in list_kinds(config_class)), None)
+    return tuple(dict.fromkeys((default, *map(str, get_key_types(config_class)["kind"].choices))))

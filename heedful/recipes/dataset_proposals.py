@@ -9,7 +9,8 @@ from typing import Final
 from heedful.data.detect.format import DataFormat, DetectedDataset
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape
 from heedful.errors import DataError, RecipeError
-from heedful.registry import get_recipe_class, list_tasks, load_object, suggest_task
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import list_tasks, load_object, suggest_task
 
 MIN_CERTAINTY: Final = 0.8
 """Certainty from which on a proposal is accepted without asking."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -11,14 +11,13 @@ from pydantic_core import ErrorDetails
 from heedful.english_words import closest_match
 from heedful.recipes import synonyms, toml
 from heedful.recipes.config import (
+    UNKNOWN_TYPE,
     Config,
-    get_config_classes,
-    get_dict_value_annotation,
-    get_key_annotations,
+    KeyType,
+    get_key_type,
+    get_key_types,
     get_kind,
-    iter_annotation_parts,
     list_kinds,
-    select_config_class,
 )
 
 _EXPECTED = {
@@ -92,22 +91,12 @@ def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping
     *tables, last = path
     table: Any = content
     config_class: type[Config] | None = root
-    value_annotation: Any = None
+    value_type: KeyType | None = None
     for name in tables:
-        annotation = (
-            value_annotation
-            if value_annotation is not None
-            else get_key_annotations(config_class).get(name)
-            if config_class
-            else None
-        )
-        value_annotation = get_dict_value_annotation(annotation)
+        key_type = value_type or get_key_type(config_class, name)
+        value_type = key_type.value_type
         table = table.get(name) if isinstance(table, Mapping) else None
-        config_class = (
-            select_config_class(annotation, table)
-            if get_config_classes(annotation) and isinstance(table, Mapping)
-            else None
-        )
+        config_class = key_type.select_class(table)
     for shorthand, covered_keys in config_class.shorthands.items() if config_class else ():
         if last in covered_keys and last not in table and shorthand in table:
             return [*tables, shorthand]
@@ -120,7 +109,7 @@ def _describe_error(
     """Return the path and the message of one validation error."""
     if detail["type"] == "misfit":
         return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
-    path, config_class, annotation = _locate_key(detail["loc"], root)
+    path, config_class, key_type = _locate_key(detail["loc"], root)
     value = detail["input"]
     if detail["type"] == "missing":
         description = config_class.describe_keys().get(path[-1])
@@ -131,17 +120,17 @@ def _describe_error(
             f"{_format_value(value)}is not a known key; {_suggest_key(path, config_class, root, table_content)}",
         )
     if detail["type"] == "union_tag_not_found":
-        return path, f"is not complete: give {_describe_kinds(annotation)}"
+        return path, f"is not complete: give {_describe_kinds(key_type)}"
     if detail["type"] == "union_tag_invalid":
         path, value = [*path, "kind"], value["kind"]
-    text = f"{_format_value(value)}{_describe_expected(detail, annotation, path)}"
+    text = f"{_format_value(value)}{_describe_expected(detail, key_type, path)}"
     if detail["type"] == "union_tag_invalid" and "; did you mean" not in text:
         text += _suggest_kind_elsewhere(str(value), root)
     return path, text
 
 
-def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str], type[Config], Any]:
-    """Return the path of a key, the config class of its table, and its annotation.
+def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str], type[Config], KeyType]:
+    """Return the path of a key, the config class of its table, and its type.
 
     After the name of a table with alternatives, pydantic names the chosen kind, which is not part of the key.
     """
@@ -150,36 +139,34 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
     config_class = root
     while True:
         path.append(waiting.pop(0))
-        annotation = get_key_annotations(config_class).get(path[-1])
-        if waiting and (value_annotation := get_dict_value_annotation(annotation)) is not None:
+        key_type = get_key_type(config_class, path[-1])
+        if waiting and key_type.value_type is not None:
             path.append(waiting.pop(0))
-            annotation = value_annotation
-        candidates = get_config_classes(annotation)
+            key_type = key_type.value_type
+        candidates = key_type.config_classes
         kind = waiting.pop(0) if waiting and len(candidates) > 1 else None
         if not waiting or not candidates:  # of a plain value pydantic names the type that was expected
-            return path, config_class, annotation
+            return path, config_class, key_type
         config_class = next(section for section in candidates if kind is None or kind in list_kinds(section))
 
 
-def _describe_expected(detail: ErrorDetails, annotation: Any, path: Sequence[str]) -> str:
+def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[str]) -> str:
     """Describe the expected value."""
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
-    choices = [
-        choice for part in iter_annotation_parts(annotation) if get_origin(part) is Literal for choice in get_args(part)
-    ]
+    choices = key_type.choices
     if choices and error_type in ("literal_error", "int_type", "int_from_float"):
         words = f"must be a whole number or {' or '.join(map(toml.format_value, choices))}"
-        return words if int in iter_annotation_parts(annotation) else _describe_choices(detail["input"], choices)
+        return words if int in key_type.parts else _describe_choices(detail["input"], choices)
     if error_type == "union_tag_invalid":
         return _describe_choices(
             detail["input"]["kind"],
-            [error_type for section in get_config_classes(annotation) for error_type in list_kinds(section)],
+            [kind for config_class in key_type.config_classes for kind in list_kinds(config_class)],
         )
     if error_type == "value_error":
         return str(detail["ctx"]["error"])
-    if get_config_classes(annotation):
+    if key_type.config_classes:
         return f"must be a table: {path[-1]} = {{ ... }}, or options such as --{'.'.join(path)}.KEY VALUE"
     return _EXPECTED.get(error_type, detail["msg"])
 
@@ -210,10 +197,10 @@ def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
     return f"must be {words[0] if len(words) == 1 else 'one of ' + ', '.join(words)}{hint}"
 
 
-def _describe_kinds(annotation: Any) -> str:
+def _describe_kinds(key_type: KeyType) -> str:
     """Describe each kind of a table by its required keys."""
     descriptions = []
-    for config_class in get_config_classes(annotation):
+    for config_class in key_type.config_classes:
         required_keys = [name for name, field in config_class.model_fields.items() if field.is_required()]
         descriptions.append(f"{' and '.join(required_keys)} ({get_kind(config_class)})")
     return " or ".join(descriptions)
@@ -223,25 +210,25 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
     """Suggest the key that an unknown key may stand for."""
     *tables, name = path
     alternatives = _find_alternatives(tables, root)
-    kinds = {key: section for section, _ in alternatives for key in get_key_annotations(section)}
+    kinds = {key: section for section, _ in alternatives for key in get_key_types(section)}
     if name in kinds:
         return _describe_needed_kind(tables, name, alternatives)
-    if (plural := f"{name}s") in get_key_annotations(config_class):  # which is closer than the same name elsewhere
+    if (plural := f"{name}s") in get_key_types(config_class):  # which is closer than the same name elsewhere
         return f"did you mean {'.'.join([*tables, plural])}?"
     all_keys = list(dict.fromkeys(_iter_all_keys(root)))
     suggestion = _suggest_elsewhere(name, all_keys, root, table)
     if suggestion:
         return suggestion
-    if similar_key := closest_match(name, [*get_key_annotations(config_class), *kinds]):
+    if similar_key := closest_match(name, [*get_key_types(config_class), *kinds]):
         return (
             f"did you mean {'.'.join([*tables, similar_key])}?"
-            if similar_key in get_key_annotations(config_class)
+            if similar_key in get_key_types(config_class)
             else _describe_needed_kind(tables, similar_key, alternatives)
         )
     last_parts = dict.fromkeys(key.rpartition(".")[2] for key in all_keys)
     if similar_key := closest_match(name, last_parts, cutoff=_MIN_SIMILARITY):
         return f"did you mean {_join_shallowest(key for key in all_keys if key.rpartition('.')[2] == similar_key)}?"
-    return f"known here: {', '.join(get_key_annotations(config_class))}"
+    return f"known here: {', '.join(get_key_types(config_class))}"
 
 
 def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
@@ -267,9 +254,7 @@ def _describe_needed_kind(
     tables: Sequence[str], name: str, alternatives: Sequence[tuple[type[Config], tuple[str, str | None]]]
 ) -> str:
     """Describe which kind of a table has a key."""
-    choices = dict.fromkeys(
-        choice for config_class, choice in alternatives if name in get_key_annotations(config_class)
-    )
+    choices = dict.fromkeys(choice for config_class, choice in alternatives if name in get_key_types(config_class))
     selecting_key = next(iter(choices))[0]
     kinds = [toml.format_value(kind) for key, kind in choices if key == selecting_key]
     return f"{'.'.join([*tables, name])} needs {selecting_key} = {' or '.join(kinds)}"
@@ -281,21 +266,20 @@ def _describe_requirement(key: str, root: type[Config], content: Mapping[str, An
     config_class, table, path = root, content, []
     for part in tables:
         path.append(part)
-        annotation = get_key_annotations(config_class).get(part)
-        if annotation is None or get_dict_value_annotation(annotation) is not None:
+        key_type = get_key_types(config_class).get(part)
+        if key_type is None or key_type.value_type is not None:
             return ""
         nested_content = table.get(part, {})
         table = nested_content if isinstance(nested_content, Mapping) else {}
-        chosen_class, candidates = (
-            select_config_class(annotation, table or _default_kind(config_class, part)),
-            get_config_classes(annotation),
-        )
+        chosen_class = key_type.select_class(table or _default_kind(config_class, part))
         if chosen_class is None:
             return ""
         wanted_key = name if len(path) == len(tables) else tables[len(path)]
-        if wanted_key not in get_key_annotations(chosen_class):
+        if wanted_key not in get_key_types(chosen_class):
             kinds = [
-                toml.format_value(get_kind(other)) for other in candidates if wanted_key in get_key_annotations(other)
+                toml.format_value(get_kind(other))
+                for other in key_type.config_classes
+                if wanted_key in get_key_types(other)
             ]
             return f", which needs {'.'.join(path)}.kind = {' or '.join(kinds)}" if kinds else ""
         config_class = chosen_class
@@ -317,18 +301,15 @@ def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[
     remaining = list(tables)
     while remaining:
         name = remaining.pop(0)
-        annotations = [(get_key_annotations(section).get(name), choice) for section, choice in candidates]
-        if remaining and any(get_dict_value_annotation(annotation) is not None for annotation, _ in annotations):
+        key_types = [(get_key_type(section, name), choice) for section, choice in candidates]
+        if remaining and any(key_type.value_type is not None for key_type, _ in key_types):
             remaining.pop(0)
-            annotations = [(get_dict_value_annotation(annotation), choice) for annotation, choice in annotations]
+            key_types = [(key_type.value_type or UNKNOWN_TYPE, choice) for key_type, choice in key_types]
         selecting_key = ".".join([*tables[: len(tables) - len(remaining)], "kind"])
         candidates = [
-            (
-                config_class,
-                (selecting_key, get_kind(config_class)) if len(get_config_classes(annotation)) > 1 else choice,
-            )
-            for annotation, choice in annotations
-            for config_class in get_config_classes(annotation)
+            (config_class, (selecting_key, get_kind(config_class)) if len(key_type.config_classes) > 1 else choice)
+            for key_type, choice in key_types
+            for config_class in key_type.config_classes
         ]
     return candidates if len(candidates) > 1 else []
 
@@ -350,10 +331,8 @@ def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
 
 def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
     """Yield every possible key, of all kinds of tables."""
-    for name, annotation in get_key_annotations(config_class).items():
+    for name, key_type in get_key_types(config_class).items():
         yield prefix + name
-        value_annotation = get_dict_value_annotation(annotation)
-        for nested_class in get_config_classes(annotation if value_annotation is None else value_annotation):
-            yield from _iter_all_keys(
-                nested_class, f"{prefix}{name}." if value_annotation is None else f"{prefix}{name}.NAME."
-            )
+        name_part = "" if key_type.value_type is None else "NAME."
+        for nested_class in (key_type.value_type or key_type).config_classes:
+            yield from _iter_all_keys(nested_class, f"{prefix}{name}.{name_part}")

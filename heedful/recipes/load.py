@@ -16,17 +16,11 @@ from heedful.argument_checks import require_path, to_text_list
 from heedful.errors import RecipeError
 from heedful.files import LARGEST_RECIPE, NestedTooDeeplyError, parse_toml, read_bytes
 from heedful.recipes import toml, toml_errors
-from heedful.recipes.config import (
-    Config,
-    get_config_classes,
-    get_dict_value_annotation,
-    get_key_annotations,
-    select_config_class,
-)
+from heedful.recipes.config import Config, KeyType, get_key_types
 from heedful.recipes.error_messages import describe_errors
 from heedful.recipes.overrides import merge_overrides, parse_overrides, resolve_paths
-from heedful.recipes.recipe import FORMAT, Recipe
-from heedful.registry import DEFAULT_TASK, get_recipe_class, list_tasks, suggest_task
+from heedful.recipes.recipe import FORMAT, Recipe, get_recipe_class
+from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
 
 _STDIN: Final = Path("-")
 """Path that means standard input."""
@@ -137,13 +131,8 @@ def iter_missing_keys(
     for name, value in config_class.migrate(table).items():
         if name not in table:
             yield (*prefix, name), value
-    for path, annotation, value in _iter_entries(table, config_class):
-        nested_class = (
-            select_config_class(annotation, value)
-            if get_config_classes(annotation) and isinstance(value, Mapping)
-            else None
-        )
-        if nested_class is not None:
+    for path, key_type, value in _iter_entries(table, config_class):
+        if (nested_class := key_type.select_class(value)) is not None:
             yield from iter_missing_keys(value, nested_class, (*prefix, *path))
 
 
@@ -324,14 +313,16 @@ def _count_unknown_keys(error: ValidationError) -> int:
     )
 
 
-def _iter_entries(table: Mapping[str, Any], config_class: type[Config]) -> Iterator[tuple[tuple[str, ...], Any, Any]]:
-    """Yield the values of a table: path within the table, annotation, and value."""
-    for name, annotation in get_key_annotations(config_class).items():
-        value, value_annotation = table.get(name), get_dict_value_annotation(annotation)
-        if value_annotation is None:
-            yield (name,), annotation, value
+def _iter_entries(
+    table: Mapping[str, Any], config_class: type[Config]
+) -> Iterator[tuple[tuple[str, ...], KeyType, Any]]:
+    """Yield the values of a table: path within the table, type, and value."""
+    for name, key_type in get_key_types(config_class).items():
+        value = table.get(name)
+        if key_type.value_type is None:
+            yield (name,), key_type, value
         elif isinstance(value, Mapping):
-            yield from (((name, user_name), value_annotation, entry) for user_name, entry in value.items())
+            yield from (((name, user_name), key_type.value_type, entry) for user_name, entry in value.items())
 
 
 def _is_unset(recipe: Config, path: Sequence[str]) -> bool:

@@ -12,20 +12,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from heedful.errors import RecipeError
 from heedful.files import MAX_TOML_DEPTH, parse_toml
 from heedful.recipes.config import (
+    UNKNOWN_TYPE,
     Config,
-    RecipeRelative,
-    add_kind,
-    get_config_classes,
-    get_dict_value_annotation,
-    get_key_annotations,
-    iter_annotation_parts,
+    KeyType,
+    get_key_type,
+    get_key_types,
     list_kinds,
-    select_config_class,
 )
 from heedful.recipes.option_words import group_options
 
@@ -81,25 +78,19 @@ def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
 
 def resolve_paths(table: Mapping[str, Any], config_class: type[Config], folder: Path) -> NestedTable:
     """Return the table with its recipe-relative paths made absolute, relative to `folder`."""
-    annotations = get_key_annotations(config_class)
-    return {key: _resolve_value(value, annotations.get(key), folder) for key, value in table.items()}
+    return {key: _resolve_value(value, get_key_type(config_class, key), folder) for key, value in table.items()}
 
 
-def _resolve_value(value: Any, annotation: Any, folder: Path) -> Any:
+def _resolve_value(value: Any, key_type: KeyType, folder: Path) -> Any:
     """Resolve the recipe-relative paths in a value."""
     if isinstance(value, Mapping):
-        if (value_annotation := get_dict_value_annotation(annotation)) is not None:
-            return {name: _resolve_value(entry, value_annotation, folder) for name, entry in value.items()}
-        config_class = select_config_class(annotation, value)
+        if key_type.value_type is not None:
+            return {name: _resolve_value(entry, key_type.value_type, folder) for name, entry in value.items()}
+        config_class = key_type.select_class(value)
         return dict(value) if config_class is None else resolve_paths(value, config_class, folder)
-    if isinstance(value, str) and value and "\0" not in value and _is_path(annotation):
+    if isinstance(value, str) and value and "\0" not in value and key_type.is_recipe_relative:
         return str((folder / value).resolve())
     return value
-
-
-def _is_path(annotation: Any) -> bool:
-    """Whether an annotation marks a recipe-relative path."""
-    return any(isinstance(metadata, RecipeRelative) for metadata in iter_annotation_parts(annotation))
 
 
 def merge_overrides(table: Mapping[str, Any], overrides: Sequence[Override], root: type[Config]) -> NestedTable:
@@ -121,7 +112,7 @@ def _sort_key(override: Override, root: type[Config]) -> tuple[int, int]:
         return 0, len(tables)
     config_class: type[Config] | None = root
     for name in tables:
-        candidates = get_config_classes(get_key_annotations(config_class).get(name)) if config_class else ()
+        candidates = get_key_type(config_class, name).config_classes
         config_class = candidates[0] if candidates else None
     return (1 if config_class and last in config_class.shorthands else 2), 0
 
@@ -131,32 +122,29 @@ def _set_value(
 ) -> NestedTable:
     """Return a table with an override applied at a path."""
     name, *rest = path
-    annotation = get_key_annotations(config_class).get(name) if config_class else None
+    key_type = get_key_type(config_class, name)
     if not rest:
         covered_keys = config_class.shorthands.get(name, ()) if config_class else ()
         kept = {key: entry for key, entry in table.items() if key not in covered_keys}
-        return kept | {name: _parse_value(override, annotation)}
-    return table | {name: _set_nested_value(table.get(name, {}), annotation, override, tuple(rest))}
+        return kept | {name: _parse_value(override, key_type)}
+    return table | {name: _set_nested_value(table.get(name, {}), key_type, override, tuple(rest))}
 
 
-def _set_nested_value(table: Any, annotation: Any, override: Override, path: tuple[str, ...]) -> NestedTable:
-    """Return the nested table that an annotation describes, with an override applied at a path."""
+def _set_nested_value(table: Any, key_type: KeyType, override: Override, path: tuple[str, ...]) -> NestedTable:
+    """Return the nested table of a key of this type, with an override applied at a path."""
     if not isinstance(table, Mapping):
         key = override.path[: -len(path)]
         raise RecipeError(
             f"command line: {override.flag} cannot be set, because {'.'.join(key)} is not a table in the recipe"
         )
-    if (value_annotation := get_dict_value_annotation(annotation)) is not None:
+    if (value_type := key_type.value_type) is not None:
         name = _match_user_name(table, override, path)
         if len(path) == 1:
-            return {**table, name: _parse_value(override, value_annotation)}
-        return {**table, name: _set_nested_value(table.get(name, {}), value_annotation, override, path[1:])}
-    if path == ("kind",) and len(get_config_classes(annotation)) > 1:
-        table = _convert_kind(table, annotation, str(_parse_value(override, None)))
-    # The key itself may be what tells the kind.
-    nested_class = (
-        select_config_class(annotation, {path[0]: override.text, **table}) if get_config_classes(annotation) else None
-    )
+            return {**table, name: _parse_value(override, value_type)}
+        return {**table, name: _set_nested_value(table.get(name, {}), value_type, override, path[1:])}
+    if path == ("kind",) and len(key_type.config_classes) > 1:
+        table = _convert_kind(table, key_type, str(_parse_value(override, UNKNOWN_TYPE)))
+    nested_class = key_type.select_class({path[0]: override.text, **table})  # the key itself may be what tells the kind
     return _set_value(dict(table), nested_class, override, path)
 
 
@@ -170,20 +158,20 @@ def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[s
     )
 
 
-def _convert_kind(table: Mapping[str, Any], annotation: Any, kind: str) -> NestedTable:
+def _convert_kind(table: Mapping[str, Any], key_type: KeyType, kind: str) -> NestedTable:
     """Return what a table keeps when its kind changes: keys of the new kind and keys that neither kind knows."""
-    old_class = select_config_class(annotation, table)
-    new_class = next((section for section in get_config_classes(annotation) if kind in list_kinds(section)), None)
+    old_class = key_type.select_class(table)
+    new_class = next((section for section in key_type.config_classes if kind in list_kinds(section)), None)
     if old_class is None or new_class is None:
         return dict(table)
-    removed_keys = set(get_key_annotations(old_class)) - set(get_key_annotations(new_class))
-    kept = {key: entry for key, entry in add_kind(annotation, table).items() if key not in removed_keys}
+    removed_keys = set(get_key_types(old_class)) - set(get_key_types(new_class))
+    kept = {key: entry for key, entry in key_type.add_kind(table).items() if key not in removed_keys}
     return kept | {"kind": kind}
 
 
-def _parse_value(override: Override, annotation: Any) -> Any:
-    """Parse the value of an override for an annotation."""
-    types = tuple(iter_annotation_parts(annotation))
+def _parse_value(override: Override, key_type: KeyType) -> Any:
+    """Parse the value of an override for a key of this type."""
+    types = key_type.parts
     if override.text is None:
         if bool in types:
             return True
@@ -191,14 +179,10 @@ def _parse_value(override: Override, annotation: Any) -> Any:
     if override.text == "none" and NoneType in types:
         return None
     value = _parse_toml_value(override.text)
-    if not isinstance(value, str) and type(value) not in types and any(_is_text(kind) for kind in types):
+    is_text = str in types or Path in types or any(isinstance(choice, str) for choice in key_type.choices)
+    if not isinstance(value, str) and type(value) not in types and is_text:
         value = override.text
-    return _resolve_value(value, annotation, Path.cwd())
-
-
-def _is_text(value_type: Any) -> bool:
-    """Whether a type is text: a string, a path, or a choice of words."""
-    return value_type in (str, Path) or (get_origin(value_type) is Literal and isinstance(get_args(value_type)[0], str))
+    return _resolve_value(value, key_type, Path.cwd())
 
 
 def _parse_toml_value(text: str) -> Any:

@@ -1,36 +1,37 @@
-"""Parallel texts for translation: languages, directions, tags, and mixtures of several texts."""
+"""Parallel texts: file formats, and for translation languages, directions, tags, and mixtures of several texts."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, Union
 
-from pydantic import AfterValidator, Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator
 
-from heedful.recipes.config import Config, InputPath, add_inferred_kind
-from heedful.recipes.parallel import (
-    JsonlConfig,
-    LinesConfig,
-    ParquetConfig,
-    PoConfig,
-    TmxConfig,
-    TsvConfig,
-    XliffConfig,
-    infer_text_kind,
-    require_different_from,
-)
+from heedful.recipes.config import Config, InputPath, add_inferred_kind, get_kind
 from heedful.recipes.recipe import MixInConfig
 from heedful.recipes.text import ColumnIndex, NonEmptyName
+from heedful.registry import load_object
 
 if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader, SentencePair
 
 _TAG: Final = re.compile(r"<[^\s<>]+>")
-_DOCUMENT_KEYS: Final = ("document_column", "document_field")
 _RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
+
+
+def require_different_from(key: str, what: str) -> AfterValidator:
+    """Build a validator that rejects a value equal to that of another key; `what` names the value in the message."""
+
+    def check(value: Any, info: ValidationInfo) -> Any:
+        if value is not None and value == info.data.get(key):
+            raise ValueError(f"must be another {what} than {key}")
+        return value
+
+    return AfterValidator(check)
 
 
 def format_language_tag(language: str) -> str:
@@ -98,9 +99,10 @@ class TranslationTextConfig(Config):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values of older runs: no languages, directions and tags."""
-        languages = dict.fromkeys(("source_language", "target_language"))
-        return {**languages, "both_ways": False, "tags": (), "alignments": None, "factors": None}
+        """Return the values of older runs: no languages, directions, tags and documents."""
+        document_keys = [key for key in ("document_column", "document_field") if key in cls.model_fields]
+        unset = dict.fromkeys(("source_language", "target_language", "alignments", "factors", *document_keys))
+        return {**unset, "both_ways": False, "tags": ()}
 
     @field_validator("both_ways")
     @classmethod
@@ -110,10 +112,10 @@ class TranslationTextConfig(Config):
             raise ValueError("needs source_language and target_language, so that each of them can be requested")
         return both_ways
 
-    if TYPE_CHECKING:  # each form of text has its own
+    if TYPE_CHECKING:  # each file format has its own
 
-        def reader(self, **documents: Any) -> ExampleReader[SentencePair]:
-            """Return the reader of the pairs; `documents` are the keys that name the document of each pair."""
+        def reader(self) -> ExampleReader[SentencePair]:
+            """Return the reader of the pairs."""
 
     @property
     def directions(self) -> tuple[TranslationDirection, ...]:
@@ -133,7 +135,7 @@ class TranslationTextConfig(Config):
         """
         from heedful.data.reader_transforms import ReversedPairs, TaggedPairs
 
-        labelled = self._read_with_factors()
+        labelled = self._read_labelled()
         readers: dict[str, ExampleReader[SentencePair]] = {}
         for number, (source, target) in enumerate(self.directions):
             reader = ReversedPairs(labelled) if number else labelled
@@ -143,74 +145,143 @@ class TranslationTextConfig(Config):
             readers[name] = TaggedPairs(reader, tags) if tags else reader
         return readers
 
-    @property
-    def document_keys(self) -> Mapping[str, int | str]:
-        """The given key that names the document of each pair, with its value."""
-        values = {key: getattr(self, key, None) for key in _DOCUMENT_KEYS}
-        return {key: value for key, value in values.items() if value is not None}
+    def _read_labelled(self) -> ExampleReader[SentencePair]:
+        """Build the reader of the pairs with word alignments and factors, if files of these are given."""
+        reader = self.reader()
+        if self.alignments is not None:
+            from heedful.data.word_alignments import AlignedPairs
 
-    def _read_with_factors(self) -> ExampleReader[SentencePair]:
-        """Build the reader of the pairs with factors, if a file of factors is given."""
-        if self.factors is None:
-            return self._read_with_alignments()
-        from heedful.data.factors import FactoredPairs
+            reader = AlignedPairs(reader, self.alignments)
+        if self.factors is not None:
+            from heedful.data.factors import FactoredPairs
 
-        return FactoredPairs(self._read_with_alignments(), self.factors)
-
-    def _read_with_alignments(self) -> ExampleReader[SentencePair]:
-        """Build the reader of the pairs with word alignments, if a file of alignments is given."""
-        reader = self.reader(**self.document_keys)
-        if self.alignments is None:
-            return reader
-        from heedful.data.word_alignments import AlignedPairs
-
-        return AlignedPairs(reader, self.alignments)
+            reader = FactoredPairs(reader, self.factors)
+        return reader
 
 
-class DirectedLinesConfig(TranslationTextConfig, LinesConfig):
+class ParallelFormatConfig(Config):
+    """Config of parallel text in one file format; a new format is a subclass, listed in `FORMATS`.
+
+    Attributes:
+        read_by: the reader class, as "module:NAME"; it receives the files, and the values of `reader_keys` by name.
+        path_keys: keys of the files.
+        reader_keys: keys that the reader needs; those that are not given are left out.
+        selecting_keys: keys that select this format if `kind` is not given.
+        suffixes: suffixes of file names that select it.
+        translation_keys: further keys of such a text for translation.
+    """
+
+    read_by: ClassVar[str]
+    path_keys: ClassVar[tuple[str, ...]] = ("path",)
+    reader_keys: ClassVar[tuple[str, ...]] = ()
+    selecting_keys: ClassVar[frozenset[str]] = frozenset()
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    translation_keys: ClassVar[type[TranslationTextConfig]] = TranslationTextConfig
+
+    kind: str
+
+    def reader(self) -> ExampleReader[SentencePair]:
+        """Return the reader of the pairs, from all files that match; raise `DataError` if none does."""
+        from heedful.data.reader_transforms import open_matching_files
+
+        reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
+        values = {key: getattr(self, key, None) for key in self.reader_keys}
+        given = {key: value for key, value in values.items() if value is not None}
+        return open_matching_files(partial(reader_class, **given), *(getattr(self, key) for key in self.path_keys))
+
+
+class LinesConfig(ParallelFormatConfig):
     """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
 
+    read_by = "heedful.data.readers:LineAlignedReader"
+    path_keys = ("source", "target")
+    selecting_keys = frozenset({"source", "target"})
 
-class DirectedTsvConfig(TranslationTextConfig, TsvConfig):
-    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
+    kind: Literal["lines"] = "lines"
+    source: InputPath
+    """the file of source sentences, one a line"""
+    target: Annotated[InputPath, require_different_from("source", "file")]
+    """the file of their translations, one a line"""
+
+
+class TsvTranslationConfig(TranslationTextConfig):
+    """Keys of a TSV file for translation; abstract."""
 
     document_column: ColumnIndex | None = None
     """column that names the document of each pair, counted from 0; for `data.context`"""
 
-    @classmethod
-    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values of older runs: no document names."""
-        return {**super().migrate(table), "document_column": None}
+
+class TsvConfig(ParallelFormatConfig):
+    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
+
+    read_by = "heedful.data.readers:TsvPairReader"
+    reader_keys = ("source_column", "target_column", "document_column")
+    selecting_keys = frozenset({"source_column"})
+    translation_keys = TsvTranslationConfig
+
+    kind: Literal["tsv"] = "tsv"
+    path: InputPath
+    """the file"""
+    source_column: ColumnIndex = 0
+    """column of the source sentences, counted from 0"""
+    target_column: Annotated[ColumnIndex, require_different_from("source_column", "column")] = 1
+    """column of their translations, counted from 0"""
 
 
-class DirectedJsonlConfig(TranslationTextConfig, JsonlConfig):
-    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
+class JsonlTranslationConfig(TranslationTextConfig):
+    """Keys of a JSON Lines file for translation; abstract."""
 
     document_field: NonEmptyName | None = None
     """name of the field that names the document of each pair; for `data.context`"""
 
-    @classmethod
-    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values of older runs: no document names."""
-        return {**super().migrate(table), "document_field": None}
+
+class JsonlConfig(ParallelFormatConfig):
+    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
+
+    read_by = "heedful.data.readers:JsonlPairReader"
+    reader_keys = ("source_field", "target_field", "document_field")
+    selecting_keys = frozenset({"source_field", "target_field"})
+    suffixes = (".jsonl", ".ndjson")
+    translation_keys = JsonlTranslationConfig
+
+    kind: Literal["jsonl"] = "jsonl"
+    path: InputPath
+    """the file"""
+    source_field: NonEmptyName
+    """name of the field that holds the source sentence"""
+    target_field: Annotated[NonEmptyName, require_different_from("source_field", "field")]
+    """name of the field that holds its translation"""
 
 
-class DirectedParquetConfig(TranslationTextConfig, ParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
-    several files.
-    """
+class ParquetTranslationConfig(TranslationTextConfig):
+    """Keys of a Parquet file for translation; abstract."""
 
     document_field: NonEmptyName | None = None
     """name of the column that names the document of each pair; for `data.context`"""
 
-    @classmethod
-    def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values of older runs: no document names."""
-        return {**super().migrate(table), "document_field": None}
+
+class ParquetConfig(ParallelFormatConfig):
+    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
+    several files.
+    """
+
+    read_by = "heedful.data.parquet:ParquetPairReader"
+    reader_keys = ("source_field", "target_field", "document_field")
+    selecting_keys = frozenset({"source_field", "target_field"})
+    suffixes = (".parquet",)
+    translation_keys = ParquetTranslationConfig
+
+    kind: Literal["parquet"] = "parquet"
+    path: InputPath
+    """the file"""
+    source_field: NonEmptyName
+    """name of the column that holds the source sentence"""
+    target_field: Annotated[NonEmptyName, require_different_from("source_field", "column")]
+    """name of the column that holds its translation"""
 
 
-class DirectedTmxConfig(TranslationTextConfig, TmxConfig):
-    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
+class TmxTranslationConfig(TranslationTextConfig):
+    """Keys of a translation memory for translation, whose languages must be given; abstract."""
 
     source_language: LanguageCode
     """the source language, as the file names it; `en` also matches `en-GB`"""
@@ -219,42 +290,113 @@ class DirectedTmxConfig(TranslationTextConfig, TmxConfig):
     it"""
 
 
-class DirectedPoConfig(TranslationTextConfig, PoConfig):
+class TmxConfig(ParallelFormatConfig):
+    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
+
+    read_by = "heedful.data.translation_files:ConfirmedTranslations"
+    reader_keys = ("source_language", "target_language")
+    selecting_keys = frozenset({"source_language", "target_language"})
+    suffixes = (".tmx", ".xml")
+    translation_keys = TmxTranslationConfig
+
+    kind: Literal["tmx"] = "tmx"
+    path: InputPath
+    """the file"""
+    source_language: NonEmptyName
+    """the source language, as the file names it; `en` also matches `en-GB`"""
+    target_language: Annotated[NonEmptyName, require_different_from("source_language", "language")]
+    """the target language, likewise"""
+
+
+class PoConfig(ParallelFormatConfig):
     """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
 
+    read_by = "heedful.data.translation_files:ConfirmedTranslations"
+    suffixes = (".po",)
 
-class DirectedXliffConfig(TranslationTextConfig, XliffConfig):
+    kind: Literal["po"] = "po"
+    path: InputPath
+    """the file; fuzzy, obsolete and untranslated messages are left out"""
+
+
+class XliffConfig(ParallelFormatConfig):
     """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
     files.
     """
 
+    read_by = "heedful.data.translation_files:ConfirmedTranslations"
+    suffixes = (".xlf", ".xliff")
 
-_FORM_CONFIGS = (
-    DirectedLinesConfig
-    | DirectedTsvConfig
-    | DirectedJsonlConfig
-    | DirectedParquetConfig
-    | DirectedTmxConfig
-    | DirectedPoConfig
-    | DirectedXliffConfig
+    kind: Literal["xliff"] = "xliff"
+    path: InputPath
+    """the file; segments without a target, or with one that needs review, are left out"""
+
+
+FORMATS: Final[tuple[type[ParallelFormatConfig], ...]] = (
+    LinesConfig,
+    TsvConfig,
+    JsonlConfig,
+    ParquetConfig,
+    TmxConfig,
+    PoConfig,
+    XliffConfig,
 )
 
 
-def _infer_form(table: Mapping[str, Any]) -> str | None:
-    """Infer the kind of a table as for other parallel text; the language keys do not count, since every kind may
-    have them.
-    """
+def infer_text_kind(table: Mapping[str, Any]) -> str | None:
+    """Infer the kind of parallel text from the keys of its table and the name of its file; TSV by default."""
+    suffix = Path(str(table.get("path")).lower().removesuffix(".gz")).suffix
+    by_suffix = next((text_format for text_format in FORMATS if suffix in text_format.suffixes), TsvConfig)
+    by_keys = [text_format for text_format in FORMATS if not text_format.selecting_keys.isdisjoint(table)]
+    if not by_keys and "path" not in table:
+        return None
+    return get_kind(by_keys[0] if by_keys and by_suffix not in by_keys else by_suffix)
+
+
+def _infer_translation_kind(table: Mapping[str, Any]) -> str | None:
+    """Infer the kind of a text for translation; its language keys do not count, since every kind may have them."""
     return infer_text_kind({key: value for key, value in table.items() if not key.endswith("_language")})
 
 
-DirectedFormConfig = Annotated[_FORM_CONFIGS, Field(discriminator="kind"), add_inferred_kind(_infer_form)]
+def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Config], ...]:
+    """Build a config of each file format with the keys for translation, and with `further` ones behind these."""
+    configs = tuple(
+        create_model(
+            f"{prefix}{text_format.__name__}",
+            __base__=(*further, text_format.translation_keys, text_format),
+            __doc__=text_format.__doc__,
+            __module__=__name__,
+        )
+        for text_format in FORMATS
+    )
+    globals().update({config.__name__: config for config in configs})  # where pickle looks for the class of a recipe
+    return configs
+
+
+if TYPE_CHECKING:
+    ParallelTextConfig: TypeAlias = ParallelFormatConfig
+    DirectedFormatConfig: TypeAlias = TranslationTextConfig
+
+    class MixedTextConfig(MixInConfig, TranslationTextConfig):
+        """A text for translation that is mixed into another one."""
+else:
+    _DIRECTED_CONFIGS = _add_translation_keys("Directed")
+    _MIXED_CONFIGS = _add_translation_keys("Mixed", MixInConfig)
+    _KIND: Final = Field(discriminator="kind")
+    ParallelTextConfig = Annotated[Union[FORMATS], _KIND, add_inferred_kind(infer_text_kind)]  # noqa: UP007 - of a tuple
+    DirectedFormatConfig = Annotated[
+        Union[_DIRECTED_CONFIGS], _KIND, add_inferred_kind(_infer_translation_kind)  # noqa: UP007 - of a tuple
+    ]
+    MixedTextConfig = Annotated[
+        Union[_MIXED_CONFIGS], _KIND, add_inferred_kind(_infer_translation_kind)  # noqa: UP007 - of a tuple
+    ]
 
 
 class SeveralTextsConfig(Config):
     """Several texts, read one after the other; in training they are mixed."""
 
     kind: Literal["several"] = "several"
-    texts: Annotated[dict[str, DirectedFormConfig], Field(min_length=1)]
+    texts: Annotated[dict[str, DirectedFormatConfig], Field(min_length=1)]
     """a table for each text, such as [data.train.texts.captions]; the names are free"""
     weights: dict[str, Annotated[float, Field(gt=0)]] = Field(default_factory=dict)
     """relative frequency of each text, by its name; 1 if not given"""
@@ -272,54 +414,14 @@ class SeveralTextsConfig(Config):
         return weights
 
 
-class MixedLinesConfig(MixInConfig, DirectedLinesConfig):
-    """Two files whose lines are translations of each other, plain or gzipped; names with * match several files."""
-
-
-class MixedTsvConfig(MixInConfig, DirectedTsvConfig):
-    """One file of tab-separated columns, plain or gzipped; a name with * matches several files."""
-
-
-class MixedJsonlConfig(MixInConfig, DirectedJsonlConfig):
-    """One file with a JSON object on each line, plain or gzipped; a name with * matches several files."""
-
-
-class MixedParquetConfig(MixInConfig, DirectedParquetConfig):
-    """Two columns of a Parquet file, read by pyarrow (`pip install "heedful[parquet]"`); a name with * matches
-    several files.
-    """
-
-
-class MixedTmxConfig(MixInConfig, DirectedTmxConfig):
-    """A translation memory in TMX, plain or gzipped; a name with * matches several files."""
-
-
-class MixedPoConfig(MixInConfig, DirectedPoConfig):
-    """Messages with translations in a gettext PO file, plain or gzipped; a name with * matches several files."""
-
-
-class MixedXliffConfig(MixInConfig, DirectedXliffConfig):
-    """Segments with translations in an XLIFF file, 1.2 or 2.0, plain or gzipped; a name with * matches several
-    files.
-    """
-
-
-DirectedTextConfig = Annotated[
-    _FORM_CONFIGS | SeveralTextsConfig,
-    Field(discriminator="kind"),
-    add_inferred_kind(lambda table: "several" if "texts" in table else _infer_form(table)),
-]
-MixedTextConfig = Annotated[
-    MixedLinesConfig
-    | MixedTsvConfig
-    | MixedJsonlConfig
-    | MixedParquetConfig
-    | MixedTmxConfig
-    | MixedPoConfig
-    | MixedXliffConfig,
-    Field(discriminator="kind"),
-    add_inferred_kind(_infer_form),
-]
+if TYPE_CHECKING:
+    DirectedTextConfig: TypeAlias = TranslationTextConfig | SeveralTextsConfig
+else:
+    DirectedTextConfig = Annotated[
+        Union[(*_DIRECTED_CONFIGS, SeveralTextsConfig)],
+        _KIND,
+        add_inferred_kind(lambda table: "several" if "texts" in table else _infer_translation_kind(table)),
+    ]
 
 
 def list_texts(

@@ -15,14 +15,13 @@ from heedful.recipes.config import (
     FieldRole,
     InputPath,
     LengthLimit,
-    RecipeRelative,
     config_error,
-    get_key_annotations,
-    iter_annotation_parts,
+    get_key_types,
 )
 from heedful.recipes.generation import GenerationConfig
 from heedful.recipes.text import GivenTokenizerConfig, TokenizerConfig
 from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, TrainingConfig
+from heedful.registry import list_tasks, load_object
 
 if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader
@@ -276,14 +275,16 @@ class FineTunableRecipe(Recipe):
         return model
 
 
+def get_recipe_class(task: str) -> type[Recipe]:
+    """Return the recipe class of a task."""
+    recipe_class: type[Recipe] = load_object(list_tasks()[task], context=f"task = {task!r}")
+    return recipe_class
+
+
 def dump_text_settings(config: Config) -> str:
     """Dump the settings of a text as JSON, without the paths of its files."""
-    annotations, old_defaults = get_key_annotations(type(config)), type(config).migrate({})
-    path_keys = {
-        key
-        for key, annotation in annotations.items()
-        if any(isinstance(part, RecipeRelative) for part in iter_annotation_parts(annotation))
-    }
+    old_defaults = type(config).migrate({})
+    path_keys = {name for name, key_type in get_key_types(type(config)).items() if key_type.is_recipe_relative}
     new_keys = {
         key for key, value in old_defaults.items() if getattr(config, key) == value
     }  # older runs knew nothing of them

@@ -13,9 +13,8 @@ from heedful.data.detect.file_names import DatasetPart
 from heedful.errors import RecipeError
 from heedful.recipes import toml
 from heedful.recipes.load import load_recipe
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import Recipe, get_recipe_class
 from heedful.recipes.reference import RecipeKey, list_keys
-from heedful.registry import get_recipe_class
 
 _WIDTH: Final = 110
 _MAX_INLINE_KEYS: Final = 3

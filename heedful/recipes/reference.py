@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias
 
 from heedful.recipes.load import json_schema
-from heedful.registry import get_recipe_class
+from heedful.recipes.recipe import get_recipe_class
 
 Schema: TypeAlias = Mapping[str, Any]
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from heedful.adapters.adapter import Adapter
 from heedful.adapters.bottleneck import BottleneckAdapter
 from heedful.adapters.lora import LoraAdapter
-from heedful.atomic_io import compute_digest, read_checked_json, read_manifest, verify_file
+from heedful.atomic_io import RunManifest, compute_digest, read_checked_json, read_manifest, verify_file
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face_folder
 from heedful.models.model_size import build_without_memory
@@ -138,13 +138,17 @@ def build_adapter_file(
     return AdapterFile(adapter=training.adapter, base=adapter_base, taken=taken, stored=stored)
 
 
-def read_adapter_file(folder: Path) -> AdapterFile | None:
+def read_adapter_file(folder: Path, manifest: RunManifest | None = None) -> AdapterFile | None:
     """Read which adapter a run stores; None if the run has no adapter.
+
+    Args:
+        folder: the run folder.
+        manifest: its manifest, if it has been read already.
 
     Raises:
         RunError: the file is damaged.
     """
-    manifest = read_manifest(folder)
+    manifest = manifest or read_manifest(folder)
     if ADAPTER_FILE not in manifest.files:
         return None
     verify_file(folder, ADAPTER_FILE, manifest=manifest)
@@ -157,8 +161,9 @@ def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights
     Raises:
         RunError: there are no weights yet, a file is damaged, or the adapted model is missing or has other weights.
     """
-    own = read_stored_weights(folder, step=step)
-    if (adapter_file := read_adapter_file(folder)) is None:
+    manifest = read_manifest(folder)
+    own = read_stored_weights(folder, step=step, manifest=manifest)
+    if (adapter_file := read_adapter_file(folder, manifest)) is None:
         return own
     base_weights = load_base_tensors(_find_base(adapter_file.base, folder))
     base_weights = {
@@ -188,8 +193,9 @@ def compute_base_digest(folder: Path) -> str:
     if is_hugging_face_folder(folder):
         digests = [compute_digest(path) for path in sorted(folder.glob("*.safetensors"))]
     else:
-        digests = [read_manifest(folder).files[find_weights_file(folder)]]
-        if (adapter_file := read_adapter_file(folder)) is not None:
+        manifest = read_manifest(folder)
+        digests = [manifest.files[find_weights_file(folder, manifest)]]
+        if (adapter_file := read_adapter_file(folder, manifest)) is not None:
             digests.append(adapter_file.base.sha256)
     return digests[0] if len(digests) == 1 else hashlib.sha256(" ".join(digests).encode()).hexdigest()
 

@@ -193,12 +193,18 @@ class StoredWeights:
         return self.tensors | {name: matrix.dequantize() for name, matrix in self.quantized.items()}
 
 
-def read_stored_weights(folder: Path, *, step: int | None = None) -> StoredWeights:
+def read_stored_weights(folder: Path, *, step: int | None = None, manifest: RunManifest | None = None) -> StoredWeights:
     """Read a weights file of a run, chosen as in `read_weights`; of an adapted run it holds only the adapter's
     weights.
+
+    Args:
+        folder: the run folder.
+        step: a kept checkpoint.
+        manifest: manifest of the run, if it has been read already.
     """
-    name = find_weights_file(folder, step=step)
-    tensors = load_tensors(folder, name, manifest=read_manifest(folder))
+    manifest = manifest or read_manifest(folder)
+    name = find_weights_file(folder, manifest, step=step)
+    tensors = load_tensors(folder, name, manifest=manifest)
     names = [
         parameter_name.removesuffix(SCALE_SUFFIX) for parameter_name in tensors if parameter_name.endswith(SCALE_SUFFIX)
     ]
@@ -216,11 +222,10 @@ def read_stored_weights(folder: Path, *, step: int | None = None) -> StoredWeigh
     return StoredWeights(folder / name, tensors, quantized)
 
 
-def find_weights_file(folder: Path, *, step: int | None = None) -> str:
+def find_weights_file(folder: Path, manifest: RunManifest, *, step: int | None = None) -> str:
     """Return the name of the weights file: the finished model, else the best checkpoint so far, or that of `step`;
     raise `RunError` if there is none.
     """
-    manifest = read_manifest(folder)
     if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
         kept = ", ".join(str(s) for s in manifest.checkpoints)
         raise RunError(f"{folder}: has no checkpoint of step {step}; it has {kept or 'none'}")

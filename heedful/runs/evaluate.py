@@ -17,8 +17,8 @@ from heedful.atomic_io import compute_digest, read_manifest
 from heedful.errors import RecipeError, RunError
 from heedful.models.model_size import build_without_memory
 from heedful.models.model_size import measure_model as measure_size
-from heedful.recipes.recipe import EngineName, Recipe
-from heedful.registry import DEFAULT_TASK, get_recipe_class, load_object
+from heedful.recipes.recipe import EngineName, Recipe, get_recipe_class
+from heedful.registry import DEFAULT_TASK, load_object
 from heedful.runs.adapter_runs import count_parameters
 from heedful.runs.checkpoints import get_best_step
 from heedful.runs.device import find_device, tune_malloc

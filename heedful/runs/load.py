@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, overload
 
@@ -82,7 +82,7 @@ def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
     for name in sorted(name for name in manifest.files if not is_weights_file(name)):
         verify_file(folder, name, manifest=manifest)
     if recipe is None:
-        recipe = _read_recipe(folder / CONFIG)
+        recipe = _read_recipe(folder / CONFIG, manifest.files[CONFIG])
     return Run(folder, recipe, get_task(recipe).load_vocabularies(recipe, folder))
 
 
@@ -92,12 +92,14 @@ def read_run_recipe(folder: Path) -> Recipe:
     Raises:
         RunError: the folder is missing, damaged, or of another version.
     """
-    verify_file(folder, CONFIG, manifest=read_manifest(folder))
-    return _read_recipe(folder / CONFIG)
+    manifest = read_manifest(folder)
+    verify_file(folder, CONFIG, manifest=manifest)
+    return _read_recipe(folder / CONFIG, manifest.files[CONFIG])
 
 
-def _read_recipe(path: Path) -> Recipe:
-    """Read the recipe from the config file of a run."""
+@lru_cache(maxsize=16)
+def _read_recipe(path: Path, digest: str) -> Recipe:  # noqa: ARG001 - of another file the cached recipe is not valid
+    """Read the recipe from the config file of a run; a file with the same digest is read only once."""
     table = _read_stored_recipe(path)
     try:
         return build_stored_recipe(table, source=str(path))

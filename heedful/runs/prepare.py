@@ -24,6 +24,7 @@ from heedful.runs.data_fingerprints import describe_missing_text, read_recorded_
 from heedful.runs.initialization import create_run, prepare_adapter_file
 from heedful.runs.load import has_checkpoint, open_run, resume_run_recipe, save_run
 from heedful.runs.metrics_log import load_writer_class
+from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run, get_task, prefix_data_errors
 
 _LOCK = ".lock"
@@ -108,15 +109,17 @@ def _require_run_folder(folder: Path) -> None:
             )
 
 
-def open_or_create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any, Any]:
-    """Open the run of a recipe, or create it with newly learned vocabularies.
+def open_or_create_run(
+    recipe: Recipe, origin: PretrainedSource | None = None, *, log: Callable[[str], None]
+) -> Run[Any, Any]:
+    """Open the run of a recipe, or create it with newly learned vocabularies or those of `origin`.
 
     Raises:
         RunError: the folder holds a trained run of another recipe.
     """
     folder = recipe.output
     if not (folder / MANIFEST).exists():
-        return _create_run(recipe, log=log)
+        return _create_run(recipe, origin, log=log)
     stored_run = open_run(folder)
     recipe = resume_run_recipe(folder, recipe)
     same_request = _get_signature(stored_run.recipe) == _get_signature(recipe)
@@ -137,7 +140,7 @@ def open_or_create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any
             log(f"{folder}: nothing was trained with the earlier recipe; starting again")
             for name in ("metrics.jsonl", MANIFEST):
                 (folder / name).unlink(missing_ok=True)
-            return _create_run(recipe, log=log)
+            return _create_run(recipe, origin, log=log)
         raise RunError(
             f"{folder}: contains a run whose recipe differs in {', '.join(forbidden_keys)}; choose another folder with "
             "--output, or remove this one"
@@ -154,17 +157,17 @@ def _get_signature(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
     return recipe.task, {name: type(data) for name, data in recipe.datasets.items()}
 
 
-def _create_run(recipe: Recipe, *, log: Callable[[str], None]) -> Run[Any, Any]:
+def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callable[[str], None]) -> Run[Any, Any]:
     """Learn the vocabularies of a new run and save it."""
     log("learning the vocabulary")
     with ExitStack() as stack:
         if "" in recipe.datasets:  # where there are several, each tells its own
             stack.enter_context(prefix_data_errors("data.train"))
-        run = create_run(recipe.output, recipe)
+        run = create_run(recipe.output, recipe, origin)
     for name, member in run.member_runs.items():
         for message in _describe_small_vocabularies(member):
             log(f"{f'{name}: ' if name else ''}{message}")
-    save_run(run, adapter=prepare_adapter_file(run))
+    save_run(run, adapter=prepare_adapter_file(run, origin))
     return run
 
 

@@ -24,7 +24,6 @@ from heedful.errors import RecipeError
 from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
-from heedful.runs.auto_settings import fit_recipe
 from heedful.runs.checkpoints import load_snapshot, write_final_model
 from heedful.runs.cost_report import CostReporter, require_memory
 from heedful.runs.data_fingerprints import (
@@ -35,14 +34,16 @@ from heedful.runs.data_fingerprints import (
     to_stored_form,
 )
 from heedful.runs.device import find_device, tune_malloc
-from heedful.runs.initialization import build_model_to_resume, init_model, resolve_recipe
+from heedful.runs.initialization import build_model_to_resume, init_model
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
 from heedful.runs.prepare import lock_run_folder, open_corpus, open_or_create_run, require_inputs
+from heedful.runs.resolve import ResolvedRecipe, fit_recipe, resolve_recipe
 from heedful.runs.trainer_factory import build_trainer, freeze_parameters
 from heedful.runs.training_warnings import TrainingWarnings
 from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run
 from heedful.training.callbacks import Callback, CallbackList, TrainState
 from heedful.training.distributed import DistributedContext, init_distributed
@@ -110,13 +111,14 @@ def train(
 
 
 def _train_recipe(
-    recipe: Recipe,
+    resolved: ResolvedRecipe[Recipe],
     *,
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
     device: str | torch.device | None,
 ) -> TrainResult:
-    """Train a recipe whose `init` has been resolved; see `train`."""
+    """Train a resolved recipe; see `train`."""
+    recipe = resolved.recipe
     require_inputs(recipe)
     tune_malloc()
     if recipe.training.threads is not None:
@@ -135,14 +137,17 @@ def _train_recipe(
                 fitted_recipe = fit_recipe(recipe, device=process_group.device, processes=process_group.size, log=log)
             for risk in find_risks(fitted_recipe):
                 log(f"warning: {risk}")
-            opened = _open_run_and_corpora(fitted_recipe, log)
+            opened = _open_run_and_corpora(fitted_recipe, resolved.origin, log)
             _write_run_info(*opened, device=process_group.device, log=log)
             return opened
 
-        run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(recipe, _discard_message)
+        run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(
+            recipe, resolved.origin, _discard_message
+        )
         signal = _run_training(
             run,
             corpora,
+            resolved,
             process_group=process_group,
             callbacks=callbacks,
             log=log if process_group.is_leader else _discard_message,
@@ -154,9 +159,11 @@ def _discard_message(_: str) -> None:
     """Ignore a message; used by all processes but the first."""
 
 
-def _open_run_and_corpora(recipe: Recipe, log: Callable[[str], None]) -> tuple[Run[Any, Any], Corpora]:
+def _open_run_and_corpora(
+    recipe: Recipe, origin: PretrainedSource | None, log: Callable[[str], None]
+) -> tuple[Run[Any, Any], Corpora]:
     """Open or create the run and open its corpora."""
-    run = open_or_create_run(recipe, log=log)
+    run = open_or_create_run(recipe, origin, log=log)
     return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 
 
@@ -213,6 +220,7 @@ def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: 
 def _run_training(
     run: Run[Any, Any],
     corpora: Corpora,
+    resolved: ResolvedRecipe[Recipe],
     *,
     process_group: DistributedContext,
     callbacks: Sequence[Callback],
@@ -222,7 +230,9 @@ def _run_training(
     require_memory(run, device=process_group.device)
     snapshot = load_snapshot(run.folder)
     progress = snapshot.progress if snapshot else TrainState()
-    model = init_model(run, log=log) if snapshot is None else build_model_to_resume(run)
+    origin = resolved.take_origin()
+    model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
+    del origin  # its weights have been copied
     model = model.to(process_group.device)
     freeze_parameters(model, run.recipe.training)
     run.task.freeze_weights(run, model)

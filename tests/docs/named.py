@@ -12,8 +12,8 @@ from pathlib import Path
 
 from heedful.__main__ import main
 from heedful.cli.commands import COMMANDS
-from heedful.recipes.config import Config, get_config_classes
-from heedful.recipes.config import get_key_annotations as section_keys
+from heedful.recipes.config import Config
+from heedful.recipes.config import get_key_types as section_keys
 from heedful.recipes.reference import list_keys
 from heedful.registry import list_tasks
 from heedful.serving.settings import ServerSettings
@@ -42,9 +42,9 @@ def served() -> set[str]:
     """Keys of a server's settings, which are options of `heedful serve`."""
 
     def below(section: type[Config], above: str = "") -> Iterator[str]:
-        for name, annotation in section_keys(section).items():
+        for name, key_type in section_keys(section).items():
             yield f"{above}{name}"
-            for inner in get_config_classes(annotation):
+            for inner in key_type.config_classes:
                 yield from below(inner, f"{above}{name}.")
 
     return set(below(ServerSettings))

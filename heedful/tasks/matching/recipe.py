@@ -9,7 +9,7 @@ from pydantic import Field
 from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.config import FieldRole, PositiveInt
-from heedful.recipes.parallel import ParallelTextConfig
+from heedful.recipes.parallel_data import ParallelTextConfig
 from heedful.recipes.text import TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import FineTuningTrainingConfig, NonNegativeFloat, PositiveFloat
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe

@@ -22,8 +22,9 @@ from heedful.cli.new import _check_init
 from heedful.data.detect.format import DataFormat, HintOnlyFormat
 from heedful.errors import RecipeError
 from heedful.recipes.dataset_proposals import get_forms
+from heedful.recipes.recipe import get_recipe_class
 from heedful.recipes.reference import list_keys
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.registry import list_tasks
 
 Say = Callable[..., Any]
 
@@ -869,7 +870,7 @@ def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch:
         "plain": "heedful.tasks.multitask.recipe:MultitaskRecipe",
         **list_tasks(),
     }
-    monkeypatch.setattr("heedful.registry.list_tasks", lambda: known)
+    monkeypatch.setattr("heedful.recipes.recipe.list_tasks", lambda: known)
     monkeypatch.setattr("heedful.recipes.dataset_proposals.list_tasks", lambda: known)
     assert say("new", *put({"a.tsv": table(TONES)})).code == 0
     said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")

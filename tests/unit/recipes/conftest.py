@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, get_args, get_origin
 
 import annotated_types
 import pytest
@@ -13,15 +13,9 @@ from pydantic import ValidationError
 from pydantic.fields import FieldInfo
 
 from heedful.errors import RecipeError
-from heedful.recipes.config import (
-    Config,
-    get_config_classes,
-    get_dict_value_annotation,
-    get_key_annotations,
-    iter_annotation_parts,
-)
-from heedful.recipes.recipe import Recipe
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.config import Config, KeyType, get_key_types
+from heedful.recipes.recipe import Recipe, get_recipe_class
+from heedful.registry import list_tasks
 
 ODD_TEXTS = (
     "a",
@@ -40,11 +34,9 @@ ODD_TEXTS = (
 NAMES = ("a", "sst-2", "x_y", "7", "MRPC")
 
 
-def _bounds(annotation: Any) -> tuple[float, float]:
+def _bounds(key_type: KeyType) -> tuple[float, float]:
     low, high = 0.0, 1e6
-    found = [
-        note for part in iter_annotation_parts(annotation) if isinstance(part, FieldInfo) for note in part.metadata
-    ]
+    found: list[Any] = [note for part in key_type.parts if isinstance(part, FieldInfo) for note in part.metadata]
     for note in found:
         match note:
             case annotated_types.Ge(ge=bound):
@@ -56,39 +48,39 @@ def _bounds(annotation: Any) -> tuple[float, float]:
     return low, high
 
 
-def _value(annotation: Any, dice: random.Random) -> Any:
-    if (inside := get_dict_value_annotation(annotation)) is not None:
+def _value(key_type: KeyType, dice: random.Random) -> Any:
+    if (inside := key_type.value_type) is not None:
         return {name: _value(inside, dice) for name in dice.sample(NAMES, dice.randint(1, 3))}
-    possible = get_config_classes(annotation)
-    return _table(dice.choice(possible), dice) if possible else _plain(annotation, dice)
+    possible = key_type.config_classes
+    return _table(dice.choice(possible), dice) if possible else _plain(key_type, dice)
 
 
-def _plain(annotation: Any, dice: random.Random) -> Any:
-    kinds = list(iter_annotation_parts(annotation))
-    literals = [choice for kind in kinds if get_origin(kind) is Literal for choice in get_args(kind)]
+def _plain(key_type: KeyType, dice: random.Random) -> Any:
+    kinds = key_type.parts
+    literals: list[Any] = list(key_type.choices)
     if bool in kinds:
         literals = [False, True]
     if literals:
         return dice.choice(literals)
-    low, high = _bounds(annotation)
+    low, high = _bounds(key_type)
     if int in kinds:
         return dice.randint(int(low), min(int(high), int(low) + 40))
     if float in kinds:
         return dice.uniform(low, high) * dice.choice((1.0, 1e-6)) if low == 0 else dice.uniform(low, high)
     lists = [kind for kind in kinds if get_origin(kind) is tuple]
     if lists:
-        return [_value(get_args(lists[0])[0], dice) for _ in range(dice.randint(0, 3))]
-    assert str in kinds or Path in kinds, annotation
+        return [_value(KeyType(get_args(lists[0])[0]), dice) for _ in range(dice.randint(0, 3))]
+    assert str in kinds or Path in kinds, kinds
     return dice.choice(ODD_TEXTS) + str(dice.randint(0, 999))
 
 
 def _table(section: type[Config], dice: random.Random) -> dict[str, Any]:
-    annotations = get_key_annotations(section)
+    key_types = get_key_types(section)
     table: dict[str, Any] = {}
     for name, field in section.model_fields.items():
         # A table with alternatives is told by its kind.
         if name == "kind" or field.is_required() or dice.random() < 0.5:
-            table[name] = _value(annotations[name], dice)
+            table[name] = _value(key_types[name], dice)
     return table
 
 

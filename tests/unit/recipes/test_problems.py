@@ -17,7 +17,8 @@ from heedful.recipes import synonyms
 from heedful.recipes.config import Config
 from heedful.recipes.error_messages import _iter_all_keys, find_risks
 from heedful.recipes.load import Recipe, build_recipe, fill_missing_keys, json_schema, load_recipe
-from heedful.registry import _TASK_SYNONYMS, get_recipe_class, list_tasks
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import _TASK_SYNONYMS, list_tasks
 
 MINIMAL = """
 [data]

@@ -10,10 +10,10 @@ import pytest
 
 from heedful.errors import RecipeError
 from heedful.recipes import toml
-from heedful.recipes.config import Config, add_kind, get_config_classes, get_dict_value_annotation, get_key_annotations
+from heedful.recipes.config import Config, get_key_types
 from heedful.recipes.load import build_recipe, dump, json_schema, load_recipe
-from heedful.recipes.recipe import Recipe
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.recipe import Recipe, get_recipe_class
+from heedful.registry import list_tasks
 
 MINIMAL = """
 [data]
@@ -65,9 +65,8 @@ def hyphened(key: str) -> str:
 
 def sections(section: type[Config]) -> Iterator[type[Config]]:
     yield section
-    for annotation in get_key_annotations(section).values():
-        below = get_dict_value_annotation(annotation)
-        for inner in get_config_classes(annotation if below is None else below):
+    for key_type in get_key_types(section).values():
+        for inner in (key_type.value_type or key_type).config_classes:
             yield from sections(inner)
 
 
@@ -212,10 +211,10 @@ def test_recipes_cannot_be_changed(minimal: Path) -> None:
 def test_defaults_and_default_kinds_agree() -> None:
     compared = 0
     for section in (section for recipe in map(get_recipe_class, list_tasks()) for section in sections(recipe)):
-        for name, annotation in get_key_annotations(section).items():
+        for name, key_type in get_key_types(section).items():
             field = section.model_fields.get(name)
-            if len(get_config_classes(annotation)) > 1 and field is not None and isinstance(field.default, Config):
-                assert add_kind(annotation, {})["kind"] == field.default.kind, name
+            if len(key_type.config_classes) > 1 and field is not None and isinstance(field.default, Config):
+                assert key_type.add_kind({})["kind"] == field.default.kind, name
                 compared += 1
     assert compared >= 5
 
@@ -243,7 +242,7 @@ def test_the_schema_is_closed_and_knows_every_key(task: str) -> None:
     assert all(table["additionalProperties"] is False for table in objects)
     by_name = {table["title"]: table for table in objects}
     for section in set(sections(get_recipe_class(task))):
-        assert set(by_name[section.__name__]["properties"]) == set(get_key_annotations(section))
+        assert set(by_name[section.__name__]["properties"]) == set(get_key_types(section))
 
 
 def test_a_task_that_is_none_names_those_there_are(tmp_path: Path) -> None:

@@ -17,12 +17,12 @@ import heedful
 from heedful.errors import HeedfulError, RecipeError, RunError
 from heedful.models.language_model import LanguageModel
 from heedful.runs.adapter_runs import count_parameters
-from heedful.runs.auto_settings import fit_recipe
 from heedful.runs.evaluate import describe_system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft
-from heedful.runs.initialization import build_model_to_resume, resolve_recipe
+from heedful.runs.initialization import build_model_to_resume
 from heedful.runs.load import load_trained_model, open_run
 from heedful.runs.origin import open_origin
+from heedful.runs.resolve import fit_recipe, open_init, resolve_recipe
 from heedful.tensors import Tokens
 
 CPU = torch.device("cpu")
@@ -335,7 +335,7 @@ def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_p
     recipe = tmp_path / "t.toml"
     recipe.write_text(whole.replace('path = "', f'path = "{tuning}/') + table + "epochs = 1\n", encoding="utf-8")
     rates = [
-        fit_recipe(resolve_recipe(heedful.load_recipe(recipe, words)), device=CPU).training.schedule.rate  # type: ignore[union-attr]
+        fit_recipe(resolve_recipe(heedful.load_recipe(recipe, words)).recipe, device=CPU).training.schedule.rate  # type: ignore[union-attr]
         for words in ([], list(ADAPTERS["lora"]))
     ]
     assert rates[1] == pytest.approx(5 * rates[0])
@@ -343,6 +343,7 @@ def test_an_adapter_learns_faster_where_nobody_says_how_fast(tuning: Path, tmp_p
 
 @pytest.mark.parametrize("kind", ADAPTERS)
 def test_what_stands_still_asks_for_no_gradient(adapted: Callable[[str], Path], kind: str) -> None:
-    model = build_model_to_resume(open_run(adapted(kind)))
+    run = open_run(adapted(kind))
+    model = build_model_to_resume(run, open_init(run.recipe))
     learned = {name for name, parameter in model.named_parameters() if parameter.requires_grad}
     assert learned == {*load_file(adapted(kind) / "model.safetensors")}

@@ -13,9 +13,10 @@ import torch
 import heedful
 from heedful.atomic_io import compute_digest, read_manifest, write_manifest
 from heedful.errors import HeedfulError, RecipeError, RunError
-from heedful.runs.initialization import init_model, resolve_recipe
+from heedful.runs.initialization import init_model
 from heedful.runs.load import load_trained_model, open_run
 from heedful.runs.origin import open_origin
+from heedful.runs.resolve import resolve_recipe
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger
@@ -29,8 +30,9 @@ def begun(tuning: Path, task: str, *words: str) -> tuple[dict[str, torch.Tensor]
     from heedful.runs.initialization import create_run
 
     said: list[str] = []
-    recipe = resolve_recipe(heedful.load_recipe(tuning / f"{task}.toml", list(words)))
-    model = init_model(create_run(recipe.output, recipe), log=said.append)
+    resolved = resolve_recipe(heedful.load_recipe(tuning / f"{task}.toml", list(words)))
+    run = create_run(resolved.recipe.output, resolved.recipe, resolved.origin)
+    model = init_model(run, resolved.origin, log=said.append)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, said
 
 
@@ -91,9 +93,9 @@ def test_users_get_what_the_task_is_about(tuned: Callable[[str], Path]) -> None:
 
 def test_dropout_may_be_changed_and_nothing_else(tuning: Path) -> None:
     path = tuning / "classification.toml"
-    found = resolve_recipe(heedful.load_recipe(path, ["--model.dropout", "0.4"]))
+    found = resolve_recipe(heedful.load_recipe(path, ["--model.dropout", "0.4"])).recipe
     assert (found.model.dropout, found.model.embedding_dropout, found.model.layers) == (0.4, 0.4, 2)
-    assert resolve_recipe(found) == found
+    assert resolve_recipe(found).recipe == found
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ import torch
 from heedful import RunError, load_recipe, train
 from heedful.errors import DataError
 from heedful.recipes.recipe import Recipe
-from heedful.runs.auto_settings import fit_recipe, format_settings
 from heedful.runs.load import open_run
+from heedful.runs.resolve import fit_recipe, format_settings
 
 FEW = ("--training.steps", "2", "--training.evaluate_every", "1")
 

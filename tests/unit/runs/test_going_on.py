@@ -21,12 +21,12 @@ from heedful.__main__ import main
 from heedful.data.vocabulary_mapping import VocabularyMapping
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.recipes.error_messages import find_risks
-from heedful.runs.auto_settings import fit_recipe
 from heedful.runs.export import export_hugging_face
-from heedful.runs.initialization import create_run, init_model, resolve_recipe
+from heedful.runs.initialization import create_run, init_model
 from heedful.runs.load import open_run
 from heedful.runs.origin import open_predecessor
 from heedful.runs.prepare import open_corpus
+from heedful.runs.resolve import fit_recipe, resolve_recipe
 from heedful.runs.train import train
 from heedful.runs.vocabulary_transfer import find_vocabulary_parameters
 
@@ -64,9 +64,9 @@ def going(tmp_path: Path) -> Callable[..., Path]:
 def begun(path: Path, *words: str) -> tuple[dict[str, Tensor], list[str], Any]:
     """The parameters that training would begin with, what is said about them, and the run."""
     said: list[str] = []
-    recipe = resolve_recipe(heedful.load_recipe(path, list(words)))
-    run = create_run(recipe.output, recipe)
-    model = init_model(run, log=said.append)
+    resolved = resolve_recipe(heedful.load_recipe(path, list(words)))
+    run = create_run(resolved.recipe.output, resolved.recipe, resolved.origin)
+    model = init_model(run, resolved.origin, log=said.append)
     return {name: parameter.detach() for name, parameter in model.named_parameters()}, said, run
 
 
@@ -112,7 +112,7 @@ def test_all_weights_and_both_vocabularies_are_taken_over(old: Path, going: Call
     assert run.recipe.tokenizer.model_dump() == {"kind": "given", "joint": joint, "lowercase": False}
     for file, tokenizer in zip(run.task.tokenizer_files, origin.tokenizers, strict=True):
         assert run.get_tokenizer(file).encode("1 2 drei vier neu") == tokenizer.encode("1 2 drei vier neu")
-    assert resolve_recipe(run.recipe) == run.recipe
+    assert resolve_recipe(run.recipe).recipe == run.recipe
 
 
 def test_each_table_of_a_new_vocabulary_descends_from_its_own(old: Path, going: Callable[..., Path]) -> None:
@@ -134,7 +134,7 @@ def test_each_table_of_a_new_vocabulary_descends_from_its_own(old: Path, going: 
         torch.testing.assert_close(weight, descent.map_rows(origin.tensors[name]))
     assert sum("the new vocabulary" in text for text in said) == (1 if run.recipe.tokenizer.joint else 2)
     assert run.recipe.tokenizer.joint == open_run(old).recipe.tokenizer.joint, "unless somebody says something else"
-    assert resolve_recipe(run.recipe) == run.recipe
+    assert resolve_recipe(run.recipe).recipe == run.recipe
 
 
 def test_known_words_keep_their_vectors_and_others_are_counted(trained: Path, going: Callable[..., Path]) -> None:
@@ -179,7 +179,7 @@ def test_case_is_folded_as_it_was_unless_somebody_says_something_else(small: Pat
     old = train(folded, device="cpu").folder
     words = '[tokenizer]\nkind = "words"'
     for table, expected in (("", True), (words, True), (f"{words}\nlowercase = false", False)):
-        recipe = resolve_recipe(heedful.load_recipe(going(old, table)))
+        recipe = resolve_recipe(heedful.load_recipe(going(old, table))).recipe
         assert recipe.tokenizer.model_dump()["lowercase"] is expected
 
 
@@ -220,7 +220,7 @@ def test_an_adapted_run_translates_is_adapted_again_and_needs_its_init_no_more(
 
 
 def test_dropout_may_change_and_is_kept(trained: Path, going: Callable[..., Path]) -> None:
-    found = resolve_recipe(heedful.load_recipe(going(trained), ["--model.dropout", "0.4"]))
+    found = resolve_recipe(heedful.load_recipe(going(trained), ["--model.dropout", "0.4"])).recipe
     assert (found.model.model_dump()["dropout"], found.model.model_dump()["d_model"]) == (0.4, 16)
 
 
@@ -262,7 +262,7 @@ def test_a_translator_of_more_than_two_texts_is_none(
     """As one is that talks: it has one vocabulary, for all that is said."""
     found = open_predecessor(trained)
     one = replace(found, tokenizers=found.tokenizers[:1])
-    monkeypatch.setattr("heedful.runs.initialization.open_predecessor", lambda _: one)
+    monkeypatch.setattr("heedful.runs.resolve.open_predecessor", lambda _: one)
     with pytest.raises(RecipeError, match=r"has 1 vocabularies of text instead of 2, and task = .translation. needs a"):
         resolve_recipe(heedful.load_recipe(going(trained)))
 
@@ -390,13 +390,13 @@ def test_what_is_left_open_suits_a_model_that_goes_on(old: Path, going: Callable
     path = going(old, "[tokenizer]")
     text = path.read_text().replace('schedule = { kind = "constant", rate = 1e-2 }\n', "")
     path.write_text(text)
-    known = resolve_recipe(heedful.load_recipe(path))
+    known = resolve_recipe(heedful.load_recipe(path)).recipe
     found = fit_recipe(known, device=CPU)
     assert found.model == known.model
     assert found.tokenizer.model_dump()["size"] == 2000
     assert found.training.schedule.kind == "linear"
     path.write_text(text.replace("[tokenizer]", ""))
-    given = fit_recipe(resolve_recipe(heedful.load_recipe(path)), device=CPU)
+    given = fit_recipe(resolve_recipe(heedful.load_recipe(path)).recipe, device=CPU)
     assert given.tokenizer.kind == "given"
     assert 0 < given.training.schedule.rate < found.training.schedule.rate, "new pieces have more to learn"
 
@@ -405,7 +405,7 @@ def test_a_model_that_goes_on_learns_more_slowly_than_one_that_begins(small: Pat
     shape = {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 1, "decoder_layers": 1, "residual": "pre_norm"}
     path = going(_old(small, shape, joint=True))
     path.write_text(path.read_text().replace('schedule = { kind = "constant", rate = 1e-2 }\n', ""))
-    on = fit_recipe(resolve_recipe(heedful.load_recipe(path)), device=CPU)
+    on = fit_recipe(resolve_recipe(heedful.load_recipe(path)).recipe, device=CPU)
     path.write_text(path.read_text().replace("init = ", "#"))
     anew = fit_recipe(heedful.load_recipe(path, [f"--model.{key}={value}" for key, value in shape.items()]), device=CPU)
     assert 0 < on.training.schedule.rate < anew.training.schedule.rate

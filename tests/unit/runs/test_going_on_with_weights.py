@@ -17,8 +17,9 @@ import heedful
 from heedful.errors import RecipeError, RunError
 from heedful.recipes.load import build_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.initialization import create_run, init_model, resolve_recipe
+from heedful.runs.initialization import create_run, init_model
 from heedful.runs.origin import open_origin
+from heedful.runs.resolve import resolve_recipe
 from heedful.tasks.pretraining.losses import MaskedBatch, MaskedTokenLoss
 from heedful.tasks.task import Run
 from heedful.tensors import Tokens
@@ -30,8 +31,9 @@ DETECTOR = GOLDEN / "pretraining-replaced-tokens/run"
 def begun(recipe: Recipe) -> tuple[Run[Any, Any], Any, str]:
     """The run, the model that it begins with, and what is said of its weights."""
     said: list[str] = []
-    run = create_run(recipe.output, resolve_recipe(recipe))
-    model = init_model(run, log=said.append)
+    resolved = resolve_recipe(recipe)
+    run = create_run(recipe.output, resolved.recipe, resolved.origin)
+    model = init_model(run, resolved.origin, log=said.append)
     return run, model.eval(), "\n".join(said)
 
 
@@ -104,12 +106,12 @@ def test_a_detector_begins_from_an_encoder(pretrained: Path, tmp_path: Path) -> 
 
 
 def test_a_vocabulary_must_hide_tokens(tmp_path: Path, pretrained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.runs import initialization
+    from heedful.runs import resolve
 
-    given = initialization.open_predecessor(pretrained)
+    given = resolve.open_predecessor(pretrained)
     (tokenizer,) = given.tokenizers
     tokenizer.special = replace(tokenizer.special, mask=None)
-    monkeypatch.setattr(initialization, "open_predecessor", lambda _: given)
+    monkeypatch.setattr(resolve, "open_predecessor", lambda _: given)
     with pytest.raises(RecipeError, match="its vocabulary has no piece that hides a token"):
         begun(reading(tmp_path, pretrained))
 
@@ -189,7 +191,7 @@ def test_a_conversation_that_began_so_can_be_used(adapter: Any, writer: Path, tm
 
 def test_dropout_may_be_changed_and_nothing_else(writer: Path, tmp_path: Path) -> None:
     changed = talking(tmp_path, writer, model={"kind": "decoder_only", "decoder": {"dropout": 0.4}})
-    assert resolve_recipe(changed).model.decoder.dropout == 0.4  # type: ignore[attr-defined]  # decoder_only
+    assert resolve_recipe(changed).recipe.model.decoder.dropout == 0.4  # type: ignore[attr-defined]  # decoder_only
     wider = talking(tmp_path, writer, model={"kind": "decoder_only", "decoder": {"d_model": 32}})
     with pytest.raises(RecipeError, match=r"model\.decoder\.d_model = 32: init = .* has 16, and its weights fit"):
         resolve_recipe(wider)
@@ -205,11 +207,11 @@ def test_other_models_are_refused(pretrained: Path, writer: Path, tmp_path: Path
 
 
 def test_a_table_that_is_too_large_is_refused(writer: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from heedful.runs import initialization
+    from heedful.runs import resolve
 
-    given = initialization.open_predecessor(writer)
+    given = resolve.open_predecessor(writer)
     name = "decoder.stack.embedding.table.weight"
     larger = replace(given, tensors={**given.tensors, name: torch.zeros(999, 16)})
-    monkeypatch.setattr(initialization, "open_predecessor", lambda _: larger)
+    monkeypatch.setattr(resolve, "open_predecessor", lambda _: larger)
     with pytest.raises(RunError, match=rf"{name} is 999 x 16, but this model has \d+ x 16; give another init"):
         begun(talking(tmp_path, writer))

@@ -14,7 +14,8 @@ import pytest
 
 import heedful
 from heedful.errors import RunError
-from heedful.registry import get_recipe_class, list_tasks
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import list_tasks
 from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 
 ROOT = Path(__file__).parents[3]

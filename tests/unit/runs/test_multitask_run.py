@@ -21,6 +21,7 @@ from heedful.runs.checkpoints import read_weights
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.initialization import init_model
 from heedful.runs.load import open_run
+from heedful.runs.resolve import open_init, resolve_recipe
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger
@@ -196,15 +197,16 @@ def test_weight_0_leaves_a_head_as_it_was_and_measures_it(tuning: Path, pretrain
 
 
 def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path, tmp_path: Path) -> None:
-    from heedful.runs.initialization import create_run, init_model, resolve_recipe
+    from heedful.runs.initialization import create_run
 
     origin = read_weights(three)
     encoder = {name for name in origin if name.startswith("encoder.")}
     again = written(tmp_path, tuning, {"other": "tagging", "tone": "classification"}, init=three)
     for path, own in ((tuning / "classification.toml", "output"), (again, "head-other.output, head-tone.output")):
         said: list[str] = []
-        recipe = resolve_recipe(heedful.load_recipe(path, ["--init", str(three), "--output", str(tmp_path / "new")]))
-        weights = dict(init_model(create_run(recipe.output, recipe), log=said.append).named_parameters())
+        resolved = resolve_recipe(heedful.load_recipe(path, ["--init", str(three), "--output", str(tmp_path / "new")]))
+        begun = create_run(resolved.recipe.output, resolved.recipe, resolved.origin)
+        weights = dict(init_model(begun, resolved.origin, log=said.append).named_parameters())
         assert {name for name in weights if name.startswith("encoder.")} == encoder
         assert all(torch.equal(weights[name], origin[name]) for name in encoder)
         assert f"new: {own}; not used: head-even.output, head-first.output, head-tone.output" in said[0]
@@ -214,7 +216,8 @@ def test_it_can_begin_from_another_and_others_from_it(tuning: Path, three: Path,
 def test_what_is_frozen_stays_and_heads_learn(tuning: Path, pretrained: Path, tmp_path: Path) -> None:
     path = written(tmp_path, tuning, {"tone": "classification", "even": "tagging"}, init=pretrained)
     run = fit(path, "--training.freeze=encoder", "--training.epochs=2", "--training.steps=none")
-    begun = dict(init_model(open_run(run), log=lambda _: None).named_parameters())
+    opened = open_run(run)
+    begun = dict(init_model(opened, open_init(opened.recipe), log=lambda _: None).named_parameters())
     moved = {
         name for name, tensor in read_weights(run, step=open_step(run)).items() if not torch.equal(tensor, begun[name])
     }

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from heedful.data.corpus import ArraySpec, ExampleEncoder, write_corpus
-from heedful.registry import get_recipe_class, list_tasks, load_object
+from heedful.recipes.recipe import get_recipe_class
+from heedful.registry import list_tasks, load_object
 from heedful.tasks.unit_names import UnitNames
 
 NOT_TEXTS = {"captioning": "pictures", "video": "clips", "speech": "recordings", "glimpses": "pictures"}

@@ -19,7 +19,7 @@ from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
 from heedful.recipes.load import apply_settings, build_recipe, is_unset, resume_recipe
 from heedful.recipes.recipe import Recipe
-from heedful.runs.auto_settings import fit_recipe
+from heedful.runs.resolve import fit_recipe
 from heedful.tasks.auto_settings import ComputeBudget
 from heedful.tasks.classification import auto_settings as classes
 from heedful.tasks.fine_tuning_settings import LearningSpeed, TrainingAmount, choose_evaluation_interval
