@@ -1346,8 +1346,8 @@ MODELS = (
     Mutant(
         "post-norm gets the final norm of pre-norm",
         "architectures/build_stack.py",
-        'return _build_norm(config) if config.residual == "pre_norm" else None',
-        'return _build_norm(config) if config.residual == "post_norm" else None',
+        'final_norm=_build_norm(config) if config.residual == "pre_norm" else None',
+        'final_norm=_build_norm(config) if config.residual == "post_norm" else None',
         (f"{BUILD}::test_numbers_arrive",),
     ),
     Mutant(
@@ -1360,8 +1360,8 @@ MODELS = (
     Mutant(
         "the decoder sees as the encoder does",
         "architectures/build_stack.py",
-        "visibility=_build_mask_function(config.decoder_visibility)",
-        "visibility=_build_mask_function(config.encoder_visibility)",
+        "layers=config.decoder_layers,\n        visibility=config.decoder_visibility,",
+        "layers=config.decoder_layers,\n        visibility=config.encoder_visibility,",
         (f"{LAWS}::test_cause_law[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
