@@ -1374,7 +1374,7 @@ MODELS = (
     Mutant(
         "tied tables count twice",
         "models/model_size.py",
-        "None if first == name else first",
+        "tied.get(name)",
         "None",
         (f"{SIZE}::test_a_tied_matrix_counts_once_and_says_with_what_it_is_tied",),
     ),

@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any, Final, assert_never
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.atomic_io import describe_error
-from heedful.atomic_io import read_tensors as read_file
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
@@ -42,7 +39,7 @@ from heedful.foreign.generation_settings import (
     read_generation_settings,
     read_token_id,
 )
-from heedful.foreign.safetensors_files import find_pickled_file
+from heedful.foreign.safetensors_files import read_folder_tensors
 from heedful.foreign.sentence_transformers import SentenceSettings, read_sentence_settings
 from heedful.foreign.vocabularies import (
     HEEDFUL_SIDES,
@@ -97,15 +94,6 @@ _MAX_QUESTION: Final = 64
 _MAX_ANSWER: Final = 30
 _ANSWER_WINDOW: Final = 384
 """Tokens of each window when answers are searched for in a long text, as in transformers."""
-_WEIGHTS_FILE: Final = "model.safetensors"
-_INDEX_FILE: Final = "model.safetensors.index.json"
-_PICKLED_FILES: Final = (
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-    "tf_model.h5",
-    "flax_model.msgpack",
-    "model.ckpt",
-)
 
 
 def open_hugging_face(folder: Path) -> HuggingFaceFolder:
@@ -465,63 +453,3 @@ def _replace_head(origin: PortableModel, model: nn.Module) -> nn.Module:
     if head.output_type in ("token", "ends"):
         return TokenClassifier(encoder, output=output)
     return TextClassifier(encoder, output=output)
-
-
-def list_weight_files(folder: Path) -> list[Path]:
-    """List the files of a folder's tensors, sorted by name.
-
-    Raises:
-        RunError: the index of weights is damaged.
-    """
-    names = _read_weight_map(folder)
-    if names is None:
-        return [folder / _WEIGHTS_FILE]
-    for file in names.values():
-        if Path(file).name != file:
-            raise RunError(
-                f"{folder / _INDEX_FILE}: names {file!r}, which is not a file in the same folder; take another copy"
-            )
-    return [folder / file for file in sorted(set(names.values()))]
-
-
-def _read_weight_map(folder: Path) -> dict[str, str] | None:
-    """Read the file name of each tensor from the index; None if there is no index."""
-    if not (folder / _INDEX_FILE).exists():
-        return None
-    names = read_json_object(folder / _INDEX_FILE).get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise RunError(f"{folder / _INDEX_FILE}: does not say where tensors are; take another copy of this file")
-    return names
-
-
-def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[str, Tensor]:
-    """Read all tensors of a folder in single precision.
-
-    Args:
-        folder: of the model.
-        auto_class: the class of transformers that loads such a model completely, for messages.
-
-    Raises:
-        RunError: there are none, they are pickled, or a file is missing or damaged.
-    """
-    names, files = _read_weight_map(folder), list_weight_files(folder)
-    if names is None and not (folder / _WEIGHTS_FILE).exists():
-        candidates = (folder / name for name in _PICKLED_FILES if (folder / name).exists())
-        if (pickled := next(candidates, find_pickled_file(folder))) is not None:
-            raise RunError(
-                f"{pickled}: heedful does not read pickled weights, because opening them may run a program; save "
-                "the model as safetensors, with transformers: "
-                f"{auto_class}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
-            )
-        raise RunError(f"{folder}: does not contain {_WEIGHTS_FILE}; take a complete copy of this model")
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        try:
-            tensors |= read_file(file)
-        except (OSError, SafetensorError, ValueError) as error:
-            raise RunError(
-                f"{file}: cannot be read ({describe_error(error)}); take a complete copy of this model"
-            ) from None
-    if names is not None and (missing := sorted(names.keys() - tensors.keys())):
-        raise RunError(f"{folder}: {missing[0]} is in none of its files; take a complete copy of this model")
-    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

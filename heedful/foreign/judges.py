@@ -27,10 +27,9 @@ from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import (
     HuggingFaceFolder,
     build_from_origin,
-    list_weight_files,
     open_hugging_face,
-    read_folder_tensors,
 )
+from heedful.foreign.safetensors_files import list_weight_files, read_folder_tensors
 from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.metrics.judge import JudgeScores, TranslationJudge
 from heedful.models.encoders import TransformerEncoder

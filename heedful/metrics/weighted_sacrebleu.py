@@ -21,8 +21,10 @@ from heedful.metrics.translation import build_bleu_metric, check_pairs
 CountMatrix = Float[np.ndarray, "N counts"]
 SumMatrix = Float[np.ndarray, "samples counts"]
 ScoreVector = Float[np.ndarray, " samples"]
-_ORDERS: Final = 6
-_BETA: Final = 2
+CHRF_ORDER: Final = 6
+"""Characters in the longest n-grams of chrF."""
+CHRF_BETA: Final = 2
+"""Weight of recall relative to precision in chrF."""
 
 
 class PairMetric(SummedCountsMetric):
@@ -87,7 +89,7 @@ class CorpusChrF(PairMetric):
     def _count_orders(self, hypothesis: str, reference: str) -> list[int]:
         """Return the counts of all orders for one pair."""
         letters = "".join(hypothesis.split()), "".join(reference.split())
-        orders = [_count_ngrams(letters[0], letters[1], n) for n in range(1, _ORDERS + 1)]
+        orders = [_count_ngrams(letters[0], letters[1], n) for n in range(1, CHRF_ORDER + 1)]
         if self.word_order:
             words = _split_punctuation(hypothesis), _split_punctuation(reference)
             orders += [_count_ngrams(words[0], words[1], n) for n in range(1, self.word_order + 1)]
@@ -95,14 +97,13 @@ class CorpusChrF(PairMetric):
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
         """Return F2 of precision and recall, averaged over the orders that both sides have."""
-        hypothesis_totals, reference_totals, matches = sums.reshape(len(sums), _ORDERS + self.word_order, 3).transpose(
-            2, 0, 1
-        )
+        by_order = sums.reshape(len(sums), CHRF_ORDER + self.word_order, 3)
+        hypothesis_totals, reference_totals, matches = by_order.transpose(2, 0, 1)
         have_ngrams = (hypothesis_totals > 0) & (reference_totals > 0)
         orders = np.maximum(have_ngrams.sum(1), 1)
         precision = np.where(have_ngrams, matches / np.maximum(hypothesis_totals, 1), 0).sum(1) / orders
         recall = np.where(have_ngrams, matches / np.maximum(reference_totals, 1), 0).sum(1) / orders
-        weight = _BETA**2
+        weight = CHRF_BETA**2
         divisor = weight * precision + recall
         scores: ScoreVector = 100 * (1 + weight) * precision * recall / np.where(divisor > 0, divisor, 1)
         return scores
