@@ -2260,8 +2260,8 @@ TRAINING = (
     Mutant(
         "padding counts among the largest numbers",
         "models/sentence_vectors.py",
-        "hidden.masked_fill(~token_mask, -torch.inf).amax(1)",
-        "(hidden * token_mask).amax(1)",
+        "hidden.masked_fill(~is_token, -torch.inf).amax(1)",
+        "(hidden * is_token).amax(1)",
         ("tests/reference/test_sentence_transformers.py::test_tokens_are_pooled_as_the_folder_says",),
     ),
     Mutant(

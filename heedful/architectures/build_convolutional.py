@@ -74,5 +74,4 @@ def _build_embedding(
 
 
 def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
-    """Return the dilation of each layer."""
     return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))

@@ -147,7 +147,6 @@ class TokenEmbedding(InputEmbedding):
         return EmbeddingSum(token_vectors, position_vectors, self._embed_segments(tokens), self._embed_factors(tokens))
 
     def _embed_segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
-        """Return the segment vectors, or None."""
         if self.segments is None:
             return None
         if tokens.segments is None:

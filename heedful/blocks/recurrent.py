@@ -253,7 +253,6 @@ class RecurrentStack(nn.Module):
         return x, tuple(states)
 
     def _get_layers(self) -> list[RecurrentLayer]:
-        """Return the layers with their type."""
         return [layer for layer in self.layers if isinstance(layer, RecurrentLayer)]
 
 
@@ -302,7 +301,6 @@ class RecurrentCellStack(nn.Module):
         return tuple(new_states)
 
     def _get_cells(self) -> list[RecurrentCell]:
-        """Return the cells with their type."""
         return [cell for cell in self.cells if isinstance(cell, RecurrentCell)]
 
 

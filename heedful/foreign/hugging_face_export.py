@@ -147,7 +147,6 @@ def _max_positions(origin: PortableModel) -> int:
 
 
 def _pad_id(tokenizer: Tokenizer) -> int | None:
-    """Return the id of padding in a tokenizer."""
     return tokenizer.pad_id if isinstance(tokenizer, HuggingFaceTokenizer | MarianTokenizer) else PAD
 
 

@@ -142,7 +142,6 @@ def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm
 
 
 def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
-    """Yield the convolutions by the names of timm."""
     yield ConvolutionWithNorm("layers.0", "conv_stem", "bn1")
     for heedful_name, _, group, index, step in _iter_lite0_blocks(network):
         foreign_name = f"blocks.{group}.{index}"

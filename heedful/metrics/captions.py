@@ -82,7 +82,6 @@ class CaptionBLEU(SummedCountsMetric):
         return np.array([self._count_caption(*pair) for pair in self.pairs], dtype=np.float64)
 
     def _count_caption(self, caption: list[str], references: list[list[str]]) -> list[int]:
-        """Return the counts of one caption."""
         length = len(caption)
         nearest_length = min(
             map(len, references),

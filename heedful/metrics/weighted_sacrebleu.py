@@ -87,7 +87,6 @@ class CorpusChrF(PairMetric):
         return np.array([self._count_orders(*pair) for pair in folded], dtype=np.float64)
 
     def _count_orders(self, hypothesis: str, reference: str) -> list[int]:
-        """Return the counts of all orders for one pair."""
         letters = "".join(hypothesis.split()), "".join(reference.split())
         orders = [_count_ngrams(letters[0], letters[1], n) for n in range(1, CHRF_ORDER + 1)]
         if self.word_order:

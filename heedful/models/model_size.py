@@ -132,7 +132,6 @@ def _drop_dead_references(references: list[weakref.ref[TensorOrModule]]) -> list
 
 
 def _count_bytes(parameter: Tensor) -> int:
-    """Return the bytes of a parameter."""
     return parameter.numel() * parameter.element_size()
 
 

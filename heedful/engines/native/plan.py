@@ -40,7 +40,6 @@ def is_supported(stack: TransformerStack) -> bool:
 
 
 def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
-    """Yield the layers of a stack."""
     return (layer for layer in stack.layers if isinstance(layer, TransformerLayer))
 
 
@@ -239,13 +238,11 @@ class NativePlan:
 def _list_cross_attentions(
     layer: TransformerLayer,
 ) -> tuple[Sequence[MultiHeadAttention], Sequence[ResidualConnection]]:
-    """Return the attentions to memories and their residual connections."""
     pairs = [layer.get_cross_attention(name) for name in layer.memory_names]
     return [attention for attention, _ in pairs], [residual for _, residual in pairs]
 
 
 def _get_norm(residual: ResidualConnection) -> nn.Module:
-    """Return the norm of a residual connection."""
     assert isinstance(residual, PostNorm | PreNorm)
     return residual.norm
 

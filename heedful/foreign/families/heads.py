@@ -69,7 +69,6 @@ HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
 
 
 def _build_mean_head_locations(name: str) -> Mapping[OutputType, HeadLocation]:
-    """Return the locations of heads that read the mean of all tokens."""
     text_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
     return {
         "class": text_head,
