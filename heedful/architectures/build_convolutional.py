@@ -67,7 +67,6 @@ def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention
 def _build_embedding(
     config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
-    """Build the token embedding with learned positions."""
     position = LearnedPosition(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
     return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)

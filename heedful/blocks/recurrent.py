@@ -326,7 +326,6 @@ def _run_cell(
 def _run_stepwise(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """Run a cell step by step."""
     projected: Tensor = cell.input(x)
     outputs: list[Tensor] = []
     for t in range(token_mask.size(1))[:: -1 if backward else 1]:

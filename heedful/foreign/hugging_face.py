@@ -319,7 +319,6 @@ class HuggingFaceFolder:
         return int(min(value, self.max_positions))
 
     def _build_translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
-        """Build a translator of one model with its default search."""
         return Translator(
             [model],
             source=source,

@@ -144,7 +144,6 @@ class _InverseFrequency:
 
 
 def _score_caption(caption: list[str], references: list[list[str]], frequencies: Sequence[_InverseFrequency]) -> float:
-    """Return the CIDEr-D score of one caption."""
     total = 0.0
     for frequency in frequencies:
         caption_weights = frequency.weigh_ngrams(caption)

@@ -44,7 +44,6 @@ def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
 
 
 def _is_supported_layer(layer: TransformerLayer) -> bool:
-    """Return whether native code supports a layer."""
     return (
         _is_supported_attention(layer.attention, (NoPosition, RotaryPosition))
         and all(
@@ -67,12 +66,10 @@ def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple
 
 
 def _is_supported_norm(norm: object) -> bool:
-    """Return whether native code supports a norm."""
     return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
 
 
 def _is_supported_residual(residual: ResidualConnection) -> bool:
-    """Return whether native code supports a residual connection."""
     return isinstance(residual, PostNorm | PreNorm) and residual.behind is None and _is_supported_norm(residual.norm)
 
 
@@ -142,7 +139,6 @@ class NativePlan:
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
 
     def _build_stack(self) -> Any:
-        """Build the native description of the stack."""
         native, stack, embedding = self.library, self._stack, self._stack.embedding
         layers = list(_iter_layers(stack))
         self._cross_attentions = [
@@ -173,7 +169,6 @@ class NativePlan:
         )
 
     def _build_layer(self, layer: TransformerLayer, cross_attentions: Any) -> Any:
-        """Build the native description of a layer."""
         return self.library.Layer(
             own=self._build_attention(layer.attention, layer.around_attention),
             across=cross_attentions,
@@ -183,7 +178,6 @@ class NativePlan:
         )
 
     def _build_attention(self, attention: MultiHeadAttention, residual: ResidualConnection) -> Any:
-        """Build the native description of an attention."""
         aggregation = attention.aggregation
         return self.library.Attention(
             query=self._build_linear(attention.query),
@@ -205,14 +199,12 @@ class NativePlan:
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 
     def _build_norm(self, norm: nn.Module | None) -> Any:
-        """Build the native description of a norm."""
         if norm is None:
             return self.library.Norm()
         assert isinstance(norm, nn.LayerNorm)
         return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
 
     def _build_table(self, table: nn.Embedding | None) -> Any:
-        """Build the native description of an embedding table."""
         if table is None:
             return self.library.Table()
         if isinstance(table, Int8Embedding):
@@ -229,7 +221,6 @@ class NativePlan:
         return data_pointer(self._references[-1])
 
     def _build_array(self, item_type: Any, items: Iterable[Any]) -> Any:
-        """Build a native array of these items."""
         item_list = list(items)
         self._references.append((item_type * len(item_list))(*item_list))
         return self._references[-1]
