@@ -5,13 +5,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Sequence
-from typing import final
+from typing import Final, final
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.metrics.translation import select_bleu_tokenizer
-from heedful.metrics.weighted_sacrebleu import CHRF_BETA, CHRF_ORDER
+
+_ORDER: Final = 6
+_BETA: Final = 2
 
 
 class PairwiseUtility(ABC):
@@ -34,7 +36,7 @@ class ChrFUtility(PairwiseUtility):
         unspaced = ["".join(text.split()) for text in texts]
         precisions, recalls = np.zeros((2, len(texts), len(texts)))
         orders = np.zeros((len(texts), len(texts)), dtype=np.int64)
-        for n in range(1, CHRF_ORDER + 1):
+        for n in range(1, _ORDER + 1):
             counts = _build_count_matrix(
                 [Counter(text[start : start + n] for start in range(len(text) - n + 1)) for text in unspaced]
             )
@@ -46,8 +48,8 @@ class ChrFUtility(PairwiseUtility):
             orders += have_ngrams
         num_orders = np.maximum(orders, 1)
         precision, recall = precisions / num_orders, recalls / num_orders
-        denominator = CHRF_BETA**2 * precision + recall
-        numerator = (1 + CHRF_BETA**2) * precision * recall
+        denominator = _BETA**2 * precision + recall
+        numerator = (1 + _BETA**2) * precision * recall
         return 100 * np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
 
 
