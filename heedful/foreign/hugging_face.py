@@ -27,7 +27,7 @@ from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import find_named_head, read_head_config, read_head_tensors
+from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.segments import fold_single_segment
@@ -141,7 +141,7 @@ class HuggingFaceFolder:
         )
         tokenizer, head = self._read_tokenizer(converted), self.head
         if head is not None:
-            head_location = find_named_head(self.family.model_type, head, self.content["architectures"])
+            head_location = self.family.heads.find_named_head(head, self.content["architectures"])
             converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
             if head_location.reads_summary and "encoder.summary.dense.weight" not in converted:
                 pooler = f"{self.family.build_mapping(config).prefix}pooler.dense.weight"
@@ -155,7 +155,7 @@ class HuggingFaceFolder:
         Raises:
             RunError: the classes in config.json are not consistent.
         """
-        return read_head_config(self.family.model_type, self.content, location=str(self.folder / CONFIG_FILE))
+        return self.family.heads.read_head_config(self.content, location=str(self.folder / CONFIG_FILE))
 
     @property
     def task(self) -> str:
@@ -332,31 +332,33 @@ class HuggingFaceFolder:
 
     def _read_tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:
         """Read the tokenizer of the folder, or the source and target tokenizers of a translation model."""
-        kind = self.family.model_type
+        family = self.family
         source = tensors.get(_SOURCE, tensors.get(_TARGET))
         assert source is not None, "every model has a table of embeddings"
         sizes = len(source), len(tensors.get(_TARGET, source))
         if (stored := self._load_heedful_tokenizer()) is not None:
             return stored
-        if self.family.task != "translation":
-            return read_text_vocabulary(self.folder, model_type=kind, size=sizes[0])
+        if family.task != "translation":
+            return read_text_vocabulary(self.folder, family=family, size=sizes[0])
         start_id = read_token_id(self.generation_settings, "decoder_start_token_id")
         if start_id is None:
-            start_id = read_token_id(self.generation_settings, "pad_token_id" if kind == "marian" else "eos_token_id")
+            start_id = read_token_id(self.generation_settings, "pad_token_id" if family is MARIAN else "eos_token_id")
         if start_id is None:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give decoder_start_token_id; take a complete copy")
         forbidden_ids = read_forbidden_tokens(self.generation_settings)
-        if kind == "marian":
-            return read_marian_vocabularies(self.folder, sizes=sizes, start=start_id, forbidden=forbidden_ids)
+        if family is MARIAN:
+            return read_marian_vocabularies(
+                self.folder, family=family, sizes=sizes, start=start_id, forbidden=forbidden_ids
+            )
         bos_id = read_token_id(self.generation_settings, "bos_token_id")
         forced_bos_id = read_token_id(self.generation_settings, "forced_bos_token_id")
         if forced_bos_id is None and self.generation_settings.get("force_bos_token_to_be_generated"):
             forced_bos_id = bos_id
         return (
-            read_text_vocabulary(self.folder, model_type=kind, size=sizes[0], side=TranslationSide(opening=bos_id)),
+            read_text_vocabulary(self.folder, family=family, size=sizes[0], side=TranslationSide(opening=bos_id)),
             read_text_vocabulary(
                 self.folder,
-                model_type=kind,
+                family=family,
                 size=sizes[1],
                 side=TranslationSide(forced_bos_id, start_id, forbidden_ids),
             ),

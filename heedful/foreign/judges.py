@@ -22,7 +22,6 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.heads import HEAD_LOCATIONS
 from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import (
     HuggingFaceFolder,
@@ -111,7 +110,7 @@ class BertRegressionFolder(JudgeFolder):
         opened, config, head_location = (
             open_hugging_face(folder),
             folder / CONFIG_FILE,
-            HEAD_LOCATIONS[BERT.model_type]["number"],
+            BERT.heads.locations["number"],
         )
         if opened.family is not BERT:
             raise RunError(

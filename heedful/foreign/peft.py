@@ -20,7 +20,7 @@ from heedful.adapters.lora import LoraAdapter
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
 from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
-from heedful.foreign.families.heads import HEAD_LOCATIONS, drop_head_tensors, export_head
+from heedful.foreign.families.heads import drop_head_tensors, export_head
 from heedful.foreign.families.tensor_names import (
     LINEAR_PARAMETERS,
     READS_SINES_FIRST,
@@ -229,8 +229,8 @@ def _export_trained_modules(
     """
     result: dict[str, Tensor] = {}
     others = dict(trained)
-    if origin.head is not None and family.model_type in HEAD_LOCATIONS:
-        head_location = HEAD_LOCATIONS[family.model_type][origin.head.output_type]
+    if origin.head is not None and family.heads.locations:
+        head_location = family.heads.locations[origin.head.output_type]
         drop_head_tensors(head_location, origin.tensors)
         result = export_head(origin.head, head_location, trained)[1]
         prefixes = ("output.",) if head_location.summary is None else ("output.", "encoder.summary.")
@@ -285,7 +285,7 @@ def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path)
 def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, folder: Path) -> str:
     """Return heedful's name of a tensor that was trained beside the adapter."""
     part, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
-    for head_location in HEAD_LOCATIONS.get(family.model_type, {}).values():
+    for head_location in family.heads.locations.values():
         if part == head_location.output:
             return f"output.{parameter}"
         if part == head_location.summary:

@@ -60,6 +60,14 @@ BART: Final = ModelFamily(
         "tie": ("three_way",),
     },
     build_mapping=_build_mapping,
+    special_tokens={
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+        "pad_token": "<pad>",
+    },
+    tokenizer_class="BartTokenizer",
     complete_settings=read_output_bias,
     complete_content=mark_encoder_decoder,
 )

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.foreign.families.config_mapping import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping, ModelFamily
+from heedful.foreign.families.heads import FamilyHeads, HeadLocation
 from heedful.foreign.families.tensor_names import (
     REVERSED_LAYOUT,
     TABLE_PARAMETERS,
@@ -150,4 +151,16 @@ BERT: Final = ModelFamily(
     foreign_supported=ENCODER_FOREIGN_SUPPORTED,
     heedful_supported={**ENCODER_SUPPORTED, "positions.offset": (0,)},
     build_mapping=_build_mapping,
+    special_tokens={
+        "cls_token": "[CLS]",
+        "sep_token": "[SEP]",
+        "unk_token": "[UNK]",
+        "mask_token": "[MASK]",
+        "pad_token": "[PAD]",
+    },
+    tokenizer_class="BertTokenizer",
+    has_word_pieces=True,
+    heads=FamilyHeads.from_class_name(
+        "Bert", HeadLocation("BertForSequenceClassification", "classifier", reads_summary=True)
+    ),
 )

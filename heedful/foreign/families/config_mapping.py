@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final, TypeVar
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RunError
+from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.tensor_names import StateDictMapping
 from heedful.recipes.config import Config
 
@@ -74,6 +75,10 @@ class ModelFamily:
         heedful_supported: heedful settings that the foreign format supports with these values only, so that others
             cannot be written; those with a single value have it in every folder.
         build_mapping: returns the tensor name mapping for a configuration of heedful.
+        special_tokens: names of special tokens by their role, where no file of a folder gives them.
+        tokenizer_class: tokenizer of transformers; None if that follows from the kind of vocabulary.
+        has_word_pieces: whether old folders have a vocab.txt of WordPiece instead of files of byte-level BPE.
+        heads: locations of the heads of fine-tuned models.
         gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
         complete_settings: changes what the tables read from a config.json, and checks what they cannot; it takes
             heedful's keys and values, the content, the names of the stored tensors and the path for messages.
@@ -90,9 +95,18 @@ class ModelFamily:
     foreign_supported: Mapping[str, tuple[Any, ...]]
     heedful_supported: Mapping[str, tuple[Any, ...]]
     build_mapping: Callable[[Any], StateDictMapping]
+    special_tokens: Mapping[str, str]
+    tokenizer_class: str | None = None
+    has_word_pieces: bool = False
+    heads: FamilyHeads = field(default_factory=FamilyHeads)
     gelu_head: str | None = None
     complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
     complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
+
+    @property
+    def computes_positions(self) -> bool:
+        """Whether positions are computed, so that their number is no setting of the model."""
+        return all(setting.heedful_key != "positions.length" for setting in self.settings)
 
     def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> ModelConfig:
         """Convert the content of config.json to heedful's configuration.

@@ -11,6 +11,7 @@ from typing import Any, Final
 from heedful.architectures.stack import EncoderConfig
 from heedful.errors import RunError
 from heedful.foreign.families.bert import BERT, ENCODER_FOREIGN_SUPPORTED, build_encoder_mapping
+from heedful.foreign.families.heads import FamilyHeads, HeadLocation
 from heedful.foreign.families.tensor_names import StateDictMapping, rename_part
 from heedful.tasks.portable_model import PortableModel
 
@@ -50,6 +51,13 @@ ELECTRA: Final = replace(
     architectures={"ElectraForMaskedLM": ("masked",), "ElectraForPreTraining": ("verdict",), "ElectraModel": ()},
     foreign_supported={**ENCODER_FOREIGN_SUPPORTED, "summary_use_proj": (True, False)},
     build_mapping=_build_mapping,
+    tokenizer_class="ElectraTokenizer",
+    heads=FamilyHeads(
+        {
+            "token": HeadLocation("ElectraForTokenClassification", "classifier"),
+            "ends": HeadLocation("ElectraForQuestionAnswering", "qa_outputs"),
+        }
+    ),
     gelu_head="generator_predictions",
     complete_settings=_complete_settings,
     complete_content=_complete_content,

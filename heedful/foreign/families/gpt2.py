@@ -136,4 +136,6 @@ GPT2: Final = ModelFamily(
     },
     heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("learned",), "positions.offset": (0,)},
     build_mapping=_build_mapping,
+    special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    tokenizer_class="GPT2Tokenizer",
 )

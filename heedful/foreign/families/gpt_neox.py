@@ -113,6 +113,7 @@ GPT_NEOX: Final = ModelFamily(
     foreign_supported={"attention_bias": (True,)},
     heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("rotary",)},
     build_mapping=_build_mapping,
+    special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     complete_settings=_complete_settings,
     complete_content=_complete_content,
 )

@@ -11,6 +11,7 @@ import torch
 from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.foreign.families.bert import BERT, ENCODER_SUPPORTED, build_encoder_mapping
+from heedful.foreign.families.heads import FamilyHeads, HeadLocation
 from heedful.foreign.families.tensor_names import StateDictMapping, rename_part
 from heedful.tasks.portable_model import PortableModel
 
@@ -55,6 +56,19 @@ ROBERTA_PRELAYERNORM: Final = replace(
     architectures={"RobertaPreLayerNormForMaskedLM": ("masked",), "RobertaPreLayerNormModel": ()},
     heedful_supported={**ENCODER_SUPPORTED, "residual": ("pre_norm",)},
     build_mapping=_build_mapping,
+    special_tokens={
+        "cls_token": "<s>",
+        "sep_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+        "pad_token": "<pad>",
+    },
+    tokenizer_class=None,
+    has_word_pieces=False,
+    heads=FamilyHeads.from_class_name(
+        "RobertaPreLayerNorm",
+        HeadLocation("RobertaPreLayerNormForSequenceClassification", "classifier.out_proj", True, "classifier.dense"),
+    ),
     gelu_head="lm_head",
     complete_settings=_complete_settings,
     complete_content=_complete_content,
