@@ -31,8 +31,6 @@ from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024
 """Number of positions of an exported Marian or GPT-NeoX, because heedful has no limit if positions are computed."""
-ENCODER_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
-_DECODER_FAMILIES: Final = (GPT2, GPT_NEOX)
 GENERATOR_FOLDER: Final = "generator"
 """Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
 
@@ -69,7 +67,7 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
         content["max_position_embeddings"] = _max_positions(origin)
     save_tensors(folder / "model.safetensors", tensors)
     write_json(folder / "config.json", content)
-    if family not in ENCODER_FAMILIES:
+    if family.config_class is not EncoderConfig:
         write_json(folder / "generation_config.json", {**ids, **_search_settings(origin, family)})
     notes = _write_vocabularies(origin, family, folder)
     if code is not None:
@@ -148,10 +146,10 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
     """Return the special token ids for config.json."""
     source, target = _tokenizer_pair(origin)
     ids: dict[str, int | None] = {"pad_token_id": _pad_id(target)}
-    if family in ENCODER_FAMILIES:
+    if family.config_class is EncoderConfig:
         return ids
     special = target.special
-    if family in _DECODER_FAMILIES:
+    if family.config_class is DecoderConfig:
         # before a document comes the end of the previous one
         return ids | {"bos_token_id": special.eos, "eos_token_id": special.eos}
     bos_id = source.prefix_ids[0] if source.prefix_ids else special.bos
@@ -168,7 +166,7 @@ def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, An
     """Return generation settings that forbid the tokens which heedful's own search never writes: padding and a
     second begin of sentence.
     """
-    if family in _DECODER_FAMILIES:
+    if family.config_class is DecoderConfig:
         return {}
     special = _tokenizer_pair(origin)[1].special
     tokenizer = _tokenizer_pair(origin)[1]
@@ -198,7 +196,7 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     return [
         f"transformers has no tokenizer for this vocabulary; give it token ids from heedful; {HEEDFUL_VOCABULARY} "
         "holds the vocabulary"
-        if family in (*ENCODER_FAMILIES, *_DECODER_FAMILIES)
+        if family.task != "translation"
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(HEEDFUL_SIDES)} hold it"
     ]
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
 from heedful.adapters.lora import LoraAdapter
+from heedful.architectures.stack import EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
 from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
@@ -29,7 +30,7 @@ from heedful.foreign.families.tensor_names import (
     StateDictMapping,
     TensorRename,
 )
-from heedful.foreign.hugging_face_export import ENCODER_FAMILIES, choose_family
+from heedful.foreign.hugging_face_export import choose_family
 from heedful.foreign.safetensors_files import read_safetensors
 from heedful.foreign.vocabularies import read_json_object
 from heedful.tasks.portable_model import PortableModel
@@ -158,7 +159,8 @@ def save_peft_adapter(
     if not isinstance(adapter, LoraAdapter):
         raise RunError(f"{origin.folder}: has bottlenecks, which PEFT does not support; train an adapter of kind lora")
     family = choose_family(origin.model)
-    table, drop_prefix = family.build_mapping(origin.model), origin.head is None and family in ENCODER_FAMILIES
+    table = family.build_mapping(origin.model)
+    drop_prefix = origin.head is None and family.config_class is EncoderConfig
     family.write_config(origin.model, origin.tensors)  # PEFT refuses what transformers does not have
     exported: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
