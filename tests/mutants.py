@@ -51,7 +51,6 @@ MEMORY_COMMAND = "tests/unit/cli/test_memory.py"
 BANS = "tests/unit/generation/test_bans.py"
 NEAREST = "tests/unit/data/test_nearest.py"
 ERROR_PAGE = "tests/unit/tasks/test_error_page.py"
-BOOTSTRAP_COUNTS = "tests/unit/metrics/test_bootstrap.py"
 TERMS = "tests/unit/generation/test_terms.py"
 ACCURACY = "tests/unit/tasks/test_accuracy.py"
 ACCURACY_TOLD = "tests/unit/cli/test_accuracy.py"
@@ -1346,8 +1345,8 @@ MODELS = (
     Mutant(
         "post-norm gets the final norm of pre-norm",
         "architectures/build_stack.py",
-        'return _build_norm(config) if config.residual == "pre_norm" else None',
-        'return _build_norm(config) if config.residual == "post_norm" else None',
+        'final_norm=_build_norm(config) if config.residual == "pre_norm" else None',
+        'final_norm=_build_norm(config) if config.residual == "post_norm" else None',
         (f"{BUILD}::test_numbers_arrive",),
     ),
     Mutant(
@@ -1360,8 +1359,8 @@ MODELS = (
     Mutant(
         "the decoder sees as the encoder does",
         "architectures/build_stack.py",
-        "visibility=_build_mask_function(config.decoder_visibility)",
-        "visibility=_build_mask_function(config.encoder_visibility)",
+        "layers=config.decoder_layers,\n        visibility=config.decoder_visibility,",
+        "layers=config.decoder_layers,\n        visibility=config.encoder_visibility,",
         (f"{LAWS}::test_cause_law[sinusoidal-post_norm-inference]",),
     ),
     Mutant(
@@ -1374,7 +1373,7 @@ MODELS = (
     Mutant(
         "tied tables count twice",
         "models/model_size.py",
-        "None if first == name else first",
+        "tied.get(name)",
         "None",
         (f"{SIZE}::test_a_tied_matrix_counts_once_and_says_with_what_it_is_tied",),
     ),
@@ -2260,8 +2259,8 @@ TRAINING = (
     Mutant(
         "padding counts among the largest numbers",
         "models/sentence_vectors.py",
-        "hidden.masked_fill(~token_mask, -torch.inf).amax(1)",
-        "(hidden * token_mask).amax(1)",
+        "hidden.masked_fill(~is_token, -torch.inf).amax(1)",
+        "(hidden * is_token).amax(1)",
         ("tests/reference/test_sentence_transformers.py::test_tokens_are_pooled_as_the_folder_says",),
     ),
     Mutant(
@@ -3159,13 +3158,6 @@ METRICS = (
         "metrics/bootstrap.py",
         "np.abs(sample_differences - sample_differences.mean()) >= abs(observed)",
         "(sample_differences - sample_differences.mean()) >= abs(observed)",
-        ("tests/unit/metrics/test_bootstrap.py",),
-    ),
-    Mutant(
-        "chrF weighs precision more",
-        "metrics/weighted_sacrebleu.py",
-        "divisor = weight * precision + recall",
-        "divisor = precision + weight * recall",
         ("tests/unit/metrics/test_bootstrap.py",),
     ),
     Mutant(
@@ -5607,13 +5599,6 @@ WORTH_READING = (
         "tuple(islice(alignments, 1, 1 + len(parts_of_one))),",
         (ERROR_PAGE,),
     ),
-    Mutant(
-        "chrF++: marks stay at the ends of words",
-        "metrics/weighted_sacrebleu.py",
-        "if len(word) > 1 and word[-1] in punctuation:",
-        "if False:",
-        (BOOTSTRAP_COUNTS,),
-    ),
 )
 
 REMEMBERED = (
@@ -6284,8 +6269,8 @@ BESIDE = (
     Mutant(
         "metrics: TER's case flag is exchanged",
         "metrics/weighted_sacrebleu.py",
-        "metric = TER(case_sensitive=not self.lowercase)",
-        "metric = TER(case_sensitive=self.lowercase)",
+        "self._metric = TER(case_sensitive=not lowercase)",
+        "self._metric = TER(case_sensitive=lowercase)",
         ("tests/unit/metrics/test_translation.py::test_edit_rates_leave_case_aside_where_they_are_asked",),
     ),
     Mutant(

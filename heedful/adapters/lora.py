@@ -186,7 +186,6 @@ class _TargetMap:
 
 
 def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
-    """Yield all linear maps of a layer."""
     for attention in (layer.attention, *(layer.get_cross_attention(name)[0] for name in layer.memory_names)):
         yield from _iter_attention_maps(attention)
     for name in ("inner", "outer"):
@@ -195,7 +194,6 @@ def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
 
 
 def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
-    """Yield the linear maps of an attention."""
     keys, values = attention.heads * attention.d_k, attention.heads * attention.d_v
     yield _TargetMap(attention, "query", {"query": keys}, {"query": frozenset({"query"})})
     if attention.shared_key_value:

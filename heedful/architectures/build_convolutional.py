@@ -67,12 +67,10 @@ def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention
 def _build_embedding(
     config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
-    """Build the token embedding with learned positions."""
     position = LearnedPosition(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
     return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
 
 
 def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
-    """Return the dilation of each layer."""
     return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))

@@ -13,7 +13,6 @@ from heedful.architectures.classifiers import (
     BagConfig,
     ConditionalConfig,
     EncoderClassifierConfig,
-    EndsConfig,
     FirstTokenConfig,
     MeanConfig,
     RecurrentClassifierConfig,
@@ -76,23 +75,9 @@ def build_recurrent_classifier(
     """Build a text classifier on a recurrent encoder, which reads texts of any length."""
     encoder = build_recurrent_encoder(config, vocabulary=vocabulary, longest=longest)
     width = encoder.stack.d_output
-    summary: MeanPooler | SelfAttentivePooler | None
-    match config.summary:
-        case EndsConfig():
-            summary = None
-        case MeanConfig():
-            summary = MeanPooler()
-        case SelfAttentiveConfig():
-            summary = _build_self_attentive_pooler(config.summary, width)
-            width = summary.d_output
-    classifier = TextClassifier(
-        encoder,
-        output=build_xavier_linear(config.d_hidden or width, outputs),
-        summary=summary,
-        hidden=_build_hidden_layer(width, config.d_hidden),
-        dropout=config.dropout,
+    return _build_pooling_classifier(
+        config, encoder, d_summary=width, d_slot=width, vocabulary=vocabulary, outputs=outputs
     )
-    return _add_ngram_classifier(classifier, config.bag, vocabulary=vocabulary)
 
 
 def build_window_classifier(
@@ -108,15 +93,30 @@ def build_window_classifier(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
         [ConvWindow(config.d_model, width, features=config.features) for width in config.widths],
     )
+    return _build_pooling_classifier(
+        config, encoder, d_summary=encoder.d_summary, d_slot=encoder.d_slot, vocabulary=vocabulary, outputs=outputs
+    )
+
+
+def _build_pooling_classifier(
+    config: RecurrentClassifierConfig | WindowClassifierConfig,
+    encoder: Encoder[Tokens],
+    *,
+    d_summary: int,
+    d_slot: int,
+    vocabulary: int,
+    outputs: int,
+) -> TextClassifier:
+    """Build a classifier of the encoder's own summary, or of the config's pooler of its slots."""
     summary: MeanPooler | SelfAttentivePooler | None = None
-    width = encoder.d_summary
     match config.summary:
         case MeanConfig():
-            summary = MeanPooler()
-            width = encoder.d_slot
+            summary, width = MeanPooler(), d_slot
         case SelfAttentiveConfig():
-            summary = _build_self_attentive_pooler(config.summary, encoder.d_slot)
+            summary = _build_self_attentive_pooler(config.summary, d_slot)
             width = summary.d_output
+        case _:
+            width = d_summary
     classifier = TextClassifier(
         encoder,
         output=build_xavier_linear(config.d_hidden or width, outputs),
@@ -173,12 +173,10 @@ def build_conditional_classifier(
 
 
 def _build_self_attentive_pooler(config: SelfAttentiveConfig, d_model: int) -> SelfAttentivePooler:
-    """Build the pooler with several hops."""
     return SelfAttentivePooler(d_model, hops=config.hops, d_alignment=config.d_alignment)
 
 
 def _build_hidden_layer(width: int, d_hidden: int | None) -> nn.Linear | None:
-    """Build the hidden layer before the output, or None."""
     return None if d_hidden is None else build_xavier_linear(width, d_hidden)
 
 

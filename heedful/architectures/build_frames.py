@@ -20,6 +20,5 @@ def build_subsampled_encoder(
 
 
 def _build_spec_augment(config: HidingConfig) -> SpecAugment:
-    """Build the SpecAugment module."""
     bands, frames = (config.band_masks, config.bands), (config.frame_masks, config.frames)
     return SpecAugment(bands=bands, frames=frames, share=config.share)

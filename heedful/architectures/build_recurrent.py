@@ -26,13 +26,18 @@ from heedful.architectures.recurrent import (
 from heedful.attention import (
     Attention,
     HardSampling,
-    LocalWindow,
     MaskFunction,
     PredictedWindow,
     bidirectional,
     sliding_window,
 )
-from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, build_embedding, build_output_layer
+from heedful.blocks.embedding import (
+    InputEmbedding,
+    TokenEmbedding,
+    VectorEmbedding,
+    build_embedding,
+    build_output_layer,
+)
 from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateReadout
 from heedful.blocks.recurrent import (
     GRU,
@@ -148,14 +153,7 @@ def build_recurrent_encoder(
 ) -> encoders.RecurrentEncoder:
     """Build a newly initialised recurrent encoder without a head; its summary is the final state of both directions."""
     table = build_embedding(vocabulary, config.d_embedding)
-    return encoders.RecurrentEncoder(
-        TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout),
-        RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
-        summary=encoders.FinalStatePooler(
-            encoders.take_both_ends if config.bidirectional else encoders.take_last_state
-        ),
-        dropout=config.dropout,
-    )
+    return _build_single_encoder(config, TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout))
 
 
 def build_recurrent_frame_encoder(
@@ -165,22 +163,28 @@ def build_recurrent_frame_encoder(
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> SubsampledEncoder:
     """Build a newly initialised recurrent encoder of frames; its summary is the final state of both directions."""
-    encoder = encoders.RecurrentEncoder(
-        VectorEmbedding(dropout=config.embedding_dropout),
+    encoder = _build_single_encoder(config, VectorEmbedding(dropout=config.embedding_dropout))
+    return build_subsampled_encoder(config, encoder, bands=bands, width=config.d_embedding)
+
+
+def _build_single_encoder(
+    config: RecurrentEncoderConfig | FrameRecurrentConfig, embedding: InputEmbedding
+) -> encoders.RecurrentEncoder:
+    """Build an encoder that no decoder reads step by step, with the final states as its summary."""
+    return encoders.RecurrentEncoder(
+        embedding,
         RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
         summary=encoders.FinalStatePooler(
             encoders.take_both_ends if config.bidirectional else encoders.take_last_state
         ),
         dropout=config.dropout,
     )
-    return build_subsampled_encoder(config, encoder, bands=bands, width=config.d_embedding)
 
 
 def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
     """Build a newly initialised conditional encoder of text pairs, without a head."""
 
     def build_stack() -> RecurrentStack:
-        """Build the recurrent stack of one text."""
         widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
         return RecurrentStack(
             [UnidirectionalLayer(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout
@@ -199,7 +203,6 @@ def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> 
 def _build_layers(
     config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, num_layers: int
 ) -> list[RecurrentLayer]:
-    """Build the recurrent layers of an encoder."""
     layers: list[RecurrentLayer] = []
     width = config.d_embedding
     for _ in range(num_layers):
@@ -216,7 +219,6 @@ def _build_embedding(
     config: RecurrentDecodingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
     # The network of a paper reads embeddings as they are, not multiplied by anything.
-    """Build the token embedding; scaled only with modern initialisation."""
     scaled = config.initialisation == "modern"
     return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)
 
@@ -287,31 +289,24 @@ def _build_decoder(
 
 
 def _build_mask_function(reading: BahdanauConfig | LuongConfig) -> MaskFunction:
-    """Build the mask function of attention to the source."""
     if isinstance(reading, LuongConfig) and reading.window == "monotonic":
         return sliding_window(reading.reach, reading.reach)
     return bidirectional
 
 
 def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
-    """Build the attention to a memory."""
     d_hidden = reading.d_alignment or d_query
     score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
     normalizer = (
         HardSampling(expected=reading.expected) if reading.weights == "sampled" else build_normalizer(reading.weights)
     )
-    return Attention(score, normalizer, focus=_build_local_window(reading, d_query))
-
-
-def _build_local_window(reading: BahdanauConfig | LuongConfig, d_query: int) -> LocalWindow | None:
-    """Build the predicted window of local attention, or None."""
+    focus = None
     if isinstance(reading, LuongConfig) and reading.window == "predicted":
-        return PredictedWindow(d_query, d_query, reach=reading.reach)
-    return None
+        focus = PredictedWindow(d_query, d_query, reach=reading.reach)
+    return Attention(score, normalizer, focus=focus)
 
 
 def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -> Readout:
-    """Build the readout of the decoder."""
     if config.readout == "state":
         return StateReadout(config.d_model, dropout=config.dropout)
     activation = Maxout() if config.readout == "maxout" else nn.Tanh()
@@ -324,5 +319,4 @@ def _build_cells(config: LayersConfig, d_input: int, *, count: int) -> list[Recu
 
 
 def _build_cell(config: LayersConfig, d_input: int) -> RecurrentCell:
-    """Build one cell."""
     return _CELLS[config.cell](d_input, config.d_model)

@@ -11,6 +11,8 @@ from torch import nn
 from heedful.architectures.attention import (
     CausalConfig,
     CausalWindowConfig,
+    DecoderVisibilityConfig,
+    EncoderVisibilityConfig,
     EverythingConfig,
     HeadsConfig,
     IntegerConfig,
@@ -54,7 +56,13 @@ from heedful.attention import (
     causal,
     sliding_window,
 )
-from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding, build_embedding, build_output_layer
+from heedful.blocks.embedding import (
+    InputEmbedding,
+    TokenEmbedding,
+    VectorEmbedding,
+    build_embedding,
+    build_output_layer,
+)
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
@@ -73,21 +81,20 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
     longest = sizes.max_length + 1
     target = build_embedding(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
-    encoder = TransformerStack(
+    encoder = _build_stack(
+        config,
         _build_embedding(config, source, longest=longest, full_texts=True, factors=sizes.factors),
-        [_build_layer(config, longest=longest) for _ in range(config.encoder_layers)],
-        visibility=_build_mask_function(config.encoder_visibility),
-        final_norm=_build_final_norm(config),
+        layers=config.encoder_layers,
+        visibility=config.encoder_visibility,
+        longest=longest,
     )
-    cross_attentions = {SOURCE: config.cross_attention}
-    decoder = TransformerStack(
+    decoder = _build_stack(
+        config,
         _build_embedding(config, target, longest=longest, full_texts=False),
-        [
-            _build_layer(config, longest=longest, cross_attentions=cross_attentions)
-            for _ in range(config.decoder_layers)
-        ],
-        visibility=_build_mask_function(config.decoder_visibility),
-        final_norm=_build_final_norm(config),
+        layers=config.decoder_layers,
+        visibility=config.decoder_visibility,
+        longest=longest,
+        cross_attentions={SOURCE: config.cross_attention},
     )
     output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
@@ -98,25 +105,16 @@ def build_transformer_memory_decoder(
 ) -> tuple[TransformerDecoder, nn.Linear]:
     """Build a newly initialised Transformer decoder and its output layer; `longest` is the maximum number of tokens."""
     assert set(slots.values()) <= {config.d_model}, f"slots of {slots} numbers; all must have {config.d_model}"
-    table, cross_attentions = build_embedding(vocabulary, config.d_model), dict.fromkeys(slots, config.cross_attention)
-    stack = TransformerStack(
-        _build_embedding(config, table, longest=longest, full_texts=False),
-        [_build_layer(config, longest=longest, cross_attentions=cross_attentions) for _ in range(config.layers)],
-        visibility=_build_mask_function(config.visibility),
-        final_norm=_build_final_norm(config),
-    )
+    table = build_embedding(vocabulary, config.d_model)
+    cross_attentions = dict.fromkeys(slots, config.cross_attention)
+    stack = _build_token_stack(config, table, longest=longest, full_texts=False, cross_attentions=cross_attentions)
     return TransformerDecoder(stack), build_output_layer(table, tied=config.tie)
 
 
 def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
     """Build a newly initialised decoder-only Transformer; `longest` is the maximum number of tokens."""
     table = build_embedding(vocabulary, config.d_model)
-    stack = TransformerStack(
-        _build_embedding(config, table, longest=longest, full_texts=False),
-        [_build_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_build_mask_function(config.visibility),
-        final_norm=_build_final_norm(config),
-    )
+    stack = _build_token_stack(config, table, longest=longest, full_texts=False)
     output = build_output_layer(table, tied=config.tie, bias=config.output_bias)
     model = LanguageModel(TransformerDecoder(stack), output=output)
     get_initializer(config)(model)
@@ -128,30 +126,56 @@ def build_transformer_encoder(
 ) -> TransformerEncoder:
     """Build a newly initialised encoder-only Transformer without a head; `longest` is the maximum number of tokens."""
     table = build_embedding(vocabulary, config.d_model)
-    stack = TransformerStack(
-        _build_embedding(config, table, longest=longest, full_texts=True),
-        [_build_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_build_mask_function(config.visibility),
-        final_norm=_build_final_norm(config),
-    )
-    encoder = TransformerEncoder(stack, summary=summary)
+    encoder = TransformerEncoder(_build_token_stack(config, table, longest=longest, full_texts=True), summary=summary)
     get_initializer(config)(encoder)
     return encoder
 
 
 def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> SubsampledEncoder:
     """Build a newly initialised Transformer encoder of frames; `longest` is the maximum number of memory slots."""
-    stack = TransformerStack(
-        VectorEmbedding(
-            position=_build_absolute_position(config, longest=longest, full_texts=True),
-            scale=config.d_model**0.5 if config.scale_embedding else 1.0,
-            dropout=config.embedding_dropout,
-        ),
-        [_build_layer(config, longest=longest) for _ in range(config.layers)],
-        visibility=_build_mask_function(config.visibility),
-        final_norm=_build_final_norm(config),
+    embedding = VectorEmbedding(
+        position=_build_absolute_position(config, longest=longest, full_texts=True),
+        scale=config.d_model**0.5 if config.scale_embedding else 1.0,
+        dropout=config.embedding_dropout,
     )
+    stack = _build_stack(config, embedding, layers=config.layers, visibility=config.visibility, longest=longest)
     return build_subsampled_encoder(config, TransformerEncoder(stack), bands=bands, width=config.d_model)
+
+
+def _build_token_stack(
+    config: EncoderConfig | DecoderConfig | TransformerMemoryDecoderConfig,
+    table: nn.Embedding,
+    *,
+    longest: int,
+    full_texts: bool,
+    cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({}),
+) -> TransformerStack:
+    """Build the stack of a model that has only one."""
+    return _build_stack(
+        config,
+        _build_embedding(config, table, longest=longest, full_texts=full_texts),
+        layers=config.layers,
+        visibility=config.visibility,
+        longest=longest,
+        cross_attentions=cross_attentions,
+    )
+
+
+def _build_stack(
+    config: StackConfig,
+    embedding: InputEmbedding,
+    *,
+    layers: int,
+    visibility: EncoderVisibilityConfig | DecoderVisibilityConfig,
+    longest: int,
+    cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({}),
+) -> TransformerStack:
+    return TransformerStack(
+        embedding,
+        [_build_layer(config, longest=longest, cross_attentions=cross_attentions) for _ in range(layers)],
+        visibility=_build_mask_function(visibility),
+        final_norm=_build_norm(config) if config.residual == "pre_norm" else None,
+    )
 
 
 def get_initializer(config: DecoderConfig | EncoderConfig) -> Initializer:
@@ -179,9 +203,7 @@ def _build_embedding(
     )
 
 
-def _build_layer(
-    config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({})
-) -> TransformerLayer:
+def _build_layer(config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig]) -> TransformerLayer:
     """Build a Transformer layer with cross-attention to the given memories."""
     relative = _build_relative_position(config)
     attention = _build_attention(config, config.self_attention, longest=longest, relative=relative)
@@ -217,7 +239,6 @@ def build_activation(config: StackConfig) -> nn.Module:
 def _build_attention(
     config: StackConfig, heads: HeadsConfig, *, longest: int, relative: RelativePosition | None
 ) -> MultiHeadAttention:
-    """Build a multi-head attention."""
     return MultiHeadAttention(
         config.d_model,
         config.heads,
@@ -231,7 +252,6 @@ def _build_attention(
 
 
 def _build_aggregation(config: StackConfig) -> HeadAggregation:
-    """Build the combination of heads."""
     match config.aggregation:
         case "mean":
             return MeanAggregation()
@@ -243,23 +263,15 @@ def _build_aggregation(config: StackConfig) -> HeadAggregation:
 
 
 def _residual_factory(config: StackConfig) -> Callable[[], ResidualConnection]:
-    """Return a function that creates residual connections."""
     residual_type = PostNorm if config.residual == "post_norm" else PreNorm
     return lambda: residual_type(config.d_model, config.dropout, epsilon=_get_epsilon(config), bias=_has_bias(config))
 
 
-def _build_final_norm(config: StackConfig) -> nn.Module | None:
-    """Build the norm after the last layer, for pre-norm stacks only."""
-    return _build_norm(config) if config.residual == "pre_norm" else None
-
-
 def _build_norm(config: StackConfig) -> nn.LayerNorm:
-    """Build a layer norm."""
     return nn.LayerNorm(config.d_model, eps=_get_epsilon(config), bias=_has_bias(config))
 
 
 def _get_epsilon(config: StackConfig) -> float:
-    """Return the epsilon of norms."""
     return config.norm_epsilon if isinstance(config, SingleStackConfig) else 1e-5
 
 
@@ -268,7 +280,6 @@ def _has_bias(config: StackConfig) -> bool:
 
 
 def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
-    """Build the absolute position encoding, or None."""
     match config.positions:
         case SinusoidalConfig():
             return SinusoidalPosition(config.d_model)
@@ -284,7 +295,6 @@ def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: b
 
 
 def _build_relative_position(config: StackConfig) -> RelativePosition | None:
-    """Build the relative position encoding, or None."""
     match config.positions:
         case RotaryConfig():
             return RotaryPosition(config.d_key)
@@ -294,8 +304,7 @@ def _build_relative_position(config: StackConfig) -> RelativePosition | None:
     return None
 
 
-def _build_mask_function(config: EverythingConfig | WindowConfig | CausalConfig | CausalWindowConfig) -> MaskFunction:
-    """Build the mask function that a config names."""
+def _build_mask_function(config: EncoderVisibilityConfig | DecoderVisibilityConfig) -> MaskFunction:
     match config:
         case EverythingConfig():
             return bidirectional

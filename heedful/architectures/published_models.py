@@ -30,12 +30,10 @@ class PublishedModel:
 
 
 def _bert_config(layers: int, d_model: int, heads: int) -> EncoderConfig:
-    """Return the config of a BERT of this size."""
     return EncoderConfig(layers=layers, d_model=d_model, heads=heads, positions=LearnedConfig(length=512))
 
 
 def _gpt_config(layers: int, d_model: int, heads: int, *, length: int) -> DecoderConfig:
-    """Return the config of a GPT of this size."""
     positions = LearnedConfig(length=length)
     return DecoderConfig(layers=layers, d_model=d_model, heads=heads, activation="gelu_tanh", positions=positions)
 

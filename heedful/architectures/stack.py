@@ -119,7 +119,6 @@ class StackConfig(ArchitectureConfig):
 
 
 def _compute_d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
-    """Return the width of a query and a key of each head."""
     return d_model if shared and aggregation == "mean" else d_model // heads
 
 

@@ -162,7 +162,6 @@ class KVCache:
         return key.new_zeros(1, 1, 1, key.size(3)), value.new_zeros(1, 1, 1, value.size(3))
 
     def _selected_columns(self, selection: PendingSelection) -> Int[Tensor, "G_picked K_picked"]:
-        """Return the selected columns of each group."""
         if selection.columns is not None:
             return selection.columns
         groups = self.key.size(0) if selection.groups is None else len(selection.groups)

@@ -186,6 +186,5 @@ class ExpDotScore(DotScore):
 def _score_pairs(
     query: Float[Tensor, "*B Q d_hidden"], key: Float[Tensor, "*B K d_hidden"], *, energy: nn.Linear
 ) -> Float[Tensor, "*B Q K"]:
-    """Compute v . tanh(query + key) for each pair."""
     energies: Tensor = energy(torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)))
     return energies.squeeze(-1)

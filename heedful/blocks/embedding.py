@@ -147,7 +147,6 @@ class TokenEmbedding(InputEmbedding):
         return EmbeddingSum(token_vectors, position_vectors, self._embed_segments(tokens), self._embed_factors(tokens))
 
     def _embed_segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
-        """Return the segment vectors, or None."""
         if self.segments is None:
             return None
         if tokens.segments is None:
@@ -156,7 +155,6 @@ class TokenEmbedding(InputEmbedding):
         return vectors
 
     def _embed_factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
-        """Return the sum of the factor vectors, or None."""
         factor_ids = () if tokens.factors is None else tokens.factors.unbind(2)
         assert len(factor_ids) == len(self.factors), (
             f"tokens with {len(factor_ids)} factors, but tables of {len(self.factors)}"

@@ -253,7 +253,6 @@ class RecurrentStack(nn.Module):
         return x, tuple(states)
 
     def _get_layers(self) -> list[RecurrentLayer]:
-        """Return the layers with their type."""
         return [layer for layer in self.layers if isinstance(layer, RecurrentLayer)]
 
 
@@ -302,7 +301,6 @@ class RecurrentCellStack(nn.Module):
         return tuple(new_states)
 
     def _get_cells(self) -> list[RecurrentCell]:
-        """Return the cells with their type."""
         return [cell for cell in self.cells if isinstance(cell, RecurrentCell)]
 
 
@@ -328,7 +326,6 @@ def _run_cell(
 def _run_stepwise(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """Run a cell step by step."""
     projected: Tensor = cell.input(x)
     outputs: list[Tensor] = []
     for t in range(token_mask.size(1))[:: -1 if backward else 1]:

@@ -207,7 +207,6 @@ class TransformerStack(nn.Module):
         return None
 
     def _iter_layers(self) -> Iterable[TransformerLayer]:
-        """Yield the layers."""
         for layer in self.layers:
             assert isinstance(layer, TransformerLayer)
             yield layer

@@ -173,7 +173,6 @@ class Int8Product:
         return self._get_kernel(fastest)
 
     def _get_kernel(self, kernel: type[Int8Kernel]) -> Int8Kernel:
-        """Return the kernel with prepared weights."""
         prepared = self._kernels.get(kernel)
         if prepared is None:
             prepared = self._kernels[kernel] = kernel(*self._quantized)

@@ -96,7 +96,6 @@ def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
 
 
 def _product_class(name: EngineName) -> type[Int8Product]:
-    """Return the class of int8 products of an engine."""
     if name != "native":
         return Int8Product
     from heedful.engines.native.product import NativeProduct  # likewise

@@ -10,15 +10,12 @@ from pathlib import Path
 from typing import Any, Final, assert_never
 
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.atomic_io import describe_error
-from heedful.atomic_io import read_tensors as read_file
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
@@ -30,7 +27,7 @@ from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import find_named_head, read_head_config, read_head_tensors
+from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.segments import fold_single_segment
@@ -42,7 +39,7 @@ from heedful.foreign.generation_settings import (
     read_generation_settings,
     read_token_id,
 )
-from heedful.foreign.safetensors_files import find_pickled_file
+from heedful.foreign.safetensors_files import read_folder_tensors
 from heedful.foreign.sentence_transformers import SentenceSettings, read_sentence_settings
 from heedful.foreign.vocabularies import (
     HEEDFUL_SIDES,
@@ -97,15 +94,6 @@ _MAX_QUESTION: Final = 64
 _MAX_ANSWER: Final = 30
 _ANSWER_WINDOW: Final = 384
 """Tokens of each window when answers are searched for in a long text, as in transformers."""
-_WEIGHTS_FILE: Final = "model.safetensors"
-_INDEX_FILE: Final = "model.safetensors.index.json"
-_PICKLED_FILES: Final = (
-    "pytorch_model.bin",
-    "pytorch_model.bin.index.json",
-    "tf_model.h5",
-    "flax_model.msgpack",
-    "model.ckpt",
-)
 
 
 def open_hugging_face(folder: Path) -> HuggingFaceFolder:
@@ -153,7 +141,7 @@ class HuggingFaceFolder:
         )
         tokenizer, head = self._read_tokenizer(converted), self.head
         if head is not None:
-            head_location = find_named_head(self.family.model_type, head, self.content["architectures"])
+            head_location = self.family.heads.find_named_head(head, self.content["architectures"])
             converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
             if head_location.reads_summary and "encoder.summary.dense.weight" not in converted:
                 pooler = f"{self.family.build_mapping(config).prefix}pooler.dense.weight"
@@ -167,7 +155,7 @@ class HuggingFaceFolder:
         Raises:
             RunError: the classes in config.json are not consistent.
         """
-        return read_head_config(self.family.model_type, self.content, location=str(self.folder / CONFIG_FILE))
+        return self.family.heads.read_head_config(self.content, location=str(self.folder / CONFIG_FILE))
 
     @property
     def task(self) -> str:
@@ -331,7 +319,6 @@ class HuggingFaceFolder:
         return int(min(value, self.max_positions))
 
     def _build_translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
-        """Build a translator of one model with its default search."""
         return Translator(
             [model],
             source=source,
@@ -345,31 +332,33 @@ class HuggingFaceFolder:
 
     def _read_tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:
         """Read the tokenizer of the folder, or the source and target tokenizers of a translation model."""
-        kind = self.family.model_type
+        family = self.family
         source = tensors.get(_SOURCE, tensors.get(_TARGET))
         assert source is not None, "every model has a table of embeddings"
         sizes = len(source), len(tensors.get(_TARGET, source))
         if (stored := self._load_heedful_tokenizer()) is not None:
             return stored
-        if self.family.task != "translation":
-            return read_text_vocabulary(self.folder, model_type=kind, size=sizes[0])
+        if family.task != "translation":
+            return read_text_vocabulary(self.folder, family=family, size=sizes[0])
         start_id = read_token_id(self.generation_settings, "decoder_start_token_id")
         if start_id is None:
-            start_id = read_token_id(self.generation_settings, "pad_token_id" if kind == "marian" else "eos_token_id")
+            start_id = read_token_id(self.generation_settings, "pad_token_id" if family is MARIAN else "eos_token_id")
         if start_id is None:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give decoder_start_token_id; take a complete copy")
         forbidden_ids = read_forbidden_tokens(self.generation_settings)
-        if kind == "marian":
-            return read_marian_vocabularies(self.folder, sizes=sizes, start=start_id, forbidden=forbidden_ids)
+        if family is MARIAN:
+            return read_marian_vocabularies(
+                self.folder, family=family, sizes=sizes, start=start_id, forbidden=forbidden_ids
+            )
         bos_id = read_token_id(self.generation_settings, "bos_token_id")
         forced_bos_id = read_token_id(self.generation_settings, "forced_bos_token_id")
         if forced_bos_id is None and self.generation_settings.get("force_bos_token_to_be_generated"):
             forced_bos_id = bos_id
         return (
-            read_text_vocabulary(self.folder, model_type=kind, size=sizes[0], side=TranslationSide(opening=bos_id)),
+            read_text_vocabulary(self.folder, family=family, size=sizes[0], side=TranslationSide(opening=bos_id)),
             read_text_vocabulary(
                 self.folder,
-                model_type=kind,
+                family=family,
                 size=sizes[1],
                 side=TranslationSide(forced_bos_id, start_id, forbidden_ids),
             ),
@@ -465,63 +454,3 @@ def _replace_head(origin: PortableModel, model: nn.Module) -> nn.Module:
     if head.output_type in ("token", "ends"):
         return TokenClassifier(encoder, output=output)
     return TextClassifier(encoder, output=output)
-
-
-def list_weight_files(folder: Path) -> list[Path]:
-    """List the files of a folder's tensors, sorted by name.
-
-    Raises:
-        RunError: the index of weights is damaged.
-    """
-    names = _read_weight_map(folder)
-    if names is None:
-        return [folder / _WEIGHTS_FILE]
-    for file in names.values():
-        if Path(file).name != file:
-            raise RunError(
-                f"{folder / _INDEX_FILE}: names {file!r}, which is not a file in the same folder; take another copy"
-            )
-    return [folder / file for file in sorted(set(names.values()))]
-
-
-def _read_weight_map(folder: Path) -> dict[str, str] | None:
-    """Read the file name of each tensor from the index; None if there is no index."""
-    if not (folder / _INDEX_FILE).exists():
-        return None
-    names = read_json_object(folder / _INDEX_FILE).get("weight_map")
-    if not isinstance(names, dict) or not all(isinstance(name, str) for name in names.values()):
-        raise RunError(f"{folder / _INDEX_FILE}: does not say where tensors are; take another copy of this file")
-    return names
-
-
-def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[str, Tensor]:
-    """Read all tensors of a folder in single precision.
-
-    Args:
-        folder: of the model.
-        auto_class: the class of transformers that loads such a model completely, for messages.
-
-    Raises:
-        RunError: there are none, they are pickled, or a file is missing or damaged.
-    """
-    names, files = _read_weight_map(folder), list_weight_files(folder)
-    if names is None and not (folder / _WEIGHTS_FILE).exists():
-        candidates = (folder / name for name in _PICKLED_FILES if (folder / name).exists())
-        if (pickled := next(candidates, find_pickled_file(folder))) is not None:
-            raise RunError(
-                f"{pickled}: heedful does not read pickled weights, because opening them may run a program; save "
-                "the model as safetensors, with transformers: "
-                f"{auto_class}.from_pretrained(FOLDER).save_pretrained(NEW, safe_serialization=True)"
-            )
-        raise RunError(f"{folder}: does not contain {_WEIGHTS_FILE}; take a complete copy of this model")
-    tensors: dict[str, Tensor] = {}
-    for file in files:
-        try:
-            tensors |= read_file(file)
-        except (OSError, SafetensorError, ValueError) as error:
-            raise RunError(
-                f"{file}: cannot be read ({describe_error(error)}); take a complete copy of this model"
-            ) from None
-    if names is not None and (missing := sorted(names.keys() - tensors.keys())):
-        raise RunError(f"{folder}: {missing[0]} is in none of its files; take a complete copy of this model")
-    return {name: tensor.float() if tensor.is_floating_point() else tensor for name, tensor in tensors.items()}

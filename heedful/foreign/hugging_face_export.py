@@ -20,7 +20,7 @@ from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import HEAD_LOCATIONS, drop_head_tensors, export_head, locate_head
+from heedful.foreign.families.heads import drop_head_tensors, export_head
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.mean_heads import MODELING_FILE as CODE
 from heedful.foreign.families.mean_heads import build_auto_map, build_modeling_code
@@ -31,16 +31,8 @@ from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024
 """Number of positions of an exported Marian or GPT-NeoX, because heedful has no limit if positions are computed."""
-ENCODER_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA)
-_DECODER_FAMILIES: Final = (GPT2, GPT_NEOX)
 GENERATOR_FOLDER: Final = "generator"
 """Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
-_TOKENIZER_CLASSES: Final = {
-    "bert": "BertTokenizer",
-    "electra": "ElectraTokenizer",
-    "gpt2": "GPT2Tokenizer",
-    "bart": "BartTokenizer",
-}
 
 
 def save_hugging_face(
@@ -71,11 +63,11 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
     ids = _special_ids(origin, family)
     sizes = _vocab_sizes(origin)
     content: dict[str, Any] = {"model_type": family.model_type, **model_content, **sizes, **ids}
-    if family in (MARIAN, GPT_NEOX):
+    if family.computes_positions:
         content["max_position_embeddings"] = _max_positions(origin)
     save_tensors(folder / "model.safetensors", tensors)
     write_json(folder / "config.json", content)
-    if family not in ENCODER_FAMILIES:
+    if family.config_class is not EncoderConfig:
         write_json(folder / "generation_config.json", {**ids, **_search_settings(origin, family)})
     notes = _write_vocabularies(origin, family, folder)
     if code is not None:
@@ -89,18 +81,18 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
 
 def _build_model_code(origin: PortableModel, family: ModelFamily) -> str | None:
     """Return the code of a model class that transformers lacks for the head; None if it has the class."""
-    if origin.head is None or family.model_type not in HEAD_LOCATIONS:
+    if origin.head is None or not family.heads.locations:
         return None
-    return build_modeling_code(family.model_type, locate_head(family.model_type, origin.head, origin.tensors))
+    return build_modeling_code(family.model_type, family.heads.locate_head(origin.head, origin.tensors))
 
 
 def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the model entries of config.json and the exported tensors."""
     origin = replace(origin, tensors=add_single_segment(origin.model, origin.tensors))
     head, table = origin.head, family.build_mapping(origin.model)
-    if head is None or family.model_type not in HEAD_LOCATIONS:
+    if head is None or not family.heads.locations:
         return family.write_config(origin.model, origin.tensors), table.export_tensors(origin.tensors)
-    head_location = locate_head(family.model_type, head, origin.tensors)
+    head_location = family.heads.locate_head(head, origin.tensors)
     base_tensors = drop_head_tensors(head_location, origin.tensors)
     head_content, outputs = export_head(head, head_location, origin.tensors)
     if head_location.reads_mean:
@@ -147,7 +139,6 @@ def _max_positions(origin: PortableModel) -> int:
 
 
 def _pad_id(tokenizer: Tokenizer) -> int | None:
-    """Return the id of padding in a tokenizer."""
     return tokenizer.pad_id if isinstance(tokenizer, HuggingFaceTokenizer | MarianTokenizer) else PAD
 
 
@@ -155,10 +146,10 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
     """Return the special token ids for config.json."""
     source, target = _tokenizer_pair(origin)
     ids: dict[str, int | None] = {"pad_token_id": _pad_id(target)}
-    if family in ENCODER_FAMILIES:
+    if family.config_class is EncoderConfig:
         return ids
     special = target.special
-    if family in _DECODER_FAMILIES:
+    if family.config_class is DecoderConfig:
         # before a document comes the end of the previous one
         return ids | {"bos_token_id": special.eos, "eos_token_id": special.eos}
     bos_id = source.prefix_ids[0] if source.prefix_ids else special.bos
@@ -175,7 +166,7 @@ def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, An
     """Return generation settings that forbid the tokens which heedful's own search never writes: padding and a
     second begin of sentence.
     """
-    if family in _DECODER_FAMILIES:
+    if family.config_class is DecoderConfig:
         return {}
     special = _tokenizer_pair(origin)[1].special
     tokenizer = _tokenizer_pair(origin)[1]
@@ -196,7 +187,7 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     if not isinstance(source, MarianTokenizer):
         for name, tokenizer in (
             zip(HEEDFUL_SIDES, (source, target), strict=True)
-            if family in (MARIAN, BART)
+            if family.task == "translation"
             else [(HEEDFUL_VOCABULARY, source)]
         ):
             tokenizer.save(folder / name)
@@ -205,7 +196,7 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     return [
         f"transformers has no tokenizer for this vocabulary; give it token ids from heedful; {HEEDFUL_VOCABULARY} "
         "holds the vocabulary"
-        if family in (*ENCODER_FAMILIES, *_DECODER_FAMILIES)
+        if family.task != "translation"
         else f"transformers has no tokenizer for this vocabulary; {' and '.join(HEEDFUL_SIDES)} hold it"
     ]
 
@@ -216,9 +207,7 @@ def _write_hugging_face_tokenizer(
     """Write tokenizer.json and tokenizer_config.json of a tokenizer that came from Hugging Face."""
     write_json(folder / "tokenizer.json", tokenizer.content)
     is_word_piece = tokenizer.content["model"].get("type") == "WordPiece"
-    tokenizer_class = _TOKENIZER_CLASSES.get(
-        family.model_type, "BertTokenizer" if is_word_piece else "RobertaTokenizer"
-    )
+    tokenizer_class = family.tokenizer_class or ("BertTokenizer" if is_word_piece else "RobertaTokenizer")
     write_json(
         folder / "tokenizer_config.json",
         {

@@ -22,15 +22,13 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.heads import HEAD_LOCATIONS
 from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import (
     HuggingFaceFolder,
     build_from_origin,
-    list_weight_files,
     open_hugging_face,
-    read_folder_tensors,
 )
+from heedful.foreign.safetensors_files import list_weight_files, read_folder_tensors
 from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.metrics.judge import JudgeScores, TranslationJudge
 from heedful.models.encoders import TransformerEncoder
@@ -112,7 +110,7 @@ class BertRegressionFolder(JudgeFolder):
         opened, config, head_location = (
             open_hugging_face(folder),
             folder / CONFIG_FILE,
-            HEAD_LOCATIONS[BERT.model_type]["number"],
+            BERT.heads.locations["number"],
         )
         if opened.family is not BERT:
             raise RunError(

@@ -84,14 +84,12 @@ def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:
 
 
 def _describe_reading(tokenizer: Tokenizer, file: str, *, prefix: Sequence[int]) -> dict[str, Any]:
-    """Describe a tokenizer for input texts."""
     special = tokenizer.special
     around = {"before": list(prefix), "after": [special.eos]}
     return {"tokenizer": file, **around, "unknown": special.unk, "mask": special.mask}
 
 
 def _describe_writing(tokenizer: Tokenizer, file: str, *, start: Sequence[int], forbidden: set[int]) -> dict[str, Any]:
-    """Describe a tokenizer for output texts."""
     special = tokenizer.special
     ids = {"start": list(start), "end": special.eos, "unknown": special.unk, "never": sorted(forbidden)}
     return {"tokenizer": file, **ids}

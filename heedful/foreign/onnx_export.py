@@ -89,7 +89,6 @@ def _require_exportable(config: StackConfig) -> None:
 
 
 def _build_graphs(model: nn.Module) -> ExportGraphs:
-    """Build the graphs of a model by its type."""
     match model:
         case SequenceToSequence():
             return build_translator_graphs(model)

@@ -160,12 +160,10 @@ def _flatten_past(state: StackState) -> Iterator[Tensor]:
 
 
 def _pair_keys_values(tensors: Sequence[Tensor]) -> list[KVCache]:
-    """Group alternating keys and values."""
     return [KVCache(*pair) for pair in zip(tensors[::2], tensors[1::2], strict=True)]
 
 
 def _flatten_keys_values(parts: Iterable[KVCache]) -> Iterator[Tensor]:
-    """Yield the key and the value of each pair."""
     for part in parts:
         yield part.key
         yield part.value

@@ -17,10 +17,11 @@ from torch import Tensor
 
 from heedful.adapters.adapter import Adapter
 from heedful.adapters.lora import LoraAdapter
+from heedful.architectures.stack import EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
 from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
-from heedful.foreign.families.heads import HEAD_LOCATIONS, drop_head_tensors, export_head
+from heedful.foreign.families.heads import drop_head_tensors, export_head
 from heedful.foreign.families.tensor_names import (
     LINEAR_PARAMETERS,
     READS_SINES_FIRST,
@@ -29,7 +30,7 @@ from heedful.foreign.families.tensor_names import (
     StateDictMapping,
     TensorRename,
 )
-from heedful.foreign.hugging_face_export import ENCODER_FAMILIES, choose_family
+from heedful.foreign.hugging_face_export import choose_family
 from heedful.foreign.safetensors_files import read_safetensors
 from heedful.foreign.vocabularies import read_json_object
 from heedful.tasks.portable_model import PortableModel
@@ -158,7 +159,8 @@ def save_peft_adapter(
     if not isinstance(adapter, LoraAdapter):
         raise RunError(f"{origin.folder}: has bottlenecks, which PEFT does not support; train an adapter of kind lora")
     family = choose_family(origin.model)
-    table, drop_prefix = family.build_mapping(origin.model), origin.head is None and family in ENCODER_FAMILIES
+    table = family.build_mapping(origin.model)
+    drop_prefix = origin.head is None and family.config_class is EncoderConfig
     family.write_config(origin.model, origin.tensors)  # PEFT refuses what transformers does not have
     exported: dict[str, Tensor] = {}
     ranks: dict[str, int] = {}
@@ -229,8 +231,8 @@ def _export_trained_modules(
     """
     result: dict[str, Tensor] = {}
     others = dict(trained)
-    if origin.head is not None and family.model_type in HEAD_LOCATIONS:
-        head_location = HEAD_LOCATIONS[family.model_type][origin.head.output_type]
+    if origin.head is not None and family.heads.locations:
+        head_location = family.heads.locations[origin.head.output_type]
         drop_head_tensors(head_location, origin.tensors)
         result = export_head(origin.head, head_location, trained)[1]
         prefixes = ("output.",) if head_location.summary is None else ("output.", "encoder.summary.")
@@ -285,7 +287,7 @@ def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path)
 def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, folder: Path) -> str:
     """Return heedful's name of a tensor that was trained beside the adapter."""
     part, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
-    for head_location in HEAD_LOCATIONS.get(family.model_type, {}).values():
+    for head_location in family.heads.locations.values():
         if part == head_location.output:
             return f"output.{parameter}"
         if part == head_location.summary:

@@ -140,7 +140,6 @@ def _reject_default_prompt(folder: Path) -> None:
 
 
 def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
-    """Read the pooling module of a folder."""
     path = folder / "config.json"
     content = read_json_or_empty(path)
     pooling_mode = content.get("pooling_mode")

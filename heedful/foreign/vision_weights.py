@@ -131,7 +131,6 @@ def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int,
 
 
 def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
-    """Yield the convolutions by the names of EfficientNet-PyTorch."""
     yield ConvolutionWithNorm("layers.0", "_conv_stem", "_bn0")
     for heedful_name, number, _, _, step in _iter_lite0_blocks(network):
         foreign_name = f"_blocks.{number}"
@@ -142,7 +141,6 @@ def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm
 
 
 def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
-    """Yield the convolutions by the names of timm."""
     yield ConvolutionWithNorm("layers.0", "conv_stem", "bn1")
     for heedful_name, _, group, index, step in _iter_lite0_blocks(network):
         foreign_name = f"blocks.{group}.{index}"

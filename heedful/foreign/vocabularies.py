@@ -17,6 +17,7 @@ from heedful.data.tokenizers import SpecialIds
 from heedful.errors import DataError, RunError
 from heedful.files import read_bytes, read_text
 from heedful.files import read_json as read_json_value
+from heedful.foreign.families.config_mapping import ModelFamily
 
 HEEDFUL_VOCABULARY: Final = "heedful.vocabulary"
 """File name of a heedful vocabulary, in a folder that heedful exported."""
@@ -24,39 +25,8 @@ _MAX_ID_DIGITS: Final = 9
 """Number of digits of the largest id."""
 HEEDFUL_SIDES: Final = ("heedful.source", "heedful.target")
 """File names of the source and target vocabulary, in a folder that heedful exported."""
-_ENCODER_TYPES: Final = ("bert", "roberta-prelayernorm", "electra")
-_WORDPIECE_TYPES: Final = ("bert", "electra")
 _ENCODER_ROLES: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
 _DECODER_ROLES: Final = {"bos": "bos_token", "eos": "eos_token", "unk": "unk_token", "mask": "mask_token"}
-_BERT_TOKENS: Final = {
-    "cls_token": "[CLS]",
-    "sep_token": "[SEP]",
-    "unk_token": "[UNK]",
-    "mask_token": "[MASK]",
-    "pad_token": "[PAD]",
-}
-_DEFAULT_TOKENS: Final = {
-    "bert": _BERT_TOKENS,
-    "electra": _BERT_TOKENS,
-    "roberta-prelayernorm": {
-        "cls_token": "<s>",
-        "sep_token": "</s>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-        "pad_token": "<pad>",
-    },
-    "gpt2": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
-    "gpt_neox": {"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
-    "bart": {
-        "bos_token": "<s>",
-        "eos_token": "</s>",
-        "unk_token": "<unk>",
-        "mask_token": "<mask>",
-        "pad_token": "<pad>",
-    },
-    "marian": {"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
-}
-"""Special tokens of each model type if no file defines them."""
 
 
 def read_json_object(path: Path) -> dict[str, Any]:
@@ -106,13 +76,13 @@ class TranslationSide:
 
 
 def read_text_vocabulary(
-    folder: Path, *, model_type: str, size: int, side: TranslationSide | None = None
+    folder: Path, *, family: ModelFamily, size: int, side: TranslationSide | None = None
 ) -> HuggingFaceTokenizer:
     """Read the vocabulary of any family but Marian: tokenizer.json, else vocab.txt, or vocab.json with merges.txt.
 
     Args:
         folder: of the model.
-        model_type: bert, electra, roberta-prelayernorm, gpt2, gpt_neox or bart.
+        family: any but Marian.
         size: number of rows of the model's embedding table.
         side: of a translation model.
 
@@ -121,15 +91,13 @@ def read_text_vocabulary(
         MissingExtraError: the package tokenizers is not installed.
     """
     settings = read_json_or_empty(folder / "tokenizer_config.json")
-    names = _read_special_tokens(folder, settings, model_type)
-    content = _read_tokenizer_content(
-        folder, settings, bert=model_type in _WORDPIECE_TYPES, unk=names.get("unk_token", "")
-    )
+    names = _read_special_tokens(folder, settings, family)
+    content = _read_tokenizer_content(folder, settings, bert=family.has_word_pieces, unk=names.get("unk_token", ""))
     added = content.get("added_tokens") or []
     _require_valid_added_tokens(added, folder)
     ids = _validate_ids(content["model"]["vocab"], folder)
     ids |= {entry["content"]: entry["id"] for entry in added}
-    roles = _ENCODER_ROLES if model_type in _ENCODER_TYPES else _DECODER_ROLES
+    roles = _ENCODER_ROLES if "cls_token" in family.special_tokens else _DECODER_ROLES
     special_ids = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
     if "bos" not in special_ids or "eos" not in special_ids:
         raise RunError(f"{folder}: the vocabulary has no piece that begins or ends a text; take a complete copy of it")
@@ -151,12 +119,13 @@ def read_text_vocabulary(
 
 
 def read_marian_vocabularies(
-    folder: Path, *, sizes: tuple[int, int], start: int, forbidden: frozenset[int]
+    folder: Path, *, family: ModelFamily, sizes: tuple[int, int], start: int, forbidden: frozenset[int]
 ) -> tuple[MarianTokenizer, MarianTokenizer]:
     """Read source and target vocabulary of a Marian model: source.spm, target.spm, vocab.json, target_vocab.json.
 
     Args:
         folder: of the model.
+        family: Marian.
         sizes: number of rows of the model's embedding tables.
         start: id that the decoder starts from.
         forbidden: ids that must not be generated.
@@ -165,7 +134,7 @@ def read_marian_vocabularies(
         RunError: a file is missing or damaged.
     """
     settings = read_json_or_empty(folder / "tokenizer_config.json")
-    names = _read_special_tokens(folder, settings, "marian")
+    names = _read_special_tokens(folder, settings, family)
     separate = bool(settings.get("separate_vocabs"))
     tokenizers = []
     for side, name, size, side_forbidden in (
@@ -193,11 +162,11 @@ def read_marian_vocabularies(
     return tokenizers[0], tokenizers[1]
 
 
-def _read_special_tokens(folder: Path, settings: Mapping[str, Any], model_type: str) -> dict[str, str]:
+def _read_special_tokens(folder: Path, settings: Mapping[str, Any], family: ModelFamily) -> dict[str, str]:
     """Read the special tokens by role, such as `pad_token`."""
-    names = dict(_DEFAULT_TOKENS[model_type])
+    names = dict(family.special_tokens)
     for source in (read_json_or_empty(folder / "special_tokens_map.json"), settings):
-        for key in (*_DEFAULT_TOKENS[model_type], "mask_token", "pad_token"):
+        for key in (*family.special_tokens, "mask_token", "pad_token"):
             value = source.get(key)
             if isinstance(value, dict):
                 value = value.get("content")

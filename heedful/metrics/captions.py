@@ -82,7 +82,6 @@ class CaptionBLEU(SummedCountsMetric):
         return np.array([self._count_caption(*pair) for pair in self.pairs], dtype=np.float64)
 
     def _count_caption(self, caption: list[str], references: list[list[str]]) -> list[int]:
-        """Return the counts of one caption."""
         length = len(caption)
         nearest_length = min(
             map(len, references),
@@ -145,7 +144,6 @@ class _InverseFrequency:
 
 
 def _score_caption(caption: list[str], references: list[list[str]], frequencies: Sequence[_InverseFrequency]) -> float:
-    """Return the CIDEr-D score of one caption."""
     total = 0.0
     for frequency in frequencies:
         caption_weights = frequency.weigh_ngrams(caption)

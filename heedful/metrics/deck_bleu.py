@@ -22,7 +22,7 @@ import numpy as np
 from heedful.metrics.translation import MetricScore
 from heedful.metrics.weighted_sacrebleu import CountMatrix, PairMetric, ScoreVector, SumMatrix
 
-_ORDERS = (1, 2, 3, 4)
+_DECK_ORDERS = (1, 2, 3, 4)
 
 
 @final
@@ -69,7 +69,7 @@ def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
 
 def _score_sentence(hypothesis: list[str], reference: list[str]) -> float:
     """Return the geometric mean of the four unclipped precisions."""
-    return prod(_compute_precision(hypothesis, reference, n) for n in _ORDERS) ** (1 / len(_ORDERS))
+    return prod(_compute_precision(hypothesis, reference, n) for n in _DECK_ORDERS) ** (1 / len(_DECK_ORDERS))
 
 
 def _compute_precision(hypothesis: list[str], reference: list[str], n: int) -> float:

@@ -117,7 +117,6 @@ def _estimate_discounts(counts: Counter[IdNGram]) -> Discounts:
 
 
 def _get_discount(count: int, discounts: Discounts) -> float:
-    """Return the discount for an n-gram with this count."""
     return discounts[min(count, 3) - 1]
 
 

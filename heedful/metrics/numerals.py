@@ -34,7 +34,6 @@ def count_kept_numbers(source: str, translation: str) -> tuple[int, int]:
 
 
 def _find_numbers(text: str) -> list[NumberReadings]:
-    """Return the numbers of a text from left to right."""
     return [_list_readings(number) for number in _NUMBER.findall(text)]
 
 

@@ -1,4 +1,4 @@
-"""Base class of models that generate text given a source."""
+"""Base classes of models that generate text, token by token."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.models.interface import Decoder, State
-from heedful.tensors import Tokens
+from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
 
 Source = TypeVar("Source")
 
 
-class ConditionalModel(nn.Module, ABC, Generic[Source]):
-    """A model of p(y | x) as a product over tokens; implements `Engine`.
+class GenerativeModel(nn.Module):
+    """A decoder and an output layer, which implement all of `Engine` but `init_state`.
 
-    Abstract: subclasses define how x is read.
+    Abstract: subclasses define the initial state.
 
     Attributes:
         decoder: reads its own past.
@@ -33,13 +33,27 @@ class ConditionalModel(nn.Module, ABC, Generic[Source]):
         """Device of the parameters."""
         return next(self.parameters()).device
 
+    def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
+        """Return the logits of the next token for each token, and the new state."""
+        hidden, state = self.decoder(tokens, state)
+        return self.output(hidden), state
+
+    def decode_greedy(
+        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
+        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
+        return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
+
+
+class ConditionalModel(GenerativeModel, ABC, Generic[Source]):
+    """A model of p(y | x) as a product over tokens; implements `Engine`.
+
+    Abstract: subclasses define how x is read.
+    """
+
     @abstractmethod
     def init_state(self, source: Source) -> State:
         """Read the source and return the state before the first target token."""
-
-    @abstractmethod
-    def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Return the logits of the next token for each token, and the new state."""
 
     @abstractmethod
     def forward_all_tokens(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B R d_model"], Tokens]:

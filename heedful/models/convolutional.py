@@ -247,7 +247,6 @@ class ConvolutionalDecoder(Decoder):
         return hidden, ConvolutionalState(tuple(pasts), state.memory, state.width)
 
     def _iter_layers(self) -> Iterator[ConvolutionalDecoderLayer]:
-        """Yield the layers."""
         for layer in self.layers:
             assert isinstance(layer, ConvolutionalDecoderLayer)
             yield layer

@@ -74,7 +74,6 @@ def _next_positions(source: Tokens) -> Int[Tensor, " B"]:
 
 
 def _shift_positions(tokens: Tokens, offsets: Int[Tensor, " B"]) -> Tokens:
-    """Shift the positions of each row by `offsets`."""
     positions = torch.where(tokens.positions < 0, -1, tokens.positions + offsets.unsqueeze(1))
     return replace(tokens, positions=positions)
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.models.conditional import GenerativeModel
 from heedful.models.interface import Decoder, State
-from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
+from heedful.tensors import Tokens
 
 
-class LanguageModel(nn.Module):
+class LanguageModel(GenerativeModel):
     """A model of p(y) as a product over tokens, each given those before it (Bengio et al. 2003).
 
     Args:
@@ -23,25 +23,9 @@ class LanguageModel(nn.Module):
         self.decoder = decoder
         self.output = output
 
-    @property
-    def device(self) -> torch.device:
-        """Device of the parameters."""
-        return next(self.parameters()).device
-
     def init_state(self, source: None = None) -> State:
         """Return the state before the first token."""
         return self.decoder.init_state(None)
-
-    def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Return the logits of the next token for each token, and the new state."""
-        hidden, state = self.decoder(tokens, state)
-        return self.output(hidden), state
-
-    def decode_greedy(
-        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
-        return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Return the hidden vectors of a chunk of text and the new state; `output` turns them into logits."""

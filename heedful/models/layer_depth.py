@@ -41,7 +41,6 @@ def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
 
 
 def _find_depth(name: str, *, layers: int, body: str) -> int:
-    """Return the depth of the parameter with this name."""
     if not name.startswith(f"{body}.") or name.startswith(f"{body}.summary."):
         return 0
     if match := _LAYER.search(name):

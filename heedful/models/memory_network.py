@@ -140,7 +140,6 @@ class SentenceEmbedding(nn.Module):
     def _sum_embeddings(
         self, words: Int[Tensor, "N J"], table: Float[Tensor, "V width"], weights: Float[Tensor, "N J"]
     ) -> Float[Tensor, "N tables d"]:
-        """Sum the word embeddings of each sentence with these weights."""
         if not words.numel():  # torch cannot sum over no sentences, or over sentences without words
             return table.new_zeros(len(words), table.size(1) // self.width, self.width)
         sums = functional.embedding_bag(words.clamp(min=0), table, per_sample_weights=weights, mode="sum")

@@ -9,7 +9,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.attention.attention_trace import AttentionTrace, assign_roles
+from heedful.attention import DotScore, assign_roles
+from heedful.attention.attention_trace import AttentionTrace
 from heedful.attention.dropout import Dropout
 from heedful.attention.hooks import DECODER_SELF
 from heedful.attention.kv_cache import KVCache
@@ -17,7 +18,6 @@ from heedful.attention.mask import AttentionMask
 from heedful.attention.mask_functions import sliding_window
 from heedful.attention.multihead import HeadedAttention
 from heedful.attention.positions import TemporalEncoding
-from heedful.attention.scores import DotScore
 from heedful.attention.weight_functions import ScoredWeights
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.layer_info import LayerInfo

@@ -22,6 +22,7 @@ from torch.overrides import TorchFunctionMode
 from heedful.attention.multihead import HeadedAttention
 from heedful.blocks.recurrent import RecurrentCell
 from heedful.errors import RecipeError
+from heedful.models.shared_parameters import find_shared_names
 
 TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(
@@ -131,7 +132,6 @@ def _drop_dead_references(references: list[weakref.ref[TensorOrModule]]) -> list
 
 
 def _count_bytes(parameter: Tensor) -> int:
-    """Return the bytes of a parameter."""
     return parameter.numel() * parameter.element_size()
 
 
@@ -234,7 +234,12 @@ def measure_model(model: nn.Module, *, length: int = 25) -> ModelSize:
         for module in model.modules()
         if isinstance(module, HeadedAttention)
     )
-    return ModelSize(tuple(_iter_parameters(model)), 2 * (products + attention), length)
+    tied = find_shared_names(model)
+    parameters = tuple(
+        ParameterInfo(name, tuple(parameter.shape), tied.get(name))
+        for name, parameter in model.named_parameters(remove_duplicate=False)
+    )
+    return ModelSize(parameters, 2 * (products + attention), length)
 
 
 @dataclass(frozen=True)
@@ -306,11 +311,3 @@ def _count_activations(model: nn.Module, length: int) -> float | None:
             case RecurrentCell():  # its gates and its state, before and after each of its functions
                 total += module.input.out_features + module.recurrent.out_features
     return total
-
-
-def _iter_parameters(model: nn.Module) -> Iterator[ParameterInfo]:
-    """Yield the parameters of a model, with the first name of tied ones."""
-    first_names: dict[int, str] = {}
-    for name, parameter in model.named_parameters(remove_duplicate=False):
-        first = first_names.setdefault(id(parameter), name)
-        yield ParameterInfo(name, tuple(parameter.shape), None if first == name else first)

@@ -42,5 +42,4 @@ class MultitaskModel(nn.Module):
 
 
 def _head_key(name: str) -> str:
-    """Return the module name of a head."""
     return f"head-{name}"

@@ -172,7 +172,6 @@ class PairEncoder(Encoder[Tokens]):
             parameter.requires_grad_(False)
 
     def _split_sides(self, source: Tokens) -> tuple[PairSide, PairSide]:
-        """Split the tokens into both texts."""
         assert source.segments is not None, "segments separate the texts of a pair"
         embedded = self.embedding(source)
         token_mask = source.positions >= 0

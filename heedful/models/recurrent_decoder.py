@@ -263,7 +263,6 @@ class SourceAttention(nn.Module):
         return context if self.gate is None else self.gate(query, context)
 
     def _get_attention(self, name: str) -> Attention:
-        """Return the attention to a memory."""
         attention: Attention = getattr(self, self.module_names[name])
         return attention
 

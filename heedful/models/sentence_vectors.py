@@ -58,21 +58,20 @@ class MultiModePooler(Pooler):
 def _pool(
     mode: PoolingMode, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B d_model"]:
-    """Pool hidden vectors by one mode."""
-    token_mask = (positions >= 0).unsqueeze(-1)
+    is_token = (positions >= 0).unsqueeze(-1)
     rows = torch.arange(len(hidden), device=hidden.device)
     pooled: Tensor
     match mode:
         case "cls":
-            pooled = hidden[rows, (positions == 0).byte().argmax(1)] * token_mask.any(1)
+            pooled = hidden[rows, (positions == 0).byte().argmax(1)] * is_token.any(1)
         case "lasttoken":
-            pooled = hidden[rows, positions.argmax(1)] * token_mask.any(1)
+            pooled = hidden[rows, positions.argmax(1)] * is_token.any(1)
         case "max":
-            pooled = hidden.masked_fill(~token_mask, -torch.inf).amax(1).nan_to_num(neginf=0.0)
+            pooled = hidden.masked_fill(~is_token, -torch.inf).amax(1).nan_to_num(neginf=0.0)
         case "mean":
             pooled = mean_pool(hidden, positions)
         case "mean_sqrt_len_tokens":
-            pooled = (hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1).sqrt()
+            pooled = (hidden * is_token).sum(1) / is_token.sum(1).clamp(min=1).sqrt()
         case "weightedmean":
             weights = (positions + 1).unsqueeze(-1).to(hidden.dtype)
             pooled = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)

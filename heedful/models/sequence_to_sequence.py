@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from heedful.models.conditional import ConditionalModel
+from heedful.models.conditional import ConditionalModel, Source
 from heedful.models.encoders import NamedEncoders
 from heedful.models.interface import Decoder, Encoder, State
-from heedful.tensors import MultiStepLimits, MultiStepOutput, Tokens
-
-Source = TypeVar("Source")
+from heedful.tensors import Tokens
 
 
 class SequenceToSequence(ConditionalModel[Source]):
@@ -33,17 +29,6 @@ class SequenceToSequence(ConditionalModel[Source]):
     def init_state(self, source: Source) -> State:
         """Encode the source and return the decoder's initial state."""
         return self.decoder.init_state(self.encoder(source))
-
-    def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Return the logits of the next token for each token, and the new state."""
-        hidden, state = self.decoder(tokens, state)
-        return self.output(hidden), state
-
-    def decode_greedy(
-        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
-        return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
     def forward_all_tokens(self, source: Source, target: Tokens) -> tuple[Float[Tensor, "B T d_model"], Tokens]:
         """Return the hidden vectors of the target, and the target: the decoder reads nothing else."""

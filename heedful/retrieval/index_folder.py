@@ -280,7 +280,6 @@ def _sync_and_digest(path: Path) -> str:
 
 
 def _delete_stale_builds(folder: Path) -> None:
-    """Delete earlier and unfinished builds."""
     shutil.rmtree(get_writing_folder(folder / MANIFEST), ignore_errors=True)
     with suppress(OSError, RunError):
         valid_build = read_index_manifest(folder).build if (folder / MANIFEST).exists() else None

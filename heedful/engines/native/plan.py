@@ -40,12 +40,10 @@ def is_supported(stack: TransformerStack) -> bool:
 
 
 def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
-    """Yield the layers of a stack."""
     return (layer for layer in stack.layers if isinstance(layer, TransformerLayer))
 
 
 def _is_supported_layer(layer: TransformerLayer) -> bool:
-    """Return whether native code supports a layer."""
     return (
         _is_supported_attention(layer.attention, (NoPosition, RotaryPosition))
         and all(
@@ -68,12 +66,10 @@ def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple
 
 
 def _is_supported_norm(norm: object) -> bool:
-    """Return whether native code supports a norm."""
     return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
 
 
 def _is_supported_residual(residual: ResidualConnection) -> bool:
-    """Return whether native code supports a residual connection."""
     return isinstance(residual, PostNorm | PreNorm) and residual.behind is None and _is_supported_norm(residual.norm)
 
 
@@ -143,7 +139,6 @@ class NativePlan:
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
 
     def _build_stack(self) -> Any:
-        """Build the native description of the stack."""
         native, stack, embedding = self.library, self._stack, self._stack.embedding
         layers = list(_iter_layers(stack))
         self._cross_attentions = [
@@ -174,7 +169,6 @@ class NativePlan:
         )
 
     def _build_layer(self, layer: TransformerLayer, cross_attentions: Any) -> Any:
-        """Build the native description of a layer."""
         return self.library.Layer(
             own=self._build_attention(layer.attention, layer.around_attention),
             across=cross_attentions,
@@ -184,7 +178,6 @@ class NativePlan:
         )
 
     def _build_attention(self, attention: MultiHeadAttention, residual: ResidualConnection) -> Any:
-        """Build the native description of an attention."""
         aggregation = attention.aggregation
         return self.library.Attention(
             query=self._build_linear(attention.query),
@@ -206,14 +199,12 @@ class NativePlan:
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 
     def _build_norm(self, norm: nn.Module | None) -> Any:
-        """Build the native description of a norm."""
         if norm is None:
             return self.library.Norm()
         assert isinstance(norm, nn.LayerNorm)
         return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
 
     def _build_table(self, table: nn.Embedding | None) -> Any:
-        """Build the native description of an embedding table."""
         if table is None:
             return self.library.Table()
         if isinstance(table, Int8Embedding):
@@ -230,7 +221,6 @@ class NativePlan:
         return data_pointer(self._references[-1])
 
     def _build_array(self, item_type: Any, items: Iterable[Any]) -> Any:
-        """Build a native array of these items."""
         item_list = list(items)
         self._references.append((item_type * len(item_list))(*item_list))
         return self._references[-1]
@@ -239,13 +229,11 @@ class NativePlan:
 def _list_cross_attentions(
     layer: TransformerLayer,
 ) -> tuple[Sequence[MultiHeadAttention], Sequence[ResidualConnection]]:
-    """Return the attentions to memories and their residual connections."""
     pairs = [layer.get_cross_attention(name) for name in layer.memory_names]
     return [attention for attention, _ in pairs], [residual for _, residual in pairs]
 
 
 def _get_norm(residual: ResidualConnection) -> nn.Module:
-    """Return the norm of a residual connection."""
     assert isinstance(residual, PostNorm | PreNorm)
     return residual.norm
 

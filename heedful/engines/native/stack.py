@@ -58,11 +58,9 @@ class NativeStack(TransformerStack):
         return self._run_native(tokens, state)
 
     def _has_hooks(self) -> bool:
-        """Return whether hooks observe the stack."""
         return has_weight_hooks() or any(module._forward_hooks for module in self._submodules)
 
     def _get_plan(self) -> NativePlan:
-        """Return the native plan; built once."""
         if self._plan is None:
             native = load_library()
             assert native is not None
@@ -70,7 +68,6 @@ class NativeStack(TransformerStack):
         return self._plan
 
     def _project_memory(self, name: str, memory: Memory) -> CrossMemory:
-        """Project a memory for all layers."""
         plan = self._get_plan()
         rows, slots = memory.positions.shape
         numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.width)

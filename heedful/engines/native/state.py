@@ -264,7 +264,6 @@ class NativeState:
         return replace(self, table=torch.cat(tables), first_column=end - num_columns)
 
     def _concat_into_new_pages(self, others: Sequence[NativeState]) -> NativeState:
-        """Copy the rows of all states into new pages."""
         states = (self, *others)
         gathered = [state.gather_rows() for state in states if state.table is not None]
         numbers = pad_and_concat([tensor for tensor, _ in gathered], axis=2, fill=0.0, pad_left=True)
@@ -312,7 +311,6 @@ class NativeState:
 
 
 def _split_heads(layer: Float[Tensor, "B K 2 width"], heads: int) -> KVCache:
-    """Split keys and values into heads."""
     rows, count, _, width = layer.shape
     key, value = layer.view(rows, count, 2, heads, width // heads).permute(2, 0, 3, 1, 4)
     return KVCache(key, value)

@@ -2,57 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
-
-from torch import Tensor
+from typing import Final
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.config_mapping import ConfigMapping, KeyMapping, ModelFamily, validate_config
-from heedful.foreign.families.encoder_decoder import SEQ2SEQ_KEY_MAPPINGS, SEQ2SEQ_SUPPORTED, build_seq2seq_mapping
+from heedful.foreign.families.config_mapping import KeyMapping, ModelFamily
+from heedful.foreign.families.encoder_decoder import (
+    SEQ2SEQ_KEY_MAPPINGS,
+    SEQ2SEQ_SUPPORTED,
+    build_seq2seq_mapping,
+    mark_encoder_decoder,
+    read_output_bias,
+)
 from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
 
 _OFFSET: Final = 2
 """Rows of the position table before the first position."""
-_CONFIG_MAPPING: Final = ConfigMapping(
-    settings=(*SEQ2SEQ_KEY_MAPPINGS, KeyMapping("positions.length", ("max_position_embeddings",))),
-    foreign_supported={
-        "normalize_before": (False,),
-        "normalize_embedding": (True,),
-        "add_final_layer_norm": (False,),
-        "static_position_embeddings": (False,),
-        "extra_pos_embeddings": (_OFFSET,),
-        "tie_word_embeddings": (True,),
-    },
-    heedful_supported={
-        **SEQ2SEQ_SUPPORTED,
-        "positions": ("learned",),
-        "positions.offset": (_OFFSET,),
-        "embedding_norm": (True,),
-        "tie": ("three_way",),
-    },
-)
 
 
-def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
-    """Convert a BART config.json to a heedful model configuration."""
-    values = _CONFIG_MAPPING.read_config(content, location=location)
-    values["positions"] |= {"kind": "learned", "offset": _OFFSET}
-    values |= {"embedding_norm": True, "tie": "three_way", "output_bias": "final_logits_bias" in names}
-    return validate_config(TransformerConfig, values, location=location)
-
-
-def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Convert a heedful model configuration to the content of a BART config.json."""
-    return {
-        "architectures": ["BartForConditionalGeneration"],
-        "is_encoder_decoder": True,
-        **_CONFIG_MAPPING.write_config(config, name="BART"),
-    }
-
-
-def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
-    """Map the tensor names of BART to heedful's."""
+def _build_mapping(config: TransformerConfig) -> StateDictMapping:
     return build_seq2seq_mapping(
         config,
         sines_first=False,
@@ -70,4 +37,37 @@ def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
     )
 
 
-BART: Final = ModelFamily("bart", "translation", _read_config, _write_config, _build_state_dict_mapping)
+BART: Final = ModelFamily(
+    "bart",
+    "BART",
+    "translation",
+    TransformerConfig,
+    architectures={"BartForConditionalGeneration": ()},
+    settings=(*SEQ2SEQ_KEY_MAPPINGS, KeyMapping("positions.length", ("max_position_embeddings",))),
+    foreign_supported={
+        "normalize_before": (False,),
+        "normalize_embedding": (True,),
+        "add_final_layer_norm": (False,),
+        "static_position_embeddings": (False,),
+        "extra_pos_embeddings": (_OFFSET,),
+        "tie_word_embeddings": (True,),
+    },
+    heedful_supported={
+        **SEQ2SEQ_SUPPORTED,
+        "positions.kind": ("learned",),
+        "positions.offset": (_OFFSET,),
+        "embedding_norm": (True,),
+        "tie": ("three_way",),
+    },
+    build_mapping=_build_mapping,
+    special_tokens={
+        "bos_token": "<s>",
+        "eos_token": "</s>",
+        "unk_token": "<unk>",
+        "mask_token": "<mask>",
+        "pad_token": "<pad>",
+    },
+    tokenizer_class="BartTokenizer",
+    complete_settings=read_output_bias,
+    complete_content=mark_encoder_decoder,
+)

@@ -1,4 +1,4 @@
-"""Mapping between config.json of another project and heedful's model configuration, one table for both directions."""
+"""Families of models of Hugging Face's transformers: config.json and tensors, one table for both directions."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from torch import Tensor
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RunError
+from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.tensor_names import StateDictMapping
 from heedful.recipes.config import Config
 
@@ -36,6 +37,8 @@ SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
 """The attention settings of all families: scaled dot product and softmax."""
 
 
+HEEDFUL_DEFAULT: Final = object()
+"""Default of a setting that is left out of heedful's configuration, so that heedful's own default counts."""
 ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
 
 
@@ -57,22 +60,61 @@ class KeyMapping:
 
 
 @dataclass(frozen=True)
-class ConfigMapping:
-    """Mapping of all settings of a model family.
+class ModelFamily:
+    """A kind of model of Hugging Face's transformers, described by tables of its settings and tensors.
 
     Attributes:
+        model_type: of config.json.
+        name: name of the format, for messages.
+        task: name of its task in recipes.
+        config_class: heedful's configuration.
+        architectures: classes of transformers, each with the heads of heedful that it has; the first class whose heads
+            a model has is the one that is written.
         settings: the settings that both sides can express.
         foreign_supported: foreign settings that heedful supports with these values only, so that others cannot be read.
         heedful_supported: heedful settings that the foreign format supports with these values only, so that others
-            cannot be written; the key of a table stands for its `kind`.
+            cannot be written; those with a single value have it in every folder.
+        build_mapping: returns the tensor name mapping for a configuration of heedful.
+        special_tokens: names of special tokens by their role, where no file of a folder gives them.
+        tokenizer_class: tokenizer of transformers; None if that follows from the kind of vocabulary.
+        has_word_pieces: whether old folders have a vocab.txt of WordPiece instead of files of byte-level BPE.
+        heads: locations of the heads of fine-tuned models.
+        gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
+        complete_settings: changes what the tables read from a config.json, and checks what they cannot; it takes
+            heedful's keys and values, the content, the names of the stored tensors and the path for messages.
+        complete_content: returns the content of config.json, without vocabulary sizes and special ids, from what the
+            tables wrote and the configuration.
     """
 
+    model_type: str
+    name: str
+    task: str
+    config_class: type[ModelConfig]
+    architectures: Mapping[str, tuple[str, ...]]
     settings: tuple[KeyMapping, ...]
-    foreign_supported: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
-    heedful_supported: Mapping[str, tuple[Any, ...]] = field(default_factory=dict)
+    foreign_supported: Mapping[str, tuple[Any, ...]]
+    heedful_supported: Mapping[str, tuple[Any, ...]]
+    build_mapping: Callable[[Any], StateDictMapping]
+    special_tokens: Mapping[str, str]
+    tokenizer_class: str | None = None
+    has_word_pieces: bool = False
+    heads: FamilyHeads = field(default_factory=FamilyHeads)
+    gelu_head: str | None = None
+    complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
+    complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
 
-    def read_config(self, content: Mapping[str, Any], *, location: str) -> dict[str, Any]:
-        """Convert the content of config.json to heedful's keys and values, as nested tables.
+    @property
+    def computes_positions(self) -> bool:
+        """Whether positions are computed, so that their number is no setting of the model."""
+        return all(setting.heedful_key != "positions.length" for setting in self.settings)
+
+    def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> ModelConfig:
+        """Convert the content of config.json to heedful's configuration.
+
+        Args:
+            content: of config.json.
+            names: names of the stored tensors.
+            location: path of the file, for messages.
 
         Raises:
             RunError: a setting is missing, or has a value that heedful does not support; the message names it.
@@ -83,29 +125,52 @@ class ConfigMapping:
                 raise RunError(
                     f"{location}: {key} = {content[key]!r}: heedful has only {choices}; take a model with that"
                 )
-        table: dict[str, Any] = {}
+        values: dict[str, Any] = {}
+        for key, supported in self.heedful_supported.items():
+            if len(supported) == 1:
+                _set_nested(values, key, supported[0])
         for setting in self.settings:
-            *parents, last = setting.heedful_key.split(".")
-            inner = table
-            for part in parents:
-                inner = inner.setdefault(part, {})
-            inner[last] = _read_setting(setting, content, location=location)
-        return table
+            if (value := _read_setting(setting, content, location=location)) is not HEEDFUL_DEFAULT:
+                _set_nested(values, setting.heedful_key, value)
+        if f"{self.gelu_head}.dense.weight" in names and values["activation"] != "gelu":
+            raise RunError(
+                f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of {self.gelu_head}: heedful has "
+                "one activation for both; take a model where they are equal"
+            )
+        if self.complete_settings is not None:
+            self.complete_settings(values, content, names, location)
+        return _validate_config(self.config_class, values, location=location)
 
-    def write_config(self, config: Config, *, name: str) -> dict[str, Any]:
-        """Convert a heedful configuration to foreign keys and values.
+    def write_config(self, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+        """Convert a heedful configuration and tensors to config.json, without vocabulary sizes and special ids.
 
         Raises:
-            RunError: the format `name` cannot express a setting; the message names it.
+            RunError: the format cannot express a setting; the message names it.
         """
-        require_supported(config, name, self.heedful_supported)
+        require_supported(config, self.name, self.heedful_supported)
+        heads = {name.partition(".")[0] for name in tensors}
+        if self.gelu_head is not None and "masked" in heads and config.activation != "gelu":
+            raise RunError(
+                f"model.activation = {config.activation}: {self.name} predicts hidden tokens with gelu only; train a "
+                "model with gelu to export it"
+            )
         content: dict[str, Any] = {key: supported[0] for key, supported in self.foreign_supported.items()}
         for setting in self.settings:
             value = attrgetter(setting.heedful_key)(config)
             if setting.values is not None:
                 value = next(foreign for foreign, heedful in setting.values.items() if heedful == value)
             content |= dict.fromkeys(setting.foreign_keys, value)
-        return content
+        if self.complete_content is not None:
+            content = self.complete_content(content, config)
+        architecture = next(name for name, needed in self.architectures.items() if heads.issuperset(needed))
+        return {"architectures": [architecture], **content}
+
+
+def _set_nested(values: dict[str, Any], key: str, value: Any) -> None:
+    *parents, last = key.split(".")
+    for parent in parents:
+        values = values.setdefault(parent, {})
+    values[last] = value
 
 
 def require_supported(config: Config, name: str, supported: Mapping[str, tuple[Any, ...]]) -> None:
@@ -121,8 +186,7 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
             raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
 
 
-def validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:
-    """Build a heedful configuration; raise RunError if its numbers do not fit together."""
+def _validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:
     try:
         return config_class.model_validate(dict(values))
     except ValidationError as error:
@@ -132,7 +196,6 @@ def validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, l
 
 
 def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: str) -> Any:
-    """Read the value of one setting from config.json and convert it to heedful's."""
     values = [content[key] for key in setting.foreign_keys if content.get(key) is not None]
     if not values:
         if setting.default is None:
@@ -148,24 +211,3 @@ def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: 
     except (KeyError, TypeError):
         choices = ", ".join(map(str, setting.values))
         raise RunError(f"{location}: {setting.foreign_keys[0]} = {values[0]!r}: heedful has only {choices}") from None
-
-
-@dataclass(frozen=True)
-class ModelFamily:
-    """A kind of model of Hugging Face's transformers.
-
-    Attributes:
-        model_type: of config.json.
-        task: name of its task in recipes.
-        read_config: converts a config.json and the names of the stored tensors to heedful's configuration; the last
-            argument is the path for messages.
-        write_config: converts heedful's configuration and tensors to config.json, without vocabulary sizes and special
-            ids.
-        build_mapping: returns the tensor name mapping for a configuration of heedful.
-    """
-
-    model_type: str
-    task: str
-    read_config: Callable[[Mapping[str, Any], frozenset[str], str], ModelConfig]
-    write_config: Callable[[Any, Mapping[str, Tensor]], dict[str, Any]]
-    build_mapping: Callable[[Any], StateDictMapping]

@@ -38,13 +38,25 @@ SEQ2SEQ_KEY_MAPPINGS: Final = (
 SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "aggregation": ("project",),
     "shared_key_value": (False,),
-    "encoder_visibility": ("everything",),
-    "decoder_visibility": ("causal",),
+    "encoder_visibility.kind": ("everything",),
+    "decoder_visibility.kind": ("causal",),
     "residual": ("post_norm",),
     **SCALED_SOFTMAX,
     "cross_attention.score": ("scaled_dot",),
     "cross_attention.weights": ("softmax",),
 }
+
+
+def read_output_bias(
+    values: dict[str, Any], _content: Mapping[str, Any], names: frozenset[str], _location: str
+) -> None:
+    """Set `output_bias` by whether the file has one; a `ModelFamily.complete_settings`."""
+    values["output_bias"] = "final_logits_bias" in names
+
+
+def mark_encoder_decoder(content: dict[str, Any], _config: TransformerConfig) -> dict[str, Any]:
+    """Add the mark of encoder-decoder models to config.json; a `ModelFamily.complete_content`."""
+    return {"is_encoder_decoder": True, **content}
 
 
 def _attention_renames(heedful_name: str, foreign_name: str) -> tuple[TensorRename, ...]:

@@ -1,20 +1,17 @@
-"""Model family GPT-2 (Radford et al. 2019): a causal decoder."""
+"""Model family GPT-2 (Radford et al. 2019): a causal decoder; and what all causal decoders share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
-from torch import Tensor
-
 from heedful.architectures.stack import DecoderConfig
 from heedful.foreign.families.config_mapping import (
     ACTIVATIONS,
+    HEEDFUL_DEFAULT,
     SCALED_SOFTMAX,
-    ConfigMapping,
     KeyMapping,
     ModelFamily,
-    validate_config,
 )
 from heedful.foreign.families.tensor_names import (
     TABLE_PARAMETERS,
@@ -25,38 +22,63 @@ from heedful.foreign.families.tensor_names import (
     rename_part,
 )
 
-_GELUS: Final = {"gelu_new": "gelu_tanh", **ACTIVATIONS}
-_CONFIG_MAPPING: Final = ConfigMapping(
-    settings=(
-        KeyMapping("d_model", ("n_embd",)),
-        KeyMapping("heads", ("n_head",)),
-        KeyMapping("d_ff", ("n_inner",)),
-        KeyMapping("layers", ("n_layer",)),
-        KeyMapping("activation", ("activation_function",), "gelu_tanh", _GELUS),
-        KeyMapping("dropout", ("resid_pdrop",), 0.1),
-        KeyMapping("embedding_dropout", ("embd_pdrop",), 0.1),
-        KeyMapping("attention_dropout", ("attn_pdrop",), 0.1),
-        KeyMapping("positions.length", ("n_positions",)),
-        KeyMapping("norm_epsilon", ("layer_norm_epsilon",), 1e-5),
-        KeyMapping("tie", ("tie_word_embeddings",), True),
-    ),
-    foreign_supported={
-        "scale_attn_weights": (True,),
-        "scale_attn_by_inverse_layer_idx": (False,),
-        "add_cross_attention": (False,),
-    },
-    heedful_supported={
-        "aggregation": ("project",),
-        "shared_key_value": (False,),
-        "visibility": ("causal",),
-        "residual": ("pre_norm",),
-        "positions": ("learned",),
-        "positions.offset": (0,),
-        "scale_embedding": (False,),
-        "output_bias": (False,),
-        **SCALED_SOFTMAX,
-    },
-)
+DECODER_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
+    "aggregation": ("project",),
+    "shared_key_value": (False,),
+    "visibility.kind": ("causal",),
+    "residual": ("pre_norm",),
+    "scale_embedding": (False,),
+    "output_bias": (False,),
+    **SCALED_SOFTMAX,
+}
+"""The settings of all causal decoders that transformers has."""
+
+
+def build_decoder_mapping(
+    config: DecoderConfig,
+    layer: tuple[TensorRename, ...],
+    *,
+    prefix: str,
+    embedding: str,
+    layers: str,
+    final_norm: str,
+    output: str,
+    positions: str | None = None,
+    ignored: tuple[str, ...] = (),
+    aliases: Mapping[str, str] | None = None,
+) -> StateDictMapping:
+    """Map the tensor names of a causal decoder to heedful's.
+
+    Args:
+        config: the architecture.
+        layer: the mapping of one layer.
+        prefix: prefix of all foreign names but the output's, with a full stop.
+        embedding, layers, final_norm, positions: foreign names behind the prefix; `positions` if they are learned.
+        output: foreign name of the output layer.
+        ignored, aliases: see `StateDictMapping`.
+    """
+    return StateDictMapping(
+        prefix=prefix,
+        renames=(
+            rename_part("decoder.stack.embedding.table", f"{prefix}{embedding}", TABLE_PARAMETERS),
+            *(
+                ()
+                if positions is None
+                else (rename_part("decoder.stack.embedding.position.table", f"{prefix}{positions}", TABLE_PARAMETERS),)
+            ),
+            *rename_layers(
+                config.layers,
+                layer,
+                heedful_prefix="decoder.stack.layers.{layer}",
+                foreign_prefix=f"{prefix}{layers}.{{layer}}",
+            ),
+            rename_part("decoder.stack.final_norm", f"{prefix}{final_norm}"),
+            *(() if config.tie else (rename_part("output", output, TABLE_PARAMETERS),)),
+        ),
+        copies={f"{output}.weight": f"{prefix}{embedding}.weight"} if config.tie else {},
+        ignored=ignored,
+        aliases=aliases or {},
+    )
 
 
 def _transposed_rename(heedful_names: tuple[str, ...], foreign_name: str, shares: tuple[int, ...] = ()) -> TensorRename:
@@ -74,40 +96,46 @@ _LAYER_RENAMES: Final = (
 )
 
 
-def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
-    """Map the tensor names of GPT-2 to heedful's."""
-    embedding = "transformer.wte.weight"
-    return StateDictMapping(
+def _build_mapping(config: DecoderConfig) -> StateDictMapping:
+    return build_decoder_mapping(
+        config,
+        _LAYER_RENAMES,
         prefix="transformer.",
-        renames=(
-            rename_part("decoder.stack.embedding.table", "transformer.wte", TABLE_PARAMETERS),
-            rename_part("decoder.stack.embedding.position.table", "transformer.wpe", TABLE_PARAMETERS),
-            *rename_layers(
-                config.layers,
-                _LAYER_RENAMES,
-                heedful_prefix="decoder.stack.layers.{layer}",
-                foreign_prefix="transformer.h.{layer}",
-            ),
-            rename_part("decoder.stack.final_norm", "transformer.ln_f"),
-            *(() if config.tie else (rename_part("output", "lm_head", TABLE_PARAMETERS),)),
-        ),
-        copies={"lm_head.weight": embedding} if config.tie else {},
+        embedding="wte",
+        positions="wpe",
+        layers="h",
+        final_norm="ln_f",
+        output="lm_head",
         ignored=(r"transformer\.h\.\d+\.attn\.(bias|masked_bias)", r"(transformer\.)?score\.weight"),
     )
 
 
-def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
-    """Convert a GPT-2 config.json to a heedful model configuration."""
-    if content.get("n_inner") is None and isinstance(content.get("n_embd"), int):
-        content = {**content, "n_inner": 4 * content["n_embd"]}
-    values = _CONFIG_MAPPING.read_config(content, location=location)
-    values["positions"]["kind"] = "learned"
-    return validate_config(DecoderConfig, values, location=location)
-
-
-def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Convert a heedful model configuration to the content of a GPT-2 config.json."""
-    return {"architectures": ["GPT2LMHeadModel"], **_CONFIG_MAPPING.write_config(config, name="GPT-2")}
-
-
-GPT2: Final = ModelFamily("gpt2", "language_modelling", _read_config, _write_config, _build_state_dict_mapping)
+GPT2: Final = ModelFamily(
+    "gpt2",
+    "GPT-2",
+    "language_modelling",
+    DecoderConfig,
+    architectures={"GPT2LMHeadModel": ()},
+    settings=(
+        KeyMapping("d_model", ("n_embd",)),
+        KeyMapping("heads", ("n_head",)),
+        KeyMapping("d_ff", ("n_inner",), HEEDFUL_DEFAULT),
+        KeyMapping("layers", ("n_layer",)),
+        KeyMapping("activation", ("activation_function",), "gelu_tanh", {"gelu_new": "gelu_tanh", **ACTIVATIONS}),
+        KeyMapping("dropout", ("resid_pdrop",), 0.1),
+        KeyMapping("embedding_dropout", ("embd_pdrop",), 0.1),
+        KeyMapping("attention_dropout", ("attn_pdrop",), 0.1),
+        KeyMapping("positions.length", ("n_positions",)),
+        KeyMapping("norm_epsilon", ("layer_norm_epsilon",), 1e-5),
+        KeyMapping("tie", ("tie_word_embeddings",), True),
+    ),
+    foreign_supported={
+        "scale_attn_weights": (True,),
+        "scale_attn_by_inverse_layer_idx": (False,),
+        "add_cross_attention": (False,),
+    },
+    heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("learned",), "positions.offset": (0,)},
+    build_mapping=_build_mapping,
+    special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    tokenizer_class="GPT2Tokenizer",
+)

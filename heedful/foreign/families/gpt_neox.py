@@ -6,53 +6,15 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import torch
-from torch import Tensor
 
 from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import (
-    ACTIVATIONS,
-    SCALED_SOFTMAX,
-    ConfigMapping,
-    KeyMapping,
-    ModelFamily,
-    validate_config,
-)
-from heedful.foreign.families.tensor_names import (
-    TABLE_PARAMETERS,
-    StateDictMapping,
-    TensorLayout,
-    TensorRename,
-    rename_layers,
-    rename_part,
-)
+from heedful.foreign.families.config_mapping import ACTIVATIONS, KeyMapping, ModelFamily
+from heedful.foreign.families.gpt2 import DECODER_SUPPORTED, build_decoder_mapping
+from heedful.foreign.families.tensor_names import StateDictMapping, TensorLayout, TensorRename, rename_part
 
 _ROTARY_BASE: Final = 10_000
 """Base of the wavelengths of heedful's rotary positions."""
-_CONFIG_MAPPING: Final = ConfigMapping(
-    settings=(
-        KeyMapping("d_model", ("hidden_size",)),
-        KeyMapping("heads", ("num_attention_heads",)),
-        KeyMapping("d_ff", ("intermediate_size",)),
-        KeyMapping("layers", ("num_hidden_layers",)),
-        KeyMapping("activation", ("hidden_act",), "gelu", ACTIVATIONS),
-        KeyMapping("dropout", ("hidden_dropout",), 0.0),
-        KeyMapping("attention_dropout", ("attention_dropout",), 0.0),
-        KeyMapping("norm_epsilon", ("layer_norm_eps",), 1e-5),
-        KeyMapping("tie", ("tie_word_embeddings",), False),
-    ),
-    foreign_supported={"use_parallel_residual": (False,), "attention_bias": (True,)},
-    heedful_supported={
-        "aggregation": ("project",),
-        "shared_key_value": (False,),
-        "visibility": ("causal",),
-        "residual": ("pre_norm",),
-        "positions": ("rotary",),
-        "scale_embedding": (False,),
-        "output_bias": (False,),
-        **SCALED_SOFTMAX,
-    },
-)
 
 
 def _build_head_layout(config: DecoderConfig) -> TensorLayout:
@@ -74,9 +36,7 @@ def _build_head_layout(config: DecoderConfig) -> TensorLayout:
     return TensorLayout(lambda tensor: tensor[inverse], lambda tensor: tensor[order], rows=True)
 
 
-def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
-    """Map the tensor names of GPT-NeoX to heedful's."""
-    embedding = "gpt_neox.embed_in.weight"
+def _build_mapping(config: DecoderConfig) -> StateDictMapping:
     layer = (
         rename_part("around_attention.norm", "input_layernorm"),
         TensorRename(
@@ -90,27 +50,22 @@ def _build_state_dict_mapping(config: DecoderConfig) -> StateDictMapping:
         rename_part("feed_forward.inner", "mlp.dense_h_to_4h"),
         rename_part("feed_forward.outer", "mlp.dense_4h_to_h"),
     )
-    return StateDictMapping(
+    return build_decoder_mapping(
+        config,
+        layer,
         prefix="gpt_neox.",
-        renames=(
-            rename_part("decoder.stack.embedding.table", "gpt_neox.embed_in", TABLE_PARAMETERS),
-            *rename_layers(
-                config.layers,
-                layer,
-                heedful_prefix="decoder.stack.layers.{layer}",
-                foreign_prefix="gpt_neox.layers.{layer}",
-            ),
-            rename_part("decoder.stack.final_norm", "gpt_neox.final_layer_norm"),
-            *(() if config.tie else (rename_part("output", "embed_out", TABLE_PARAMETERS),)),
-        ),
-        copies={"embed_out.weight": embedding} if config.tie else {},
+        embedding="embed_in",
+        layers="layers",
+        final_norm="final_layer_norm",
+        output="embed_out",
         ignored=(r"gpt_neox\.layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)",),
         aliases={r"^lm_head\.": "embed_out."},
     )
 
 
-def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: str) -> DecoderConfig:
-    """Convert a GPT-NeoX config.json to a heedful model configuration."""
+def _complete_settings(
+    _values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
+) -> None:
     if content.get("use_parallel_residual", True):
         raise RunError(
             f"{location}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
@@ -125,21 +80,40 @@ def _read_config(content: Mapping[str, Any], _names: frozenset[str], location: s
     for key, (value, supported) in rotary.items():
         if value != supported:
             raise RunError(f"{location}: {key} = {value!r}: heedful has only {supported!r}; take a model with that")
-    values = _CONFIG_MAPPING.read_config(content, location=location)
-    values["positions"] = {"kind": "rotary"}
-    return validate_config(DecoderConfig, values, location=location)
 
 
-def _write_config(config: DecoderConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Convert a heedful model configuration to the content of a GPT-NeoX config.json."""
+def _complete_content(content: dict[str, Any], _config: DecoderConfig) -> dict[str, Any]:
     rotary = {"rope_type": "default", "rope_theta": _ROTARY_BASE, "partial_rotary_factor": 1.0}
     return {
-        "architectures": ["GPTNeoXForCausalLM"],
-        **_CONFIG_MAPPING.write_config(config, name="GPT-NeoX"),
+        "use_parallel_residual": False,
+        **content,
         "rope_parameters": rotary,
         "rotary_pct": 1.0,
         "rotary_emb_base": _ROTARY_BASE,
     }
 
 
-GPT_NEOX: Final = ModelFamily("gpt_neox", "language_modelling", _read_config, _write_config, _build_state_dict_mapping)
+GPT_NEOX: Final = ModelFamily(
+    "gpt_neox",
+    "GPT-NeoX",
+    "language_modelling",
+    DecoderConfig,
+    architectures={"GPTNeoXForCausalLM": ()},
+    settings=(
+        KeyMapping("d_model", ("hidden_size",)),
+        KeyMapping("heads", ("num_attention_heads",)),
+        KeyMapping("d_ff", ("intermediate_size",)),
+        KeyMapping("layers", ("num_hidden_layers",)),
+        KeyMapping("activation", ("hidden_act",), "gelu", ACTIVATIONS),
+        KeyMapping("dropout", ("hidden_dropout",), 0.0),
+        KeyMapping("attention_dropout", ("attention_dropout",), 0.0),
+        KeyMapping("norm_epsilon", ("layer_norm_eps",), 1e-5),
+        KeyMapping("tie", ("tie_word_embeddings",), False),
+    ),
+    foreign_supported={"attention_bias": (True,)},
+    heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("rotary",)},
+    build_mapping=_build_mapping,
+    special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    complete_settings=_complete_settings,
+    complete_content=_complete_content,
+)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -41,89 +41,75 @@ class HeadLocation:
     reads_mean: bool = False
 
 
-def _build_head_locations(name: str, text_head: HeadLocation) -> Mapping[OutputType, HeadLocation]:
-    """Return the location of each kind of head in a model family; `text_head` classifies whole texts."""
-    return {
-        "class": text_head,
-        "number": text_head,
-        "candidate": HeadLocation(f"{name}ForMultipleChoice", "classifier", reads_summary=True),
-        "token": HeadLocation(f"{name}ForTokenClassification", "classifier"),
-        "ends": HeadLocation(f"{name}ForQuestionAnswering", "qa_outputs"),
-    }
+@dataclass(frozen=True)
+class FamilyHeads:
+    """Locations of the heads of a model family, by kind of head.
 
-
-HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
-    "bert": _build_head_locations(
-        "Bert", HeadLocation("BertForSequenceClassification", "classifier", reads_summary=True)
-    ),
-    "roberta-prelayernorm": _build_head_locations(
-        "RobertaPreLayerNorm",
-        HeadLocation("RobertaPreLayerNormForSequenceClassification", "classifier.out_proj", True, "classifier.dense"),
-    ),
-    "electra": {
-        "token": HeadLocation("ElectraForTokenClassification", "classifier"),
-        "ends": HeadLocation("ElectraForQuestionAnswering", "qa_outputs"),
-    },
-}
-"""Head locations by model family and kind of head."""
-
-
-def _build_mean_head_locations(name: str) -> Mapping[OutputType, HeadLocation]:
-    """Return the locations of heads that read the mean of all tokens."""
-    text_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
-    return {
-        "class": text_head,
-        "number": text_head,
-        "candidate": HeadLocation(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
-    }
-
-
-MEAN_HEAD_LOCATIONS: Final[Mapping[str, Mapping[OutputType, HeadLocation]]] = {
-    "bert": _build_mean_head_locations("Bert"),
-    "roberta-prelayernorm": _build_mean_head_locations("RobertaPreLayerNorm"),
-}
-"""Locations of heads that read the mean of all tokens, which are model classes of heedful."""
-
-
-def locate_head(model_type: str, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
-    """Return the location of a heedful head in a model family, chosen by whether it reads the mean of the tokens."""
-    reads_mean = not any(name.startswith((_SUMMARY_PREFIX, "summary.", "hidden.")) for name in tensors)
-    return (
-        MEAN_HEAD_LOCATIONS
-        if reads_mean and head.output_type in MEAN_HEAD_LOCATIONS.get(model_type, {})
-        else HEAD_LOCATIONS
-    )[model_type][head.output_type]
-
-
-def find_named_head(model_type: str, head: OutputHead, architectures: Sequence[str]) -> HeadLocation:
-    """Return the location of the head whose architecture a folder's config.json names."""
-    candidates = (
-        table[model_type][head.output_type]
-        for table in (HEAD_LOCATIONS, MEAN_HEAD_LOCATIONS)
-        if head.output_type in table.get(model_type, {})
-    )
-    return next(location for location in candidates if location.architecture in architectures)
-
-
-def read_head_config(model_type: str, content: Mapping[str, Any], *, location: str) -> OutputHead | None:
-    """Read the head that a config.json describes; None if it names no architecture with a head.
-
-    Args:
-        model_type: `model_type` of the family.
-        content: of config.json.
-        location: path of that file, for messages.
-
-    Raises:
-        RunError: its classes do not fit, or heedful does not support this kind of head.
+    Attributes:
+        locations: of the heads that transformers has.
+        mean_locations: of those that read the mean of all tokens, which are model classes of heedful.
     """
-    architectures = content.get("architectures") or []
-    tables = (HEAD_LOCATIONS.get(model_type, {}), MEAN_HEAD_LOCATIONS.get(model_type, {}))
-    matches = [
-        kind for table in tables for kind, head_location in table.items() if head_location.architecture in architectures
-    ]
-    if not matches:
-        return None
-    kind, reading = matches[0], _read_reading_options(content, location=location)
+
+    locations: Mapping[OutputType, HeadLocation] = field(default_factory=dict)
+    mean_locations: Mapping[OutputType, HeadLocation] = field(default_factory=dict)
+
+    @classmethod
+    def from_class_name(cls, name: str, text_head: HeadLocation) -> FamilyHeads:
+        """Build the locations in classes that begin with `name`; `text_head` classifies whole texts."""
+        mean_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
+        return cls(
+            {
+                "class": text_head,
+                "number": text_head,
+                "candidate": HeadLocation(f"{name}ForMultipleChoice", "classifier", reads_summary=True),
+                "token": HeadLocation(f"{name}ForTokenClassification", "classifier"),
+                "ends": HeadLocation(f"{name}ForQuestionAnswering", "qa_outputs"),
+            },
+            {
+                "class": mean_head,
+                "number": mean_head,
+                "candidate": HeadLocation(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
+            },
+        )
+
+    def locate_head(self, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
+        """Return the location of a heedful head, chosen by whether it reads the mean of the tokens."""
+        reads_mean = not any(name.startswith((_SUMMARY_PREFIX, "summary.", "hidden.")) for name in tensors)
+        if reads_mean and head.output_type in self.mean_locations:
+            return self.mean_locations[head.output_type]
+        return self.locations[head.output_type]
+
+    def find_named_head(self, head: OutputHead, architectures: Sequence[str]) -> HeadLocation:
+        """Return the location of the head whose architecture a folder's config.json names."""
+        candidates = (table[head.output_type] for table in self._tables if head.output_type in table)
+        return next(location for location in candidates if location.architecture in architectures)
+
+    def read_head_config(self, content: Mapping[str, Any], *, location: str) -> OutputHead | None:
+        """Read the head that a config.json describes; None if it names no architecture with a head.
+
+        Args:
+            content: of config.json.
+            location: path of that file, for messages.
+
+        Raises:
+            RunError: its classes do not fit, or heedful does not support this kind of head.
+        """
+        architectures = content.get("architectures") or []
+        matches = [
+            kind
+            for table in self._tables
+            for kind, head_location in table.items()
+            if head_location.architecture in architectures
+        ]
+        return _read_head(matches[0], content, location=location) if matches else None
+
+    @property
+    def _tables(self) -> tuple[Mapping[OutputType, HeadLocation], ...]:
+        return self.locations, self.mean_locations
+
+
+def _read_head(kind: OutputType, content: Mapping[str, Any], *, location: str) -> OutputHead:
+    reading = _read_reading_options(content, location=location)
     if kind in ("candidate", "ends"):
         return OutputHead(kind, settings=reading)
     names, problem = _read_label_names(content, location=location), content.get("problem_type")

@@ -13,48 +13,37 @@ from torch import Tensor
 from heedful.architectures.model import TransformerConfig
 from heedful.attention.positions import SinusoidalPosition
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import ConfigMapping, ModelFamily, validate_config
-from heedful.foreign.families.encoder_decoder import SEQ2SEQ_KEY_MAPPINGS, SEQ2SEQ_SUPPORTED, build_seq2seq_mapping
+from heedful.foreign.families.config_mapping import ModelFamily
+from heedful.foreign.families.encoder_decoder import (
+    SEQ2SEQ_KEY_MAPPINGS,
+    SEQ2SEQ_SUPPORTED,
+    build_seq2seq_mapping,
+    mark_encoder_decoder,
+    read_output_bias,
+)
 from heedful.foreign.families.tensor_names import READS_SINES_FIRST, StateDictMapping
 
-_CONFIG_MAPPING: Final = ConfigMapping(
-    settings=SEQ2SEQ_KEY_MAPPINGS,
-    foreign_supported={
-        "normalize_before": (False,),
-        "normalize_embedding": (False,),
-        "add_final_layer_norm": (False,),
-        "static_position_embeddings": (True,),
-    },
-    heedful_supported={**SEQ2SEQ_SUPPORTED, "positions": ("sinusoidal",), "embedding_norm": (False,)},
-)
 _TIES: Final = {(True, True): "three_way", (False, True): "two_way", (False, False): "none"}
 """Kind of weight tying, by whether both languages share a table and whether the output layer is the target table."""
 
 
-def _read_config(content: Mapping[str, Any], names: frozenset[str], location: str) -> TransformerConfig:
-    """Convert a Marian config.json to a heedful model configuration."""
+def _complete_settings(
+    values: dict[str, Any], content: Mapping[str, Any], names: frozenset[str], location: str
+) -> None:
     shared, tied = content.get("share_encoder_decoder_embeddings", True), content.get("tie_word_embeddings", True)
     if (shared, tied) not in _TIES:
         raise RunError(
             f"{location}: share_encoder_decoder_embeddings = {shared} and tie_word_embeddings = {tied}: heedful has no "
             "such model; take one that shares all tables, or only those of the target, or none"
         )
-    values = _CONFIG_MAPPING.read_config(content, location=location)
-    values |= {"tie": _TIES[shared, tied], "output_bias": "final_logits_bias" in names}
-    return validate_config(TransformerConfig, values, location=location)
+    values["tie"] = _TIES[shared, tied]
+    read_output_bias(values, content, names, location)
 
 
-def _write_config(config: TransformerConfig, _tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-    """Convert a heedful model configuration to the content of a Marian config.json."""
-    content = _CONFIG_MAPPING.write_config(config, name="MarianMT")
+def _complete_content(content: dict[str, Any], config: TransformerConfig) -> dict[str, Any]:
     shared, tied = next(pair for pair, name in _TIES.items() if name == config.tie)
-    return {
-        "architectures": ["MarianMTModel"],
-        "is_encoder_decoder": True,
-        **content,
-        "share_encoder_decoder_embeddings": shared,
-        "tie_word_embeddings": tied,
-    }
+    ties = {"share_encoder_decoder_embeddings": shared, "tie_word_embeddings": tied}
+    return mark_encoder_decoder(content, config) | ties
 
 
 def _compute_positions(table: Tensor) -> Tensor:
@@ -63,12 +52,29 @@ def _compute_positions(table: Tensor) -> Tensor:
     return READS_SINES_FIRST.to_foreign(SinusoidalPosition(d_model)(torch.arange(length).unsqueeze(0))[0])
 
 
-def _build_state_dict_mapping(config: TransformerConfig) -> StateDictMapping:
+def _build_mapping(config: TransformerConfig) -> StateDictMapping:
     # some versions save what is computed
-    """Map the tensor names of Marian to heedful's."""
     return build_seq2seq_mapping(
         config, sines_first=True, computed={r"model\.(encoder|decoder)\.embed_positions\.weight": _compute_positions}
     )
 
 
-MARIAN: Final = ModelFamily("marian", "translation", _read_config, _write_config, _build_state_dict_mapping)
+MARIAN: Final = ModelFamily(
+    "marian",
+    "MarianMT",
+    "translation",
+    TransformerConfig,
+    architectures={"MarianMTModel": ()},
+    settings=SEQ2SEQ_KEY_MAPPINGS,
+    foreign_supported={
+        "normalize_before": (False,),
+        "normalize_embedding": (False,),
+        "add_final_layer_norm": (False,),
+        "static_position_embeddings": (True,),
+    },
+    heedful_supported={**SEQ2SEQ_SUPPORTED, "positions.kind": ("sinusoidal",), "embedding_norm": (False,)},
+    build_mapping=_build_mapping,
+    special_tokens={"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
+    complete_settings=_complete_settings,
+    complete_content=_complete_content,
+)

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from heedful.foreign.families.heads import MEAN_HEAD_LOCATIONS, HeadLocation
+from heedful.foreign.families.heads import HeadLocation
 
 MODELING_FILE: Final = "modeling_heedful.py"
 """Name of the file with the model classes, in the folder of a model."""
@@ -76,7 +76,7 @@ class {name}MeanForMultipleChoice(_Mean):
 
 def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | None:
     """Return the content of `FILE` for a head that reads the mean; None if transformers has the class itself."""
-    if head_location not in MEAN_HEAD_LOCATIONS.get(model_type, {}).values():
+    if not head_location.reads_mean:
         return None
     return _CODE_TEMPLATE.format(
         name=head_location.architecture.partition("MeanFor")[0], prefix=model_type.replace("-", "_")
