@@ -18,10 +18,12 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
+from heedful.cli.arguments import parse_script_arguments
+from heedful.cli.option_parser import Positional
+
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 import numpy as np
-import tyro
 from contest import Report, in_turns, installed, jsonable, machine
 
 Embed = Callable[[list[str]], Any]
@@ -31,9 +33,9 @@ Embed = Callable[[list[str]], Any]
 class Options:
     """Texts per second of processor time, compared."""
 
-    folder: Annotated[Path, tyro.conf.Positional]
+    folder: Annotated[Path, Positional]
     """of a sentence encoder"""
-    texts: Annotated[Path, tyro.conf.Positional]
+    texts: Annotated[Path, Positional]
     """one a line, plain or gzipped"""
     count: int = 300
     """of texts, from the beginning of the file"""
@@ -46,7 +48,7 @@ class Options:
 
 def main() -> None:
     """Reads the command line."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     import torch
 
     from heedful.data.readers import read_lines

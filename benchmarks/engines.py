@@ -22,9 +22,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from heedful.cli.arguments import parse_script_arguments
+
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import tyro
 from contest import SIZES, Report, in_turns, jsonable, machine, say
 
 
@@ -55,7 +56,7 @@ class Options:
 
 def main() -> None:
     """Reads the command line."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = Options(
             ("tiny",), (1, 4), (1, 2), 1, 4, 200, options.json, options.markdown, options.figures, quick=True

@@ -29,8 +29,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from contest import Contestant, Report, Team, jsonable, machine, present, say, serve, together, training_table
+
+from heedful.cli.arguments import parse_script_arguments
 
 SIZES: dict[str, dict[str, int]] = {
     "mini": {"d_model": 128, "heads": 4, "layers": 4, "length": 64, "rows": 12},
@@ -69,7 +70,7 @@ def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         serve(build)
         return
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(options, size=("tiny",), rounds=1, updates=4, threads=1)
     conditions = [f"dropout {options.dropout}; {options.threads} threads each; {options.rounds} rounds"]

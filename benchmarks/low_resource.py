@@ -22,7 +22,8 @@ from functools import reduce
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import tyro
+from heedful.cli.arguments import parse_script_arguments
+from heedful.cli.option_parser import Positional
 
 UPDATES: Final = {2000: 1000, 5000: 1500, 10_000: 2500, 30_000: 4000}
 """Of so many pairs at most."""
@@ -44,7 +45,7 @@ FACTORS: Final = {"half": 0.5, "twice": 2.0}
 class Options:
     """BLEU by how many pairs are learned from."""
 
-    texts: Annotated[tuple[str, ...], tyro.conf.Positional]
+    texts: Annotated[tuple[str, ...], Positional]
     """NAME=FILE, a table whose first columns are source and target, or NAME=SOURCE,TARGET"""
     pairs: tuple[int, ...] = (2000, 5000, 10_000, 30_000)
     """that are learned from"""
@@ -119,7 +120,7 @@ def scores(folder: Path, setting: str, updates: int, options: Options) -> dict[s
 
 def main() -> None:
     """Prints a row for each text, number of pairs and setting, as it is measured."""
-    options = tyro.cli(Options)
+    options = parse_script_arguments(Options, __file__)
     print("| text | pairs | setting | updates | BLEU | chrF2 |\n|---|---:|---|---:|---:|---:|", flush=True)
     for pairs in options.pairs:
         for text in options.texts:

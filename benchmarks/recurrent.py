@@ -31,8 +31,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from contest import Contestant, Report, Speeds, Team, jsonable, machine, present, say, serve
+
+from heedful.cli.arguments import parse_script_arguments
 
 MODELS: dict[str, dict[str, Any]] = {
     "road": {"d_model": 256, "d_embedding": 128, "dropout": 0.4},
@@ -84,7 +85,7 @@ def main() -> None:
 
         serve(build)
         return
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = _quick(options)
     report = Report("Recurrent models", [*machine(), *_conditions(options)], raw={"options": jsonable(options)})

@@ -22,7 +22,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Final
 
-import tyro
+from heedful.cli.arguments import parse_script_arguments
+from heedful.cli.option_parser import Positional
 
 _SECOND: Final = os.sysconf("SC_CLK_TCK")
 _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
@@ -32,9 +33,9 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 class Options:
     """Requests, latencies, memory, and rude clients."""
 
-    run: Annotated[Path, tyro.conf.Positional]
+    run: Annotated[Path, Positional]
     """of a translation"""
-    text: Annotated[Path, tyro.conf.Positional]
+    text: Annotated[Path, Positional]
     """sentences, plain or gzipped"""
     source: str = "en"
     target: str = "de"
@@ -223,7 +224,7 @@ async def rude(options: Options, port: int, texts: Sequence[str], expected: Sequ
 
 def main() -> None:
     """Prints what was measured."""
-    options = tyro.cli(Options)
+    options = parse_script_arguments(Options, __file__)
     texts = sentences(options)
     import torch
 

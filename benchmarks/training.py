@@ -30,7 +30,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from contest import (
     SIZES,
     Contestant,
@@ -44,6 +43,8 @@ from contest import (
     together,
     training_table,
 )
+
+from heedful.cli.arguments import parse_script_arguments
 
 RIVALS = ("plain-fp32", "plain-bf16", "marian-fp32", "marian-bf16")
 
@@ -88,7 +89,7 @@ def main() -> None:
 
         serve(build)
         return
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = _quick(options)
     report = Report("Training", [*machine(), *_conditions(options)], raw={"options": jsonable(options)})

@@ -33,8 +33,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
 from contest import SIZES, Answer, Contestant, Report, Speeds, Team, jsonable, machine, present, say, serve
+
+from heedful.cli.arguments import parse_script_arguments
 
 Setting = tuple[int, int]
 """Beam and batch size."""
@@ -97,7 +98,7 @@ def main() -> None:
 
         serve(build)
         return
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if (options.run is None) != (options.source is None):
         raise SystemExit("give --run and --source together, or neither of them")
     if options.quick:

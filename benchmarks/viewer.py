@@ -29,8 +29,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from contest import Report, jsonable, machine, say
+
+from heedful.cli.arguments import parse_script_arguments
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
@@ -105,7 +106,7 @@ class Opening:
 
 def main() -> None:
     """Measures and reports."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(options, layers=2, heads=2, length=16, repeats=1, patience=20.0)
     record = dirichlet(options.layers, options.heads, options.length)

@@ -26,8 +26,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import tyro
 from contest import SIZES, Contestant, Report, Speeds, Team, jsonable, machine, say, serve
+
+from heedful.cli.arguments import parse_script_arguments
 
 NAMES = ("without", "again", "imported", "inspected")
 UNSEEN = ("without", "again")
@@ -63,7 +64,7 @@ def main() -> None:
     if sys.argv[1:2] == ["serve"]:
         serve(build)
         return
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(options, size="tiny", rounds=2, sentences=2, length=4, vocabulary=50, threads=1)
     report = Report("Translation beside the inspector", machine(), raw={"options": jsonable(options)})

@@ -19,9 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
+from heedful.cli.arguments import parse_script_arguments
+
 os.environ["OMP_NUM_THREADS"] = "1"
 
-import tyro
 from contest import Report, in_turns, installed, jsonable, machine, say
 
 SIZES: dict[str, dict[str, Any]] = {
@@ -59,7 +60,7 @@ class Options:
 
 def main() -> None:
     """Reads the command line."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = Options(("tiny",), (1, 3), 1, 5, 20, json=options.json, markdown=options.markdown, quick=True)
     notes = [

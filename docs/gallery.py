@@ -11,9 +11,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-import tyro
-
 import heedful
+from heedful.cli.arguments import parse_script_arguments
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.record import AttentionKind, InspectionRecord
 from heedful.inspection.web import render_viewer
@@ -41,7 +40,7 @@ class Options:
 
 def main() -> None:
     """Reads the command line and draws everything."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     IMAGES.mkdir(parents=True, exist_ok=True)
     PAGES.mkdir(exist_ok=True)
     transformer = heedful.load(options.transformer, device="cpu")

@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-import tyro
-
 import heedful
+from heedful.cli.arguments import parse_script_arguments
 from heedful.inspection.web import render_viewer
 from heedful.tasks.inspection_records import InspectionSelection
 
@@ -61,7 +60,7 @@ def main() -> None:
     """Reads the command line and takes all pictures."""
     from playwright.sync_api import sync_playwright
 
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     IMAGES.mkdir(parents=True, exist_ok=True)
     record = heedful.load(options.run, device="cpu").inspect(TEXT, scope=InspectionSelection(attribution="integrated"))
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:

@@ -26,7 +26,6 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-import tyro
 from digits import read_digits
 from torch import Tensor, nn
 from torch.nn import functional
@@ -36,6 +35,7 @@ from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.residual import PreNorm
 from heedful.blocks.state import LayerState
 from heedful.blocks.transformer import TransformerLayer
+from heedful.cli.arguments import parse_script_arguments
 from heedful.errors import DataError
 from heedful.inspection.plots import PlotLine, draw_line_plot
 
@@ -268,7 +268,7 @@ def draw_figure(result: TrainingResult, layer: int) -> str:
 
 def main() -> None:
     """Read the command line, run the study, print the table and write all results."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     if options.epochs is not None:

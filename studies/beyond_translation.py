@@ -21,14 +21,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import numpy as np
-import tyro
 from headlines import compute_rouge_l, compute_rouge_n, read_stories, split_words, take_first_words
 from spelling import Corrector, count_words, generate_misspellings
 
 import heedful
+from heedful.cli.arguments import parse_script_arguments
+from heedful.cli.option_parser import Positional
 from heedful.data.readers import TsvPairReader
 from heedful.data.tagged import ConlluReader
 from heedful.inspection.page import PageTable
@@ -46,7 +47,7 @@ MIN_COUNT = 2
 class Options:
     """Convert data to parallel text; with --run, evaluate a run that was trained on it."""
 
-    task: tyro.conf.Positional[Literal["g2p", "scan", "spelling", "tagging", "summaries"]]
+    task: Annotated[Literal["g2p", "scan", "spelling", "tagging", "summaries"], Positional]
     """g2p: words to phonemes (CMUdict); scan: commands to actions (SCAN); spelling: misspellings to words; tagging:
     words to parts of speech; summaries: news stories to headlines (AG News)"""
     data: tuple[Path, ...]
@@ -321,4 +322,4 @@ def main(options: Options) -> None:
 
 
 if __name__ == "__main__":
-    main(tyro.cli(Options, description=__doc__))
+    main(parse_script_arguments(Options, __file__))

@@ -31,7 +31,6 @@ from pathlib import Path
 from typing import Any
 
 import torch
-import tyro
 from table_one import (
     Convolutional,
     Dilated,
@@ -45,6 +44,7 @@ from table_one import (
 from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from heedful.cli.arguments import parse_script_arguments
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.inspection.scales import LOGARITHMIC
 from heedful.runs.device import tune_malloc
@@ -214,7 +214,7 @@ def run_study(options: Options, *, log: Callable[[str], None]) -> dict[str, Row]
 
 def main() -> None:
     """Read the command line, run the study, print the tables and write all results."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(QUICK, output=options.output)
     tune_malloc()  # as in training; otherwise allocating pages again costs more than small layers

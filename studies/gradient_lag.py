@@ -24,12 +24,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-import tyro
 from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention import AdditiveScore, Attention
 from heedful.blocks.recurrent import GRU, LSTM, Elman, RecurrentCell, UnidirectionalLayer
+from heedful.cli.arguments import parse_script_arguments
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.inspection.scales import LOGARITHMIC
 
@@ -240,7 +240,7 @@ def draw_figure(norms: Mapping[str, Sequence[float]], title: str) -> str:
 
 def main() -> None:
     """Read the command line, run the study, print the table and write all results."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     write_results(run_study(sizes, log=lambda line: print(line, flush=True)), sizes, output=options.output)

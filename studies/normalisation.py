@@ -23,12 +23,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-import tyro
 from digits import CLASSES, SIDE, read_digits
 from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.blocks.recurrent import GRU
+from heedful.cli.arguments import parse_script_arguments
 from heedful.errors import DataError
 from heedful.inspection.plots import PlotLine, draw_line_plot
 
@@ -341,7 +341,7 @@ def write_results(results: Outcomes, sizes: Sizes, *, output: Path) -> None:
 
 def main() -> None:
     """Read the command line, run the study, print the table and write all results."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     try:

@@ -32,13 +32,13 @@ from pathlib import Path
 
 import numpy as np
 import torch
-import tyro
 from torch import Tensor, nn
 
 from heedful.attention import AdditiveScore, Attention, DependencyTree, GeneralScore, Normalizer, softmax
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.readout import DeepOutput
 from heedful.blocks.recurrent import LSTM, BidirectionalLayer, CellState, RecurrentStack, UnidirectionalLayer
+from heedful.cli.arguments import parse_script_arguments
 from heedful.data.bucketing import batch_by_size
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.inspection.plots import PlotLine, draw_line_plot
@@ -376,7 +376,7 @@ def write_results(outcomes: Mapping[str, Outcome], sizes: Sizes, *, output: Path
 
 def main() -> None:
     """Read the command line, train all models, print the table and write all results."""
-    options = tyro.cli(Options, description=__doc__)
+    options = parse_script_arguments(Options, __file__)
     torch.set_num_threads(1)
     sizes = replace(QUICK if options.quick else Sizes(), seed=options.seed)
     outcomes = {name: train_model(name, sizes=sizes, log=lambda line: print(line, flush=True)) for name in CHOICES}

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
-from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPath, PositionalPath, parse_arguments
+from heedful.cli.arguments import DeviceOptions, PositionalPath, parse_arguments
 from heedful.cli.options import ParallelTextOptions
 from heedful.cli.output import log, open_output
 
@@ -17,11 +18,11 @@ class AlignArguments:
     run: PositionalPath
     """run folder"""
     text: ParallelTextOptions
-    output: OptionalPath = None
+    output: Path | None = None
     """file for the alignments; standard output if not given"""
-    gold: OptionalPath = None
+    gold: Path | None = None
     """gold alignments, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 

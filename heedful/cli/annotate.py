@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Final, Literal
 
-import tyro
-
-from heedful.cli.arguments import PositionalPaths, parse_arguments
+from heedful.cli.arguments import OutputPath, PositionalPaths, parse_arguments
 from heedful.cli.options import ParallelTextOptions
 from heedful.cli.output import wrap_write_errors
 from heedful.errors import DataError, RecipeError
@@ -27,11 +25,11 @@ class AnnotateArguments:
     heedful translate RUN --glossary terms.tsv --annotate append
     """
 
-    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
+    files: PositionalPaths
     """TSV (source, tab, target) or JSONL (fields source and target), or two files line by line, the source first"""
     glossary: Path
     """TSV file of source term, tab, target term"""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
+    output: OutputPath
     """TSV file for all pairs, with and without terms"""
     share: float = 0.1
     """share of the pairs with terms that are annotated; the others stay unchanged, to be translated without terms"""

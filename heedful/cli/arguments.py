@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeAlias, TypeVar
 
-import tyro
-
-from heedful.cli.option_parser import FileSuffixes, PositionalAlias, build_arguments, build_parser
+from heedful.cli.option_parser import (
+    FileSuffixes,
+    OptionInfo,
+    Positional,
+    PositionalAlias,
+    build_arguments,
+    build_parser,
+)
 from heedful.cli.output import log
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
@@ -21,29 +27,20 @@ PredictorT = TypeVar("PredictorT")
 
 _MAX_THREADS: Final = 1024
 """Each thread needs a stack of its own; PyTorch aborts the process when it cannot start a thread."""
-_CONFIG: Final = (tyro.conf.OmitArgPrefixes,)
 
-PositionalPath: TypeAlias = Annotated[Path, tyro.conf.Positional]
-PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], tyro.conf.Positional]
-
-
-def mark_optional(metavar: str) -> Any:
-    """Mark an argument as optional for the help: its docstring explains what the default None means, so the default
-    is not shown.
-    """
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
-
-
-OptionalPath: TypeAlias = Annotated[Path | None, mark_optional("PATH")]
-OptionalOutput: TypeAlias = Annotated[Path | None, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")]
-OptionalPage: TypeAlias = Annotated[Path | None, mark_optional("PATH"), FileSuffixes((".html", ".htm"))]
-OptionalFigure: TypeAlias = Annotated[Path | None, mark_optional("PATH"), FileSuffixes((".svg", ".pdf", ".png"))]
-OptionalText: TypeAlias = Annotated[str | None, mark_optional("TEXT")]
-TextOrPositional: TypeAlias = Annotated[str | None, mark_optional("TEXT"), PositionalAlias()]
+PositionalPath: TypeAlias = Annotated[Path, Positional]
+PositionalPaths: TypeAlias = Annotated[tuple[Path, ...], Positional]
+OutputPath: TypeAlias = Annotated[Path, OptionInfo(["-o"])]
+OptionalPath: TypeAlias = Path | None
+OptionalOutput: TypeAlias = Annotated[Path | None, OptionInfo(["-o"])]
+OptionalPage: TypeAlias = Annotated[Path | None, FileSuffixes((".html", ".htm"))]
+OptionalFigure: TypeAlias = Annotated[Path | None, FileSuffixes((".svg", ".pdf", ".png"))]
+OptionalText: TypeAlias = str | None
+TextOrPositional: TypeAlias = Annotated[str | None, PositionalAlias()]
 TextsOrPositionals: TypeAlias = Annotated[tuple[str, ...], PositionalAlias()]
 """Type of options whose values may also follow the positional arguments, without the option."""
-OptionalInt: TypeAlias = Annotated[int | None, mark_optional("INT")]
-OptionalFloat: TypeAlias = Annotated[float | None, mark_optional("FLOAT")]
+OptionalInt: TypeAlias = int | None
+OptionalFloat: TypeAlias = float | None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +51,7 @@ class DeviceOptions:
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
     threads: OptionalInt = None
     """number of CPU threads"""
-    engine: Annotated[EngineName | None, mark_optional("{torch,int8,native,auto}")] = None
+    engine: EngineName | None = None
     """engine: fp32 as trained; on a CPU also large matrices in 8 bits (int8), the same in native code (native), or the
     fastest (auto)"""
     adapter: OptionalPath = None
@@ -108,12 +105,23 @@ def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str)
         SystemExit: with code 0, after `--help` was printed.
     """
     if _is_help_requested(argv):
-        tyro.cli(cls, args=["--help"], prog=program, config=_CONFIG)
+        from heedful.cli.help import print_help
+
+        print_help(cls, program=program)
+        raise SystemExit(0)
     parsed = build_parser(cls).parse(argv, program=program)
     for option in parsed.renamed_options:
         log(f"{option.former_name} is now called {option.display_name}; the next version will not accept the old name")
     arguments: ArgumentsT = build_arguments(cls, parsed)
     return arguments
+
+
+def parse_script_arguments(cls: type[ArgumentsT], script: str) -> ArgumentsT:
+    """Parse the command line of a script, which is a file and no command of heedful; a mistake ends the process."""
+    try:
+        return parse_arguments(cls, sys.argv[1:], program=Path(script).name)
+    except RecipeError as error:
+        raise SystemExit(str(error)) from None
 
 
 def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> tuple[ArgumentsT, list[str]]:

@@ -8,10 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
-from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.arguments import DeviceOptions, OptionalPage, PositionalPath, parse_arguments
 from heedful.cli.line_commands import write_answers
+from heedful.cli.option_parser import Positional
 from heedful.cli.output import log
 from heedful.errors import DataError, RecipeError
 
@@ -27,7 +26,7 @@ class AskArguments:
     """run folder"""
     story: PositionalPath
     """file of the story, plain or gzipped; - is standard input"""
-    question: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    question: Annotated[tuple[str, ...], Positional] = ()
     """one question or several"""
     page: OptionalPage = None
     """page (HTML) that shows the attention, for one question"""
@@ -35,7 +34,7 @@ class AskArguments:
     """on that page: numbers of the facts that are known to answer the question, from 1"""
     format: Literal["text", "jsonl"] = "text"
     """text for people, or JSON with the weights of all facts"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 

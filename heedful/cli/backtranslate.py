@@ -5,12 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Final
+from typing import IO, TYPE_CHECKING, Final
 
-import tyro
-
-from heedful.cli.arguments import DeviceOptions, PositionalPath, parse_arguments, require_minimum
+from heedful.cli.arguments import DeviceOptions, OutputPath, PositionalPath, parse_arguments, require_minimum
 from heedful.cli.directions import DirectionOptions
 from heedful.cli.options import SearchOptions
 from heedful.cli.output import log, wrap_write_errors
@@ -40,7 +37,7 @@ class BacktranslateArguments:
     """run folder of the opposite direction: it reads the target language"""
     text: PositionalPath
     """file with a sentence on each line, plain or gzipped"""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
+    output: OutputPath
     """TSV file for the pairs; an existing one is continued"""
     tag: str = ""
     """word before each generated source, such as <bt>, so that a model can tell it from real text"""

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
 
-import tyro
-
 from heedful.cli.arguments import OptionalPage, parse_arguments, require_minimum
 from heedful.cli.early_checks import check_coverage, check_number_of_outputs, read_recipe_of_task, require_files
 from heedful.cli.line_commands import RunLineOptions
+from heedful.cli.option_parser import Positional
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
@@ -23,7 +22,7 @@ _TASK_NOUNS: Final = {"captioning": "picture", "video": "clip"}
 class CaptionArguments(RunLineOptions):
     """Describe pictures or clips in words; the files are given on the command line, or one a line in a file."""
 
-    shown: Annotated[tuple[str, ...], tyro.conf.Positional] = ()
+    shown: Annotated[tuple[str, ...], Positional] = ()
     """files of pictures or of clips, as the run was trained on"""
     format: Literal["text", "jsonl"] = "text"
     """file and caption, separated by a tab, or JSON with scores"""

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import DeviceOptions, OptionalInt, OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.arguments import DeviceOptions, OptionalPage, PositionalPath, parse_arguments
 from heedful.cli.options import ContinuationOptions
 from heedful.cli.output import ResultOutput, log, open_output, require_writable, wrap_write_errors
 from heedful.errors import HeedfulError
@@ -41,7 +41,7 @@ class ChatArguments:
     """seed of sampling"""
     page: OptionalPage = None
     """file for a page with the dialogue and the attention of each reply, written at the end"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from heedful.cli.arguments import OptionalPage, OptionalPath, PositionalPaths, parse_arguments, require_minimum
+from heedful.cli.arguments import OptionalPage, PositionalPaths, parse_arguments, require_minimum
 from heedful.cli.option_parser import FileSuffixes, RenamedFrom
 from heedful.cli.options import EvaluationOptions
 from heedful.cli.output import log, require_writable, wrap_write_errors
@@ -39,14 +39,14 @@ class CompareArguments(EvaluationOptions):
     examples: tuple[int, ...] = ()
     """with --train, for classification, tagging and spans: train each recipe with these numbers of training examples,
     each in its own run folder (<output>-<number>)"""
-    init: OptionalPath = None
+    init: Path | None = None
     """with --train: pre-trained model for recipes that start from one, instead of theirs"""
     page: Annotated[OptionalPage, RenamedFrom("--html")] = None
     """file for a page (HTML) with the tables and with plots: BLEU by length and learning curves, or metrics by
     examples"""
-    figure: Annotated[OptionalPath, FileSuffixes((".svg",))] = None
+    figure: Annotated[Path | None, FileSuffixes((".svg",))] = None
     """SVG file for the plot of BLEU by length, or of the first metric by examples"""
-    json: OptionalPath = None
+    json: Path | None = None
     """file for all numbers"""
 
 

@@ -11,13 +11,11 @@ from importlib import import_module
 from shlex import quote
 from typing import Annotated, Final, Literal, final, get_origin
 
-import tyro
-
 from heedful.bundled import list_recipes, list_studies
 from heedful.cli import serve
 from heedful.cli.arguments import parse_arguments
 from heedful.cli.commands import COMMANDS, get_arguments_name
-from heedful.cli.option_parser import CommandOption, OptionParser, build_parser
+from heedful.cli.option_parser import CommandOption, OptionParser, Positional, build_parser
 from heedful.recipes.config import Config
 from heedful.recipes.recipe import get_recipe_class
 from heedful.recipes.reference import list_keys
@@ -35,7 +33,7 @@ class CompletionArguments:
     bash: heedful completion bash > ~/.local/share/bash-completion/completions/heedful
     """
 
-    shell: Annotated[Literal["bash", "zsh", "fish"], tyro.conf.Positional]
+    shell: Annotated[Literal["bash", "zsh", "fish"], Positional]
     """the shell"""
 
 

@@ -8,11 +8,9 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Final
 
-import tyro
-
-from heedful.cli.arguments import PositionalPaths, parse_arguments
+from heedful.cli.arguments import OptionalOutput, PositionalPaths, parse_arguments
 from heedful.cli.output import log, open_output, require_writable, wrap_write_errors
 from heedful.errors import RecipeError, RunError
 from heedful.files import check_path_name
@@ -36,7 +34,7 @@ class CurveArguments:
 
     runs: PositionalPaths
     """run folders, finished or not"""
-    output: Annotated[Path | None, tyro.conf.arg(aliases=("-o",), metavar="PATH", help_behavior_hint="")] = None
+    output: OptionalOutput = None
     """file for a page (.html) or a picture (.svg), instead of a plot in the terminal"""
     follow: bool = False
     """redraw when there is new data, until all runs are finished; Ctrl-C stops it"""

@@ -10,10 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from heedful.cli.arguments import OptionalFigure, OptionalText, parse_known_arguments
-from heedful.cli.option_parser import RenamedFrom
+from heedful.cli.arguments import OptionalFigure, parse_known_arguments
+from heedful.cli.option_parser import Positional, RenamedFrom
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
 from heedful.files import check_path_name
@@ -42,20 +40,20 @@ class DescribeArguments:
     With --tasks or --task, show the known benchmarks instead: GLUE, SuperGLUE, Russian SuperGLUE, SQuAD, SubjQA.
     """
 
-    recipe: Annotated[Path | None, tyro.conf.Positional] = None
+    recipe: Annotated[Path | None, Positional] = None
     """TOML file of a run, or a folder with a trained Transformer"""
     length: int = 25
     """number of tokens in a sentence, for the cost of attention"""
     figure: Annotated[OptionalFigure, RenamedFrom("--diagram")] = None
     """for a recipe: also draw the model unrolled over a few tokens, with the steps in which it can be computed: .svg,
     .pdf or .png"""
-    preset: OptionalText = None
+    preset: str | None = None
     """instead of a recipe's model, that of a paper"""
     sizes: bool = False
     """instead of one model, list those of papers with their parameters"""
     tasks: bool = False
     """instead of a model, list the benchmark tasks: outputs, metrics and files"""
-    task: OptionalText = None
+    task: str | None = None
     """instead of a model, describe one benchmark task, such as glue/cola"""
 
 

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from heedful.cli.arguments import OptionalText
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 class DirectionOptions:
     """Target language and tags for models with several languages or kinds of text."""
 
-    to: OptionalText = None
+    to: str | None = None
     """target language, for models with several; for localization files, the language named in the file by default"""
     tags: tuple[str, ...] = ()
     """further tags before the sources, as data.train.tags of the recipe, such as <captions>"""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from heedful.cli.arguments import OptionalPath, PositionalPath, parse_arguments
+from heedful.cli.arguments import PositionalPath, parse_arguments
 from heedful.cli.line_commands import TextLineOptions, log_notes
 from heedful.tasks.embedder import EmbeddingLineFormat
 from heedful.tasks.predictor import iter_chunks
@@ -25,7 +25,7 @@ class EmbedArguments(TextLineOptions):
 
     run: PositionalPath
     """folder of a model with an encoder"""
-    output: OptionalPath = None
+    output: Path | None = None
     """file for the vectors: an array if its name ends with .npy, otherwise JSON with a list of numbers on each line;
     standard output if not given"""
     normalise: bool = False

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from heedful.cli.arguments import OptionalInt, OptionalPage, OptionalPath, OptionalText, PositionalPath, parse_arguments
+from heedful.cli.arguments import OptionalPage, PositionalPath, parse_arguments
 from heedful.cli.line_commands import STANDARD_INPUT
 from heedful.cli.option_parser import RenamedFrom
 from heedful.cli.options import EvaluationOptions
@@ -35,20 +35,20 @@ class EvaluateArguments(EvaluationOptions):
 
     system: PositionalPath
     """run folder, or file of translations; - is standard input"""
-    against: OptionalPath = None
+    against: Path | None = None
     """a second system of the same task, evaluated on the same data and compared by paired bootstrap"""
-    context: OptionalInt = None
+    context: int | None = None
     """for language models: number of tokens read at a time; data.length if not given"""
-    stride: OptionalInt = None
+    stride: int | None = None
     """for language models: how many of these tokens are scored; the others are only read; all if not given"""
-    output: Annotated[OptionalPath, RenamedFrom("--save")] = None
+    output: Annotated[Path | None, RenamedFrom("--save")] = None
     """file for the translations themselves, one a line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
     page: OptionalPage = None
     """for translations: file for a page (HTML) of the worst and the most misjudged ones, with attention and the most
     similar training text"""
-    task: OptionalText = None
+    task: str | None = None
     """for runs with several tasks: evaluate only this one"""
 
 

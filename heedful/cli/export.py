@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, Literal, assert_never
+from typing import Literal, assert_never
 
-from heedful.cli.arguments import OptionalInt, PositionalPath, mark_optional, parse_arguments
+from heedful.cli.arguments import PositionalPath, parse_arguments
 from heedful.cli.output import log
 from heedful.errors import RecipeError
 
@@ -28,14 +28,14 @@ class ExportArguments:
     """run folder, or Hugging Face folder"""
     folder: PositionalPath
     """folder to write; new or empty"""
-    format: Annotated[_Format | None, mark_optional("{hugging_face,ctranslate2,onnx,peft}")] = None
+    format: _Format | None = None
     """config.json and safetensors for transformers, a model for CTranslate2, graphs for ONNX Runtime, or an adapter for
     PEFT; hugging_face if not given"""
     merge: bool = False
     """write a run of heedful instead, with its adapter merged into the weights"""
-    quantization: Annotated[_Quantization | None, mark_optional("{int8,int16,float16,bfloat16}")] = None
+    quantization: _Quantization | None = None
     """for CTranslate2: format of the weights; fp32 if not given"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
 
 

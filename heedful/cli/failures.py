@@ -46,7 +46,6 @@ _REQUIRED_PACKAGES: Final = frozenset(
         "safetensors",
         "sentencepiece",
         "torch",
-        "tyro",
     )
 )
 """Packages that heedful needs."""

@@ -10,16 +10,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
 
-import tyro
-
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalFloat,
     OptionalPage,
     OptionalPath,
+    OutputPath,
     PositionalPaths,
     parse_arguments,
 )
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
@@ -50,17 +50,17 @@ class FilterArguments:
     shown (--report).
     """
 
-    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
+    files: PositionalPaths
     """text, TSV, CSV or JSONL, plain or gzipped; the source first"""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
+    output: OutputPath
     """folder for the kept pairs"""
-    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
+    columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
     """for a table, by name or counted from 0: source and target"""
-    languages: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CODE", help_behavior_hint="")] = ()
+    languages: Annotated[tuple[str, ...], OptionInfo(metavar="CODE")] = ()
     """of source and target, such as en de; detected from file names or content by default"""
-    skip: Annotated[tuple[RuleName, ...], tyro.conf.arg(metavar="RULE", help_behavior_hint="")] = ()
+    skip: Annotated[tuple[RuleName, ...], OptionInfo(metavar="RULE")] = ()
     """rules that are not applied, of empty, garbled, copied, long, unequal, language, repeated"""
-    also: Annotated[tuple[RuleName, ...], tyro.conf.arg(metavar="RULE", help_behavior_hint="")] = ()
+    also: Annotated[tuple[RuleName, ...], OptionInfo(metavar="RULE")] = ()
     """additional rules: html (elements and entities), numbers (numbers that only one side has)"""
     longest: int = 200
     """for rule long: approximate maximum number of tokens of the longer side"""
@@ -68,7 +68,7 @@ class FilterArguments:
     """for rule unequal: maximum deviation from the usual ratio of lengths"""
     documents: bool = False
     """for two files: keep lines that are empty in both, since they end documents"""
-    models: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = ()
+    models: Annotated[tuple[Path, ...], OptionInfo(metavar="RUN")] = ()
     """two runs, from source to target and back: pairs get a score by how well both models agree on them"""
     keep: OptionalFloat = None
     """with --models: share of the pairs to keep, those with the best scores"""

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from heedful.cli.arguments import (
     DeviceOptions,
-    OptionalInt,
-    OptionalPath,
     PositionalPath,
     TextsOrPositionals,
     parse_arguments,
@@ -35,9 +34,9 @@ class GenerateArguments:
     """run folder"""
     prompt: TextsOrPositionals = ()
     """text to continue, one or several; without one, a new document is written; it may also follow the run"""
-    input: Annotated[OptionalPath, RenamedFrom("--prompts-file")] = None
+    input: Annotated[Path | None, RenamedFrom("--prompts-file")] = None
     """file with a prompt on each line, plain or gzipped; - is standard input"""
-    output: OptionalPath = None
+    output: Path | None = None
     """file for the results; standard output if not given"""
     searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     complete: bool = False
@@ -48,7 +47,7 @@ class GenerateArguments:
     """seed of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 

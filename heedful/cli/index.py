@@ -9,9 +9,6 @@ from typing import TYPE_CHECKING
 
 from heedful.cli.arguments import (
     DeviceOptions,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
     PositionalPath,
     parse_arguments,
 )
@@ -34,19 +31,19 @@ class IndexArguments:
     """folder to write"""
     passages: PositionalPath
     """file of passages"""
-    model: OptionalPath = None
+    model: Path | None = None
     """folder of a model with an encoder, a run or a Hugging Face folder; without it, only words are indexed"""
-    text_field: OptionalText = None
+    text_field: str | None = None
     """for .jsonl: field of the text ("text" if not given)"""
-    title_field: OptionalText = None
+    title_field: str | None = None
     """for .jsonl: field of the title, if there is one ("title" if not given)"""
-    id_field: OptionalText = None
+    id_field: str | None = None
     """for .jsonl: field of the id ("id" if not given); lines without it are identified by their number"""
-    text_column: OptionalInt = None
+    text_column: int | None = None
     """for .tsv: column of the text, from 0 (0 if not given)"""
-    title_column: OptionalInt = None
+    title_column: int | None = None
     """for .tsv: column of the title; no titles if not given"""
-    id_column: OptionalInt = None
+    id_column: int | None = None
     """for .tsv: column of the id; lines are identified by their number if not given"""
     rebuild: bool = False
     """replace an existing index"""

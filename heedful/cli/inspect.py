@@ -8,20 +8,15 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import tyro
-
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalFigure,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
     TextOrPositional,
     parse_arguments,
     require_minimum,
 )
 from heedful.cli.directions import DirectionOptions
-from heedful.cli.option_parser import FileSuffixes, RenamedFrom
+from heedful.cli.option_parser import FileSuffixes, OptionInfo, Positional, RenamedFrom
 from heedful.cli.output import log
 from heedful.errors import RecipeError
 
@@ -41,7 +36,7 @@ class InspectArguments:
     Without an option that names a file, the result is shown in the terminal.
     """
 
-    run: Annotated[Path | None, tyro.conf.Positional] = None
+    run: Annotated[Path | None, Positional] = None
     """run folder; not needed with --record and --compare"""
     text: Annotated[TextOrPositional, RenamedFrom("--source")] = None
     """sentence to translate, prompt to continue, text to classify or tag, or question; [MASK] for a hidden token; it
@@ -51,34 +46,34 @@ class InspectArguments:
     question"""
     output: Annotated[
         Path | None,
-        tyro.conf.arg(metavar="PATH", aliases=["-o"], help_behavior_hint=""),
+        OptionInfo(["-o"]),
         FileSuffixes((".html", ".htm"), _OTHER_OUTPUTS),
     ] = None
     """page (HTML) with all views; needs only a browser"""
-    save: OptionalPath = None
+    save: Path | None = None
     """file for the record itself (safetensors)"""
-    record: OptionalPath = None
+    record: Path | None = None
     """a saved record, instead of a run and a text"""
     figure: OptionalFigure = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
     """for --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled; for
     pictures regions or glimpses, for clips and sound frames, for stories hops or chain, for dialogues turns"""
-    role: Annotated[_ROLES | None, tyro.conf.arg(metavar=_ROLES_METAVAR, help_behavior_hint="")] = None
+    role: _ROLES | None = None
     """for --figure and --terminal: which attention to show; cross if there is any, otherwise summary"""
     layer: int = -1
     """for both: layer, counted from 0; -1 is the last"""
-    head: OptionalInt = None
+    head: int | None = None
     """for both: head, counted from 0; the mean over heads if not given"""
     raw: bool = False
     """for --view regions: draw weights as whole regions, instead of smoothly around their centres"""
-    numbers: Annotated[OptionalPath, FileSuffixes((".npz", ".csv"))] = None
+    numbers: Annotated[Path | None, FileSuffixes((".npz", ".csv"))] = None
     """file for all weights: .npz or .csv"""
     terminal: bool = False
     """also show it in the terminal"""
-    layers: OptionalText = None
+    layers: str | None = None
     """layers to record, as in 0,2; the others keep their fast kernels"""
-    heads: OptionalText = None
+    heads: str | None = None
     """heads to record, as in 0,2"""
     detail: Literal["auto", "yes", "no"] = "auto"
     """also record queries, keys, values and scores; auto omits them if they are many"""
@@ -90,28 +85,28 @@ class InspectArguments:
     padding: int = 0
     """number of padding columns after the source, as in a batch with a longer text: shows that nothing attends to
     them"""
-    beam: OptionalInt = None
+    beam: int | None = None
     """width of the search, whose tree is recorded; that of the recipe if not given"""
-    tokens: OptionalInt = None
+    tokens: int | None = None
     """for language models: maximum number of new tokens; 0 only reads the prompt"""
-    compare: Annotated[tuple[Path, Path] | None, tyro.conf.arg(metavar="PATH PATH", help_behavior_hint="")] = None
+    compare: tuple[Path, Path] | None = None
     """two saved records of the same text: shows how different their heads are"""
-    data: OptionalPath = None
+    data: Path | None = None
     """TSV or JSONL file of sentences and translations: shows statistics of all heads over it"""
-    gold: OptionalPath = None
+    gold: Path | None = None
     """with --data: gold alignments, line by line; shows the error rate of each head"""
     importance: bool = False
     """with --data: BLEU without each head, one at a time"""
     sentences: int = 200
     """with --data: how many of the first sentences to read"""
-    json: OptionalPath = None
+    json: Path | None = None
     """with --data or --compare: file for the numbers"""
-    task: OptionalText = None
+    task: str | None = None
     """for runs with several tasks: name of the task; --head is an attention head"""
-    direction: Annotated[DirectionOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=DirectionOptions)
-    step: OptionalInt = None
+    direction: DirectionOptions = field(default_factory=DirectionOptions)
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
-    computing: Annotated[DeviceOptions, tyro.conf.OmitArgPrefixes] = field(default_factory=DeviceOptions)
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
 def run(argv: Sequence[str]) -> int:

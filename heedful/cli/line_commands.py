@@ -12,10 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 from heedful.cli.arguments import (
     DeviceOptions,
-    OptionalInt,
     OptionalOutput,
-    OptionalPath,
-    OptionalText,
     PositionalPath,
     PredictorT,
     TextsOrPositionals,
@@ -38,7 +35,7 @@ AnyPredictor = TypeVar("AnyPredictor", bound="Predictor")
 class LineOptions:
     """Input of lines and output of answers."""
 
-    input: OptionalPath = None
+    input: Path | None = None
     """file with a text on each line, plain or gzipped; standard input if not given or -"""
     output: OptionalOutput = None
     """file for the results; standard output if not given"""
@@ -109,9 +106,9 @@ class RunLineOptions(ModelLineOptions):
 
     run: PositionalPath
     """run folder"""
-    task: OptionalText = None
+    task: str | None = None
     """for runs with several tasks: name of the task; not needed if only one is suitable"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
 
     def load_predictor(self, predictor_type: type[PredictorT], *, use: str) -> PredictorT:

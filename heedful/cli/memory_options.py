@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
+from heedful.cli.option_parser import OptionInfo
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -19,7 +18,7 @@ if TYPE_CHECKING:
 class MemoryOptions:
     """Approved translations, and the minimum similarity at which they are shown."""
 
-    memory: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    memory: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
     """files of approved translations (TMX, XLIFF, PO, TSV, CSV, JSONL, or two of plain text), the most trusted first:
     exact matches are not translated again, and similar texts are shown with their translations"""
     match: float = 0.75

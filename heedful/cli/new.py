@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import tyro
-
-from heedful.cli.arguments import OptionalPath, OptionalText, PositionalPaths, parse_arguments
+from heedful.cli.arguments import OptionalPath, OptionalText, OutputPath, PositionalPaths, parse_arguments
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RecipeError
 
@@ -37,21 +36,21 @@ class NewArguments:
     text; several if their names tell the parts, such as train.tsv and test.tsv: heedful new train.en train.de
     """
 
-    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    files: PositionalPaths = ()
     """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped"""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")] = Path("recipe.toml")
+    output: OutputPath = Path("recipe.toml")
     """file for the recipe; - is standard output"""
-    data_folder: Annotated[OptionalPath, tyro.conf.arg(metavar="PATH", help_behavior_hint="")] = None
+    data_folder: OptionalPath = None
     """folder for parts that are split off; recipe-data next to recipe.toml unless given"""
     task: OptionalText = None
     """the task, if it is not the one that the files suggest"""
-    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
+    columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
     """for a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
     documents: bool = False
     """for two files: lines that are empty in both end documents, which are not split"""
     document_column: OptionalText = None
     """for a table, by name or counted from 0: names the document of each pair; documents are not split"""
-    also: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = ()
+    also: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
     """further parallel texts for training, such as those from heedful backtranslate, in any format, of two plain
     files the source first; validation and test are taken from the main text only, and their content is excluded
     from these"""

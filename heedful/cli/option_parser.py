@@ -9,8 +9,6 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-import tyro
-
 from heedful.cli.file_names import count_leading_paths, is_file_name, path_exists, require_text
 from heedful.cli.option_synonyms import OPTION_SYNONYMS
 from heedful.cli.option_types import ChoiceType, FloatType, IntType, OptionType, PathType, TextType
@@ -22,8 +20,20 @@ _ASSIGNMENT: Final = re.compile(r"[a-z]\w*([.-]\w+)*=")
 """An assignment as other programs accept it, such as key=value."""
 
 
+class Positional:
+    """Marks positional arguments."""
+
+
 class PositionalAlias:
     """Marks options whose values may also follow the positional arguments, without the option."""
+
+
+@dataclass(frozen=True)
+class OptionInfo:
+    """Further names of an option, and the word for its values in the help (by default that of their type)."""
+
+    aliases: Sequence[str] = ()
+    metavar: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,6 +64,9 @@ class CommandOption:
         required: whether it must be given.
         is_positional_alias: whether its words may follow the positional arguments.
         former_name: its name in the previous version.
+        default: the value that it has if it is not given.
+        metavar: the word for its values in the help; empty for a flag.
+        group: the dataclass that has the field.
     """
 
     key: str
@@ -64,6 +77,9 @@ class CommandOption:
     required: bool
     is_positional_alias: bool = False
     former_name: str | None = None
+    default: Any = None
+    metavar: str = ""
+    group: Any = None
 
     @property
     def display_name(self) -> str:
@@ -121,6 +137,7 @@ class OptionParser:
     def format_usage(self, program: str) -> str:
         """Format the usage line: positional arguments and required options."""
         names = (f"{option.display_name}{' ...' if option.max_words is None else ''}" for option in self.positionals)
+        names = (name if option.required else f"[{name}]" for name, option in zip(names, self.positionals, strict=True))
         required_options = (
             f"{option.display_name} {_format_example(option)}"
             for option in self.options
@@ -281,9 +298,7 @@ def _format_example(option: CommandOption) -> str:
 
 
 def build_parser(cls: Any) -> OptionParser:
-    """Build the option parser of a command from the fields of its dataclass; `tyro` makes the help from the same
-    fields.
-    """
+    """Build the option parser of a command from the fields of its dataclass."""
     return OptionParser(tuple(_iter_options(cls)))
 
 
@@ -295,7 +310,7 @@ def _iter_options(cls: Any) -> Iterator[CommandOption]:
         if is_dataclass(bare_type):
             yield from _iter_options(bare_type)
         else:
-            yield _build_option(entry, bare_type, notes)
+            yield _build_option(entry, bare_type, notes, group=cls)
 
 
 def _unwrap_annotation(annotation: Any) -> tuple[Any, Sequence[Any]]:
@@ -311,21 +326,29 @@ def _unwrap_annotation(annotation: Any) -> tuple[Any, Sequence[Any]]:
             return annotation, notes
 
 
-def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any]) -> CommandOption:
+def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, group: Any) -> CommandOption:
     """Build the option of a dataclass field."""
     name = f"--{entry.name.replace('_', '-')}"
-    aliases = [alias for note in notes for alias in getattr(note, "aliases", None) or ()]
-    positional = tyro.conf.Positional in notes
-    required = entry.default is MISSING and entry.default_factory is MISSING
-    is_positional_alias = any(isinstance(note, PositionalAlias) for note in notes)
-    former_name = next((note.name for note in notes if isinstance(note, RenamedFrom)), None)
+    infos = [note for note in notes if isinstance(note, OptionInfo)]
     value_type, min_words, max_words = _parse_type(bare_type)
     if file_suffixes := next((note for note in notes if isinstance(note, FileSuffixes)), None):
         value_type = PathType(file_suffixes.suffixes, file_suffixes.hint)
-    opposite = [] if value_type is not None or tyro.conf.FlagCreatePairsOff in notes else [f"--no-{name[2:]}"]
-    names = () if positional else (name, *aliases, *opposite)
+    opposite = [] if value_type is not None else [f"--no-{name[2:]}"]
+    aliases = [alias for info in infos for alias in info.aliases]
     return CommandOption(
-        entry.name, names, value_type, min_words, max_words, required, is_positional_alias, former_name
+        key=entry.name,
+        names=() if Positional in notes else (name, *aliases, *opposite),
+        value_type=value_type,
+        min_words=min_words,
+        max_words=max_words,
+        required=entry.default is MISSING and entry.default_factory is MISSING,
+        is_positional_alias=any(isinstance(note, PositionalAlias) for note in notes),
+        former_name=next((note.name for note in notes if isinstance(note, RenamedFrom)), None),
+        default=entry.default,
+        metavar=next(
+            (info.metavar for info in infos if info.metavar), "" if value_type is None else value_type.metavar
+        ),
+        group=group,
     )
 
 

@@ -32,12 +32,14 @@ class OptionType(ABC):
     Attributes:
         noun: what to give, for messages.
         example: an example, for messages.
+        metavar: the word for a value in the help.
         choices: all allowed words, if there are few.
         is_path: whether the value is the path of a file or folder.
     """
 
     noun: str
     example: ClassVar[str] = ""
+    metavar: str
     choices: Sequence[str] = ()
     is_path: ClassVar[bool] = False
 
@@ -52,6 +54,7 @@ class TextType(OptionType):
 
     noun = "a text"
     example = "TEXT"
+    metavar = "TEXT"
 
     def convert(self, word: str) -> str:
         """Return the word."""
@@ -70,6 +73,7 @@ class PathType(OptionType):
 
     noun = "a path"
     example = "PATH"
+    metavar = "PATH"
     is_path = True
 
     suffixes: Sequence[str] = ()
@@ -94,6 +98,7 @@ class IntType(OptionType):
 
     noun = "a whole number"
     example = "4"
+    metavar = "INT"
 
     def convert(self, word: str) -> int:
         """Return the number; numbers of more than 64 bits are rejected."""
@@ -114,6 +119,7 @@ class FloatType(OptionType):
 
     noun = "a number"
     example = "0.9"
+    metavar = "FLOAT"
 
     def convert(self, word: str) -> float:
         """Return the number."""
@@ -135,6 +141,11 @@ class ChoiceType(OptionType):
     def noun(self) -> str:  # type: ignore[override]  # it depends on the words
         """All allowed words, for messages."""
         return f"one of {', '.join(self.choices)}"
+
+    @property
+    def metavar(self) -> str:  # type: ignore[override]  # likewise
+        """All allowed words, for the help."""
+        return f"{{{','.join(self.choices)}}}"
 
     def convert(self, word: str) -> str:
         """Return the word if it is one of the choices."""

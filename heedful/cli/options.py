@@ -4,15 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 from heedful.cli.arguments import (
     DeviceOptions,
-    OptionalFloat,
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
-    mark_optional,
     require_minimum,
 )
 from heedful.cli.directions import DirectionOptions
@@ -36,17 +31,17 @@ class _DecodingOptions:
     """Kind of search and sampling of tokens."""
 
     search: str | None = None
-    temperature: OptionalFloat = None
+    temperature: float | None = None
     """of sampling: below 1 favours probable tokens, above 1 is more varied"""
-    top_k: OptionalInt = None
+    top_k: int | None = None
     """sample only from this many most probable tokens"""
-    top_p: OptionalFloat = None
+    top_p: float | None = None
     """sample only from the smallest set of tokens with this total probability"""
-    min_p: OptionalFloat = None
+    min_p: float | None = None
     """sample only tokens with at least this fraction of the probability of the most probable one"""
-    repetition_penalty: OptionalFloat = None
+    repetition_penalty: float | None = None
     """above 1 makes tokens less probable that occurred before, also in the prompt"""
-    no_repeat_ngram: OptionalInt = None
+    no_repeat_ngram: int | None = None
     """no n-gram of this many tokens may occur twice"""
 
     def _override_config(self, generation: Any, config_type: Any, *, common_class: type[Config]) -> Any:
@@ -74,30 +69,30 @@ def _format_option(key: str) -> str:
 class SearchOptions(_DecodingOptions):
     """How translations are searched; options that are not given come from the recipe."""
 
-    search: Annotated[Literal["greedy", "beam", "sampling"] | None, mark_optional("{greedy,beam,sampling}")] = None
+    search: Literal["greedy", "beam", "sampling"] | None = None
     """kind of search"""
-    beam: OptionalInt = None
+    beam: int | None = None
     """number of hypotheses"""
-    length_penalty: OptionalFloat = None
+    length_penalty: float | None = None
     """alpha of Wu et al. 2016: 0 favours short translations"""
-    groups: OptionalInt = None
+    groups: int | None = None
     """groups that share the beam and avoid each other's tokens, for diverse lists (diverse beam search)"""
-    diversity: OptionalFloat = None
+    diversity: float | None = None
     """penalty on the log-probability of tokens that other groups chose; 0.5 unless given"""
-    coverage: OptionalFloat = None
+    coverage: float | None = None
     """beta of Wu et al. 2016: weight of the coverage of the source by attention; for translation"""
-    max_ratio: OptionalFloat = None
+    max_ratio: float | None = None
     """maximum length of a translation, as a multiple of the source's tokens"""
-    max_extra: OptionalInt = None
+    max_extra: int | None = None
     """number of tokens added to that"""
-    min_ratio: OptionalFloat = None
+    min_ratio: float | None = None
     """minimum length of a translation, as a multiple of the source's tokens"""
-    min_length: OptionalInt = None
+    min_length: int | None = None
     """minimum length of a translation in tokens"""
     forbid: tuple[str, ...] = ()
     """words that must not be written, one or several; a word in lower case matches any case, a word with * at its end
     also matches longer words that start with it"""
-    forbid_file: OptionalPath = None
+    forbid_file: Path | None = None
     """file with such words, one a line"""
 
     def apply_to(self, generation: GenerationConfig) -> GenerationConfig:
@@ -125,11 +120,11 @@ class SearchOptions(_DecodingOptions):
 class ContinuationOptions(_DecodingOptions):
     """How prompts are continued; options that are not given come from the recipe."""
 
-    search: Annotated[Literal["greedy", "sampling"] | None, mark_optional("{greedy,sampling}")] = None
+    search: Literal["greedy", "sampling"] | None = None
     """how tokens are chosen; that of the recipe if not given"""
     stop: tuple[str, ...] = ()
     """end before the first of these strings, one or several; those of the recipe if not given"""
-    tokens: OptionalInt = None
+    tokens: int | None = None
     """maximum number of new tokens"""
 
     def apply_to(self, generation: ContinuationConfig) -> ContinuationConfig:
@@ -150,11 +145,11 @@ class ContinuationOptions(_DecodingOptions):
 class ParallelTextOptions:
     """Sentences and their translations."""
 
-    source: OptionalPath = None
+    source: Path | None = None
     """file of source sentences, one a line, plain or gzipped"""
-    target: OptionalPath = None
+    target: Path | None = None
     """file of their translations, line by line"""
-    data: OptionalPath = None
+    data: Path | None = None
     """instead of both: a TSV file (source, tab, target; - reads one from standard input), or a JSONL or Parquet file
     with the fields source and target"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
@@ -211,16 +206,16 @@ class EvaluationOptions:
     text: ParallelTextOptions = ParallelTextOptions()
     lowercase: bool = False
     """compare lowercased text, for all metrics; without it TER is case-sensitive, unlike sacrebleu's TER"""
-    tokenize: OptionalText = None
+    tokenize: str | None = None
     """tokenizer of BLEU (13a, intl, zh, ja-mecab, ko-mecab, char, none); by default it depends on the language of the
     references: 13a for most, zh for Chinese, ja-mecab or char for Japanese, char for Thai"""
-    terms: OptionalPath = None
+    terms: Path | None = None
     """for translations: TSV file of source term, tab, target term; reports how many of the terms in the sources are
     translated so"""
-    contrasts: OptionalPath = None
+    contrasts: Path | None = None
     """for translation runs: TSV or JSONL file of source, right, wrong and kind; reports how often the right translation
     is the more probable one"""
-    judge: OptionalPath = None
+    judge: Path | None = None
     """for translations: folder of a learned metric, a BERT that scores a translation given its reference"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     samples: int = 1000

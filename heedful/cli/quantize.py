@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from shlex import quote
 
-from heedful.cli.arguments import OptionalInt, PositionalPath, parse_arguments
+from heedful.cli.arguments import PositionalPath, parse_arguments
 from heedful.cli.output import log
 
 
@@ -22,7 +22,7 @@ class QuantizeArguments:
     """run folder"""
     output: PositionalPath
     """folder to write; new or empty"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
 
 

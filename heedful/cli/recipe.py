@@ -7,9 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Annotated, Final
 
-import tyro
-
-from heedful.cli.arguments import OptionalText, parse_arguments
+from heedful.cli.arguments import parse_arguments
+from heedful.cli.option_parser import Positional
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
 from heedful.recipes.reference import RecipeKey, list_keys
@@ -27,9 +26,9 @@ class RecipeArguments:
     listed.
     """
 
-    key: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="KEY", help_behavior_hint="")] = ""
+    key: Annotated[str, Positional] = ""
     """dotted key, its last part, or a table"""
-    task: OptionalText = None
+    task: str | None = None
     """only recipes of this task"""
 
 

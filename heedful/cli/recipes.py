@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import tyro
-
 from heedful.bundled import format_items, get_item, list_recipes
-from heedful.cli.arguments import OptionalPath, parse_arguments
+from heedful.cli.arguments import OptionalOutput, parse_arguments
+from heedful.cli.option_parser import Positional
 from heedful.errors import RecipeError
 
 
@@ -19,9 +18,9 @@ from heedful.errors import RecipeError
 class RecipesArguments:
     """List the recipes that come with heedful, or copy one of them."""
 
-    name: Annotated[str, tyro.conf.Positional, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ""
+    name: Annotated[str, Positional] = ""
     """name of the recipe to copy; without one, all are listed"""
-    output: Annotated[OptionalPath, tyro.conf.arg(aliases=["-o"], metavar="PATH", help_behavior_hint="")] = None
+    output: OptionalOutput = None
     """file for the copy; recipes/NAME.toml unless given"""
 
 

@@ -7,11 +7,10 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-import tyro
-
-from heedful.cli.arguments import OptionalFloat, OptionalPath, OptionalText, parse_arguments, require_minimum
+from heedful.cli.arguments import parse_arguments, require_minimum
 from heedful.cli.directions import DirectionOptions
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
+from heedful.cli.option_parser import Positional
 from heedful.cli.options import SearchOptions
 from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError
@@ -30,25 +29,25 @@ class RerankArguments(ModelLineOptions):
     Or existing translations: heedful translate RUN --n-best 10 --format jsonl | heedful rerank --reverse BACK
     """
 
-    runs: Annotated[tuple[Path, ...], tyro.conf.Positional] = ()
+    runs: Annotated[tuple[Path, ...], Positional] = ()
     """run folders that translate sentences; without any, lines are the JSON of translate --n-best 10 --format jsonl"""
     text: tuple[str, ...] = ()
     """sentences instead of a file, one or several"""
-    reverse: OptionalPath = None
+    reverse: Path | None = None
     """run that translates in the opposite direction: its log-probability of the source given each translation counts"""
-    source_language: OptionalText = None
+    source_language: str | None = None
     """language of the sources, for a --reverse run with several; it may then be the run that translates"""
-    language: OptionalPath = None
+    language: Path | None = None
     """run of a language model: its log-probability of each translation counts"""
-    reverse_weight: OptionalFloat = None
+    reverse_weight: float | None = None
     """weight of the log-probability of the source, relative to 1 for that of the translating run; 1 unless given"""
-    language_weight: OptionalFloat = None
+    language_weight: float | None = None
     """weight of the log-probability of the language model; 0.5 unless given"""
-    length_weight: OptionalFloat = None
+    length_weight: float | None = None
     """weight of each token, since sums of log-probabilities favour short translations; 0.5 unless given"""
-    weights: OptionalPath = None
+    weights: Path | None = None
     """file with these three weights, written by --tune"""
-    tune: OptionalPath = None
+    tune: Path | None = None
     """file of references, line by line: finds the weights that choose the most similar translations, and writes them to
     --output"""
     metric: Literal["bleu", "chrf"] = "bleu"

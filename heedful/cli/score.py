@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from heedful.cli.arguments import DeviceOptions, OptionalInt, PositionalPaths, parse_arguments
+from heedful.cli.arguments import DeviceOptions, PositionalPaths, parse_arguments
 from heedful.cli.file_names import require_folders
 from heedful.cli.line_commands import write_answers
 from heedful.cli.options import ParallelTextOptions
@@ -21,7 +21,7 @@ class ScoreArguments:
     text: ParallelTextOptions
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens, separated by a tab, or JSON with those of each token"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 

@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from heedful.cli.arguments import (
     DeviceOptions,
-    OptionalPath,
     PositionalPath,
     TextsOrPositionals,
-    mark_optional,
     parse_arguments,
     require_minimum,
 )
@@ -42,22 +40,20 @@ class SearchArguments:
     """folder made by heedful index"""
     query: TextsOrPositionals = ()
     """questions, instead of a file; they may also follow the index, without the option"""
-    input: Annotated[OptionalPath, RenamedFrom("--queries")] = None
+    input: Annotated[Path | None, RenamedFrom("--queries")] = None
     """file with a question on each line, plain or gzipped; standard input if not given or -"""
     top: int = 10
     """number of passages to show"""
-    by: Annotated[Literal["bm25", "encoder", "product", "all"] | None, mark_optional("{bm25,encoder,product,all}")] = (
-        None
-    )
+    by: Literal["bm25", "encoder", "product", "all"] | None = None
     """ordering, or all three next to each other; by default product if the index has vectors, otherwise bm25"""
-    answers: OptionalPath = None
+    answers: Path | None = None
     """folder of a model that answers questions (task "spans"), whose answers are marked"""
-    measure: OptionalPath = None
+    measure: Path | None = None
     """file of questions with known passages: reports recall and mean reciprocal rank of each ordering, and no passages;
     JSON with "question" and "passages" (ids) on each line, or .json in the format of SQuAD"""
-    model: OptionalPath = None
+    model: Path | None = None
     """folder of the encoder, if it was moved after the index was made"""
-    output: OptionalPath = None
+    output: Path | None = None
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
     """text for people, or JSON with all scores and positions, a line for each question"""

@@ -12,9 +12,8 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Final
 
-import tyro
-
-from heedful.cli.arguments import DeviceOptions, OptionalPath, OptionalText, parse_known_arguments
+from heedful.cli.arguments import DeviceOptions, parse_known_arguments
+from heedful.cli.option_parser import OptionInfo, Positional
 from heedful.cli.output import log
 from heedful.errors import MissingExtraError, RecipeError, RunError
 from heedful.serving.settings import ServerSettings, load_settings, to_toml
@@ -32,15 +31,15 @@ class ServeArguments:
     heedful serve --print-config shows all keys, in the format of a file for --config.
     """
 
-    runs: Annotated[tuple[str, ...], tyro.conf.Positional, tyro.conf.arg(metavar="RUN ...", help_behavior_hint="")] = ()
+    runs: Annotated[tuple[str, ...], Positional] = ()
     """run folders, or Hugging Face folders, each as name=folder or named after its folder"""
-    index: Annotated[tuple[str, ...], tyro.conf.arg(metavar="INDEX ...", help_behavior_hint="")] = ()
+    index: Annotated[tuple[str, ...], OptionInfo(metavar="INDEX")] = ()
     """folders of passage indices, named likewise"""
-    config: OptionalPath = None
+    config: Path | None = None
     """TOML file with settings, including models"""
     print_config: bool = False
     """show the complete settings and exit"""
-    new_key: Annotated[OptionalText, tyro.conf.arg(metavar="[NAME]", help_behavior_hint="")] = None
+    new_key: Annotated[str | None, OptionInfo(metavar="[NAME]")] = None
     """make an API key, print it once, add its hash to the file of --access.keys, and exit"""
     ray: bool = False
     """serve with replicas on a Ray cluster, as many as --ray.replicas and --ray.most allow"""

@@ -5,12 +5,10 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated, Final
 
-import tyro
-
-from heedful.cli.arguments import OptionalText, PositionalPaths, parse_arguments
+from heedful.cli.arguments import OptionalText, OutputPath, PositionalPaths, parse_arguments
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
@@ -26,9 +24,9 @@ class SplitArguments:
     the held-out texts stay held out as far as there is room. heedful split pairs.tsv -o parts --test 0
     """
 
-    files: Annotated[PositionalPaths, tyro.conf.arg(metavar="FILE")]
+    files: PositionalPaths
     """text, TSV, CSV, JSONL, CoNLL-U or SQuAD's JSON, plain or gzipped; for translation two files, or one"""
-    output: Annotated[Path, tyro.conf.arg(aliases=["-o"], metavar="PATH")]
+    output: OutputPath
     """folder for the parts"""
     validation: int = 1000
     """maximum number of examples for validation"""
@@ -36,7 +34,7 @@ class SplitArguments:
     """maximum number of examples for test; 0 for none"""
     task: OptionalText = None
     """the task, if it is not the one that the files suggest"""
-    columns: Annotated[tuple[str, ...], tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = ()
+    columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
     """for a table, by name or counted from 0; see heedful new"""
     documents: bool = False
     """for two files: lines that are empty in both end documents, which are not split"""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 
-from heedful.cli.arguments import OptionalText, PositionalPath, parse_known_arguments
+from heedful.cli.arguments import PositionalPath, parse_known_arguments
 from heedful.cli.file_names import is_file_name
 from heedful.cli.output import log
 from heedful.errors import RecipeError
@@ -31,7 +31,7 @@ class TrainArguments:
     """TOML file with the keys that differ from the defaults"""
     print_config: bool = False
     """show the complete recipe and exit"""
-    device: OptionalText = None
+    device: str | None = None
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
 
 

@@ -10,13 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
-import tyro
-
 from heedful.cli import translate_documents
 from heedful.cli.arguments import (
-    OptionalInt,
-    OptionalPath,
-    OptionalText,
     PositionalPaths,
     TextsOrPositionals,
     parse_arguments,
@@ -25,6 +20,7 @@ from heedful.cli.arguments import (
 from heedful.cli.directions import DirectionOptions
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
 from heedful.cli.memory_options import MemoryOptions
+from heedful.cli.option_parser import OptionInfo
 from heedful.cli.options import SearchOptions
 from heedful.cli.translate_documents import DocumentOptions
 from heedful.cli.translate_lines import (
@@ -54,13 +50,13 @@ class TranslateArguments(ModelLineOptions):
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """number of translations of each sentence; as text, each is a line of number, text and score, separated by tabs"""
-    prefix: OptionalText = None
+    prefix: str | None = None
     """beginning of every translation; its last word may be incomplete, unless a space follows it"""
-    prefixes: OptionalPath = None
+    prefixes: Path | None = None
     """file with the beginning of each translation, line by line"""
     constrain: tuple[str, ...] = ()
     """terms that every translation must contain, one or several; needs a beam"""
-    glossary: OptionalPath = None
+    glossary: Path | None = None
     """TSV file of source term, tab, target term: a translation must contain the target terms of all source terms in its
     sentence"""
     annotate: Literal["nothing", "append", "replace"] = "nothing"
@@ -69,13 +65,13 @@ class TranslateArguments(ModelLineOptions):
     input_format: Literal["text", "jsonl"] = "text"
     """lines that are sentences, or JSON objects with source and, optionally, constraints (a list of terms) and
     prefix"""
-    factors: OptionalPath = None
+    factors: Path | None = None
     """file with a label for each word of a sentence, line by line, for models that read labels (kind = "given")"""
     align: bool = False
     """add the attention of each token to the JSON (mean over heads, last decoder layer)"""
     replace_unknown: bool = False
     """replace unknown tokens by the source word with the highest attention"""
-    mbr: OptionalInt = None
+    mbr: int | None = None
     """draw this many samples and choose the one that is most similar to all (minimum Bayes risk); with a beam, its
     hypotheses are compared, weighted by their scores"""
     utility: Literal["chrf", "bleu"] = "chrf"
@@ -88,12 +84,12 @@ class TranslateArguments(ModelLineOptions):
     remembering: MemoryOptions = field(default_factory=MemoryOptions)
     batch_tokens: int = 4096
     """source tokens in a batch, padding included"""
-    step: OptionalInt = None
+    step: int | None = None
     """a kept checkpoint instead of the finished model"""
-    ray: Annotated[tuple[Path, ...], tyro.conf.arg(metavar="FILE ...", help_behavior_hint="")] = ()
+    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
     """files of lines, plain or gzipped, translated by processes of a Ray cluster, each into a file of the same name in
     the folder of --output; interrupted files are continued"""
-    workers: OptionalInt = None
+    workers: int | None = None
     """with --ray: number of processes, each with a model and --threads; as many as the cluster has CPUs for unless
     given"""
     file_options = ("input", "prefixes", "glossary", "factors")

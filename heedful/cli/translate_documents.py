@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
-from heedful.cli.arguments import OptionalText
 from heedful.cli.file_names import FILE_SUFFIXES, require_folders, require_text_suffix
 from heedful.cli.output import escape_control_characters, log, write_bytes_to_stdout
 from heedful.errors import RecipeError
@@ -29,9 +28,9 @@ class DocumentOptions:
 
     retranslate: Literal["nothing", "review", "all"] = "nothing"
     """for a file: which existing translations are replaced: none, those to be reviewed (fuzzy ones), or all"""
-    source_language: OptionalText = None
+    source_language: str | None = None
     """for a TMX file, also as --memory: source language, as in en or en-GB"""
-    target_language: OptionalText = None
+    target_language: str | None = None
     """for a TMX file, also as --memory: target language"""
 
     def require_none(self, *, memory: bool) -> None:

@@ -40,7 +40,7 @@ EXPORTED = [
     "save_record",
     "train",
 ]
-HEAVY = {"torch", "numpy", "pydantic", "tyro", "rich", "sentencepiece", "sacrebleu"}
+HEAVY = {"torch", "numpy", "pydantic", "rich", "sentencepiece", "sacrebleu"}
 
 
 def python(code: str) -> str:

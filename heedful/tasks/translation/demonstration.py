@@ -5,9 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Annotated, final
-
-import tyro
+from typing import TYPE_CHECKING, final
 
 from heedful.data.phrasebook import list_languages
 from heedful.recipes.toml import format_value
@@ -67,7 +65,7 @@ class TranslationDemonstration(PhrasebookDemonstration):
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 700
     """updates; about two minutes on two cores"""
-    languages: Annotated[bool, tyro.conf.FlagCreatePairsOff] = False
+    languages: bool = False
     """list the languages there are, and stop"""
 
     def write_recipe(self) -> Path | None:

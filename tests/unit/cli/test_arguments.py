@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import pytest
-import tyro
 
 from heedful.cli.arguments import parse_arguments, parse_known_arguments
-from heedful.cli.option_parser import PositionalAlias, RenamedFrom, build_parser
+from heedful.cli.option_parser import OptionInfo, Positional, PositionalAlias, RenamedFrom, build_parser
 from heedful.errors import RecipeError
 
 
@@ -21,13 +20,13 @@ class Baking:
     Slowly.
     """
 
-    flour: tyro.conf.Positional[str]
+    flour: Annotated[str, Positional]
     """what to bake from"""
     hours: int = 2
     """how long"""
     dark_crust: bool = False
     """whether to leave it in for longer"""
-    salt: Annotated[float | None, tyro.conf.arg(aliases=["-s", "--sodium"])] = None
+    salt: Annotated[float | None, OptionInfo(["-s", "--sodium"])] = None
     """grams"""
 
 
@@ -93,7 +92,7 @@ class Size:
 class Serving:
     """Serves what was baked."""
 
-    plates: Annotated[tuple[Path, ...], tyro.conf.Positional]
+    plates: Annotated[tuple[Path, ...], Positional]
     words: Annotated[tuple[str, ...], PositionalAlias()] = ()
     """said with it"""
     colour: Annotated[Literal["dark", "light"] | None, RenamedFrom("--color")] = None
@@ -236,3 +235,48 @@ def test_own_options_are_never_taken_for_others() -> None:
         parse_known_arguments(Baking, ["rye", "--dark-crst"], program="bake")
     with pytest.raises(RecipeError, match="'--seed' is one word too many"):
         parse_known_arguments(Baking, ["rye", "--", "--seed"], program="bake")
+
+
+@dataclass(frozen=True)
+class _Kitchen:
+    """Cook."""
+
+    pots: Annotated[tuple[Path, ...], Positional] = ()
+    """pots to use; a text that is long enough for more than one line, whose second part is behind a
+    line break"""
+    heat: int = 0
+    """degrees"""
+    gas: bool = True
+    """burn gas"""
+    only: Annotated[Path | None, OptionInfo(["-o"], metavar="DISH")] = None
+    """the dish to cook"""
+    spices: tuple[Literal["salt", "pepper"], ...] = ("salt", "pepper")
+    size: Size = Size()
+
+
+def test_help_shows_types_defaults_and_groups(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        parse_arguments(_Kitchen, ["-h"], program="cook")
+    assert capsys.readouterr().out.splitlines() == [
+        "usage: cook [OPTIONS] [POTS ...]",
+        "",
+        "Cook.",
+        "",
+        "Arguments:",
+        "  POTS ...              pots to use; a text that is long enough for more than",
+        "                        one line, whose second part is behind a line break",
+        "",
+        "Options:",
+        "  --heat INT            degrees (default: 0)",
+        "  --gas, --no-gas       burn gas (default: on)",
+        "  -o, --only DISH       the dish to cook",
+        "  --spices {salt,pepper} ...",
+        "                        (default: salt pepper)",
+        "  -h, --help            show this help and exit",
+        "",
+        "How large:",
+        "  --width INT           (default: 3)",
+    ]

@@ -98,7 +98,7 @@ MISTAKES = [
         "new train.en train.de -o r.toml",
         "r.toml: already exists; choose another place with --output, or add --overwrite",
     ),
-    ("ask {run}", "heedful ask: needs STORY; write heedful ask RUN STORY QUESTION ..."),
+    ("ask {run}", "heedful ask: needs STORY; write heedful ask RUN STORY [QUESTION ...]"),
     # values
     ("translate {run} 1 --beam five", "--beam: 'five' is not a whole number"),
     ("translate {run} 1 --beam 2.5", "--beam: '2.5' is not a whole number"),

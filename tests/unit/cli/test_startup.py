@@ -77,7 +77,7 @@ def test_what_need_not_wait_for_torch_does_not(small: Path, tmp_path: Path) -> N
 
 
 def test_import_heedful_is_light() -> None:
-    script = "import sys, heedful; print(*(n for n in ('torch', 'numpy', 'pydantic', 'tyro') if n in sys.modules))"
+    script = "import sys, heedful; print(*(n for n in ('torch', 'numpy', 'pydantic', 'rich') if n in sys.modules))"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "\n"
 

@@ -1,0 +1,112 @@
+"""Help of a command: its docstring, and the docstrings of the fields that are its options."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import sys
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import MISSING, fields
+from functools import cache
+from itertools import groupby
+from typing import Any, Final
+
+from rich.console import Console
+from rich.text import Text
+
+from heedful.cli.option_parser import CommandOption, build_parser
+
+_MAX_WIDTH: Final = 100
+_INDENT: Final = 24
+"""Column at which the meaning of an option begins."""
+
+
+def print_help(cls: type[Any], *, program: str) -> None:
+    """Print the help of the command whose options are the fields of `cls`; in colours on a terminal."""
+    console = Console(highlight=False, soft_wrap=True)
+    for line in _iter_lines(cls, program=program, width=min(console.width, _MAX_WIDTH)):
+        console.print(line)
+
+
+def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
+    parser = build_parser(cls)
+    yield Text(f"usage: {parser.format_usage(f'{program} [OPTIONS]')}")
+    for paragraph in inspect.cleandoc(cls.__doc__ or "").split("\n\n"):
+        yield Text()
+        yield Text(textwrap.fill(" ".join(paragraph.split()), width, break_on_hyphens=False))
+    if parser.positionals:
+        yield from _iter_group("Arguments", parser.positionals, width=width)
+    named_options = sorted(
+        (option for option in parser.options if option.names), key=lambda option: option.group is not cls
+    )
+    for group, options in groupby(named_options, key=lambda option: option.group):
+        title = "Options" if group is cls else " ".join(inspect.cleandoc(group.__doc__ or "").split()).rstrip(".")
+        yield from _iter_group(title, list(options), width=width)
+        if group is cls:
+            yield from _format_option("-h, --help", "", "show this help and exit", width=width)
+
+
+def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> Iterator[Text]:
+    yield Text()
+    yield Text(textwrap.fill(f"{title}:", width), style="bold")
+    for option in options:
+        docs = _read_field_docs(option.group)
+        repeated = " ..." if option.max_words is None else ""
+        if not option.names:
+            yield from _format_option(option.display_name + repeated, "", docs.get(option.key, ""), width=width)
+            continue
+        names = ", ".join(sorted(option.names, key=lambda name: name.startswith("--")))
+        metavar = " ".join([option.metavar] * max(option.min_words, 1)) + repeated
+        yield from _format_option(names, metavar, docs.get(option.key, "") + _format_default(option), width=width)
+
+
+def _format_option(names: str, metavar: str, meaning: str, *, width: int) -> Iterator[Text]:
+    """Yield the lines of one option: its names, and beside or below them its meaning."""
+    head = Text(f"  {names} ", style="cyan").append(metavar, style="default")
+    lines = textwrap.wrap(meaning.strip(), width - _INDENT, break_on_hyphens=False)
+    if lines and len(head) < _INDENT:
+        head.pad_right(_INDENT - len(head))
+        head.append(lines.pop(0), style="default")
+    head.rstrip()
+    yield head
+    yield from (Text(" " * _INDENT + line) for line in lines)
+
+
+def _format_default(option: CommandOption) -> str:
+    """Format the default of an option; nothing for one that is off, empty or explained by the option's meaning."""
+    if option.required:
+        return " (required)"
+    if option.value_type is None or option.default in (None, (), "", MISSING):
+        return " (default: on)" if option.default is True else ""
+    values = option.default if isinstance(option.default, tuple) else (option.default,)
+    return f" (default: {' '.join(map(str, values))})"
+
+
+def _read_field_docs(cls: type[Any]) -> Mapping[str, str]:
+    """Return the docstring of each field of a class, its base classes included.
+
+    A field that was made by code has it as `help` in its metadata.
+    """
+    docs: dict[str, str] = {}
+    for base in reversed(cls.__mro__):
+        docs |= _parse_field_docs(base.__module__).get(base.__qualname__.rpartition(".")[2], {})
+    return docs | {entry.name: entry.metadata["help"] for entry in fields(cls) if "help" in entry.metadata}
+
+
+@cache
+def _parse_field_docs(module: str) -> Mapping[str, Mapping[str, str]]:
+    """Return the docstrings of the fields of each class of a module, from its source; empty if that is not there."""
+    try:
+        tree = ast.parse(inspect.getsource(sys.modules[module]))
+    except (OSError, TypeError):
+        return {}
+    docs_by_class: dict[str, dict[str, str]] = {}
+    for cls in ast.walk(tree):
+        if isinstance(cls, ast.ClassDef):
+            docs = docs_by_class.setdefault(cls.name, {})
+            for field, following in zip(cls.body, cls.body[1:], strict=False):
+                match field, following:
+                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
+                        docs[name] = " ".join(text.split())
+    return docs_by_class
