@@ -23,7 +23,7 @@ help:
 	@echo 'make browser     the tests of the pages in a browser (needs Chromium)'
 	@echo 'make pages       the examples on the pages of the documentation, which are run'
 	@echo 'make quick       those that tell whether another Python will do, as in make quick PYTHON=python3.13 VENV=.venv-3.13'
-	@echo 'make slow        the tests that take longer than 5 s of processor time, or are one of many alike'
+	@echo 'make slow        the tests that take longer than 1.5 s of processor time, or are one of many alike'
 	@echo 'make everything  all of them'
 	@echo 'make lint        ruff: rules and format'
 	@echo 'make types       mypy, strict, on the package'
