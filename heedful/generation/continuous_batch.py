@@ -77,6 +77,12 @@ class _BatchEntry:
         rows = RowSelection.keep_groups(index_tensor, self.batch.width).origin
         self.tokens = Tokens(self.tokens.ids, self.tokens.positions.index_fill(0, rows, -1), self.tokens.segments)
 
+    def stop_all(self) -> list[int]:
+        """Let all sentences leave and decode no further token of them; return their request ids."""
+        indices = self.active_indices
+        self.stop(indices)
+        return self.release(indices)
+
     def keep_rows(self, indices: Sequence[int]) -> None:
         """Keep only the sentences at these indices."""
         index_tensor = self.to_index_tensor(indices)
@@ -180,10 +186,14 @@ class ContinuousBatch:
         self._compact(threshold=0.0)
         self._state = concat_rows([self._state, state]) if self._entries else state
         self._entries.append(entry)
-        finished = self._finish_done(entry, int(batch.done_mask.sum())) + self._finish_interrupted(entry)
-        if entry.num_active:
-            finished += self._advance(entry, upcast_logits(logits), rows_per_sentence=1)[0]
-            self._merge_newest()
+        try:
+            finished = self._finish_done(entry, int(batch.done_mask.sum())) + self._finish_interrupted(entry)
+            if entry.num_active:
+                finished += self._advance(entry, upcast_logits(logits), rows_per_sentence=1)[0]
+                self._merge_newest()
+        except Exception:
+            entry.stop_all()  # the caller never learns of these sentences, so nobody waits for them
+            raise
         return request_ids, finished
 
     @torch.inference_mode()
@@ -408,9 +418,7 @@ def collect_resume_state(finished: Iterable[FinishedRequest]) -> ResumeState:
 
 def _fail(entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
     """Let all sentences of an entry leave with an error."""
-    indices = entry.active_indices
-    entry.stop(indices)
-    return [FinishedRequest(request_id, (), error) for request_id in entry.release(indices)]
+    return [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:

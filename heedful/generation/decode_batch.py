@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -197,24 +197,25 @@ class DecodeBatch(ABC):
         """
 
 
-@runtime_checkable
-class BatchableSearch(Protocol):
-    """Protocol of searches whose sentences can join and leave a running batch."""
+class BatchableSearch(ABC):
+    """Abstract base of searches whose sentences can join and leave a running batch.
+
+    Attributes:
+        eos: the token that ends a sentence.
+    """
+
+    eos: int
 
     @property
-    def eos(self) -> int:
-        """The token that ends a sentence."""
-        ...
-
-    @property
+    @abstractmethod
     def rows_per_sentence(self) -> int:
         """Number of model rows of each sentence."""
-        ...
 
+    @abstractmethod
     def check_request(self, request: GenerationRequest) -> None:
         """Raise `RecipeError` if the search cannot answer the request."""
-        ...
 
+    @abstractmethod
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DecodeBatch:
         """Return the batch of sentences whose prompts have been read, before their first token.
 
@@ -223,7 +224,6 @@ class BatchableSearch(Protocol):
             prefill: what was read.
             state: model state after the prompts.
         """
-        ...
 
 
 def build_merge_key(

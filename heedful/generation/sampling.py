@@ -77,12 +77,11 @@ class SamplingOptions:
 
     def find_suppressed_ids(self) -> Int[Tensor, " n"] | None:
         """Return the tokens that plain greedy search must not take; None if anything else decides on tokens."""
-        is_plain = isinstance(self.sampler, GreedySampler) and self.pipeline.is_stateless and self.on_step is None
-        if not (is_plain and isinstance(self.pipeline.stop, StopOnToken)):
+        is_plain = self.on_step is None and self.pipeline.is_stateless and isinstance(self.pipeline.stop, StopOnToken)
+        if not is_plain or not isinstance(self.sampler, GreedySampler):
             return None
-        filters = self.sampler.filters if isinstance(self.sampler, GreedySampler) else ()
-        suppressing = [item for item in filters if isinstance(item, SuppressTokens)]
-        if len(suppressing) < len(filters):
+        suppressing = [item for item in self.sampler.filters if isinstance(item, SuppressTokens)]
+        if len(suppressing) < len(self.sampler.filters):
             return None
         return torch.tensor(sorted({token_id for item in suppressing for token_id in item.ids}), dtype=torch.long)
 

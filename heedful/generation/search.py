@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from jaxtyping import Int
 from torch import Tensor
@@ -14,7 +14,7 @@ from heedful.errors import RecipeError
 from heedful.generation.beam_decoding import BeamBatch, BeamGroup, BeamOptions, compute_length_divisors
 from heedful.generation.beam_state import BeamStep
 from heedful.generation.continuous_batch import generate
-from heedful.generation.decode_batch import DecodeBatch, build_merge_key
+from heedful.generation.decode_batch import BatchableSearch, build_merge_key
 from heedful.generation.diverse_beam_decoding import DiverseBeamBatch
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LengthPenalty, LogitsProcessor
@@ -87,36 +87,13 @@ class SearchStrategy(ABC):
         """
 
 
-class BatchSearch(SearchStrategy):
-    """Abstract base of searches whose sentences can join and leave a running batch; see `ContinuousBatch`."""
-
-    eos: int
-    penalties: Sequence[LogitsProcessor]
-    logits_masks: Sequence[LogitsMask]
-
-    @abstractmethod
-    def check_request(self, request: GenerationRequest) -> None:
-        """Raise `RecipeError` if the search cannot answer the request."""
-
-    @abstractmethod
-    def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DecodeBatch:
-        """Return the batch of sentences whose prompts have been read, before their first token.
-
-        Args:
-            request: what was requested.
-            prefill: what was read.
-            state: model state after the prompts.
-        """
+class BatchSearch(SearchStrategy, BatchableSearch):
+    """Abstract base of searches that run in a `ContinuousBatch`, to which a whole search belongs alone."""
 
     @final
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Decode the sentences of a request as a batch that nobody joins."""
+        """Return the hypotheses for each row; see `generate`."""
         return generate(step, state, request, self)
-
-    def _build_pipeline(self, request: GenerationRequest) -> LogitsPipeline:
-        return LogitsPipeline.from_request(
-            request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
-        )
 
 
 @final
@@ -140,10 +117,7 @@ class GreedySearch(BatchSearch):
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> SamplingBatch:
         """Return the batch before its first token, with one row for each sentence."""
-        pipeline = self._build_pipeline(request)
-        options = SamplingOptions(self.eos, self.sampler, pipeline)
-        merge_key = build_merge_key(self, request, prefill, pipeline)
-        return SamplingBatch.from_prefill(prefill, request, options, num_samples=1, merge_key=merge_key)
+        return _init_samples(self, request, prefill)
 
 
 @final
@@ -173,18 +147,10 @@ class BeamSearch(BatchSearch):
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> BeamBatch:
         """Return the batch before its first token."""
-        pipeline = self._build_pipeline(request)
-        group = BeamGroup.from_prefill(prefill, request, pipeline, width=self.width, n_best=self.n_best)
-        return BeamBatch(
-            self.width,
-            None if self.on_step else build_merge_key(self, request, prefill, pipeline),
-            group,
-            BeamOptions(
-                self.eos, pipeline, self.filters, compute_length_divisors(prefill, self.length_penalty), self.on_step
-            ),
-            None if request.constraints is None else request.constraints.init_banks(prefill, eos=self.eos),
-            state if request.keep_state else None,
-        )
+        merge_key, group, options = _init_beams(self, request, prefill, width=self.width)
+        constraints, prompt_state = request.constraints, state if request.keep_state else None
+        banks = None if constraints is None else constraints.init_banks(prefill, eos=self.eos)
+        return BeamBatch(self.width, merge_key, group, options, banks, prompt_state)
 
 
 @final
@@ -230,19 +196,10 @@ class DiverseBeamSearch(BatchSearch):
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DiverseBeamBatch:
         """Return the batch before its first token."""
-        pipeline, width = self._build_pipeline(request), self.width // self.groups
-        group = BeamGroup.from_prefill(prefill, request, pipeline, width=width, n_best=min(width, self.n_best))
-        return DiverseBeamBatch(
-            self.width,
-            None if self.on_step else build_merge_key(self, request, prefill, pipeline),
-            (group,) * self.groups,
-            BeamOptions(
-                self.eos, pipeline, self.filters, compute_length_divisors(prefill, self.length_penalty), self.on_step
-            ),
-            self.diversity,
-            self.n_best,
-            state if request.keep_state else None,
-        )
+        merge_key, group, options = _init_beams(self, request, prefill, width=self.width // self.groups)
+        prompt_state = state if request.keep_state else None
+        groups = (group,) * self.groups
+        return DiverseBeamBatch(self.width, merge_key, groups, options, self.diversity, self.n_best, prompt_state)
 
 
 @final
@@ -269,10 +226,34 @@ class SamplingSearch(BatchSearch):
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> SamplingBatch:
         """Return the batch before its first token, with `num_samples` rows for each sentence."""
-        pipeline = self._build_pipeline(request)
-        options = SamplingOptions(self.eos, self.sampler, pipeline)
-        merge_key = build_merge_key(self, request, prefill, pipeline)
-        return SamplingBatch.from_prefill(prefill, request, options, num_samples=self.num_samples, merge_key=merge_key)
+        return _init_samples(self, request, prefill)
+
+
+def _init_beams(
+    search: BeamSearch | DiverseBeamSearch, request: GenerationRequest, prefill: PrefillOutput, *, width: int
+) -> tuple[Any, BeamGroup, BeamOptions]:
+    """Return the merge key of a batch, a group of `width` beams before its first token, and the options of all."""
+    pipeline = LogitsPipeline.from_request(
+        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
+    )
+    merge_key = None if search.on_step else build_merge_key(search, request, prefill, pipeline)
+    group = BeamGroup.from_prefill(prefill, request, pipeline, width=width, n_best=min(width, search.n_best))
+    divisors = compute_length_divisors(prefill, search.length_penalty)
+    return merge_key, group, BeamOptions(search.eos, pipeline, search.filters, divisors, search.on_step)
+
+
+def _init_samples(
+    search: GreedySearch | SamplingSearch, request: GenerationRequest, prefill: PrefillOutput
+) -> SamplingBatch:
+    """Return the batch of a search before its first token."""
+    pipeline = LogitsPipeline.from_request(
+        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
+    )
+    options = SamplingOptions(search.eos, search.sampler, pipeline)
+    merge_key = build_merge_key(search, request, prefill, pipeline)
+    return SamplingBatch.from_prefill(
+        prefill, request, options, num_samples=search.rows_per_sentence, merge_key=merge_key
+    )
 
 
 def _check_n_best(n_best: int, width: int) -> None:
