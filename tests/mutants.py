@@ -1831,15 +1831,15 @@ GENERATION = (
     Mutant(
         "the end of sentence does not count as a token",
         "generation/beam_decoding.py",
-        ("lengths = beam_state.prefix_lengths + beam_state.counts + 1\n"),
-        ("lengths = (beam_state.prefix_lengths + beam_state.counts).clamp(min=1)\n"),
+        "lengths = beam_state.lengths + 1\n",
+        "lengths = beam_state.lengths.clamp(min=1)\n",
         (f"{BEAM}::test_equals_the_longhand_search",),
     ),
     Mutant(
         "caches stay when beams change places",
-        "generation/beam_decoding.py",
-        "return select_rows(state, RowSelection.within_groups(beams)) if needs_reorder else state",
-        "return state",
+        "generation/continuous_batch.py",
+        "self._state = select_rows(self._state, RowSelection.within_groups(chosen_beams))",
+        "del chosen_beams",
         (f"{BEAM}::test_equals_the_longhand_search",),
     ),
     Mutant(
@@ -1852,15 +1852,15 @@ GENERATION = (
     Mutant(
         "the first finished hypothesis wins",
         "generation/beam_decoding.py",
-        "| (lengths >= beam_state.limits) | is_beaten",
-        "| (lengths >= beam_state.limits) | (finished[:, -1, 0] > -math.inf)",
+        "| (lengths >= beam_state.prefill.limits) | is_beaten",
+        "| (lengths >= beam_state.prefill.limits) | (finished[:, -1, 0] > -math.inf)",
         (f"{BEAM}::test_equals_the_longhand_search",),
     ),
     Mutant(
         "a token is read one position too late",
-        "generation/beam_decoding.py",
-        "torch.where(beam_state.done, -1, beam_state.first_positions + beam_state.counts - 1)",
-        "torch.where(beam_state.done, -1, beam_state.first_positions + beam_state.counts)",
+        "generation/beam_state.py",
+        "torch.where(self.done, -1, self.prefill.positions + self.counts - 1)",
+        "torch.where(self.done, -1, self.prefill.positions + self.counts)",
         (f"{BEAM}::test_equals_the_longhand_search",),
     ),
     Mutant(
@@ -1992,8 +1992,8 @@ GENERATION = (
     Mutant(
         "a second sample takes the chance of the next row",
         "generation/sampling.py",
-        "(rows if rng_streams is None else rng_streams) << 20",
-        "rows if rng_streams is None else rng_streams",
+        "(sentences if rng_streams is None else rng_streams) << 20",
+        "sentences if rng_streams is None else rng_streams",
         (SAMPLING,),
     ),
     Mutant(
@@ -3633,16 +3633,16 @@ MEMORIES = (
     ),
     Mutant(
         "rows that left early are forgotten",
-        "generation/sampling.py",
-        "if request.keep_state and num_done:",
-        "if request.keep_state and num_done > 1:",
+        "generation/continuous_batch.py",
+        "collect_resume_state(finished) if request.keep_state",
+        "collect_resume_state(finished[-1:]) if request.keep_state",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
     ),
     Mutant(
         "states stay in the order in which rows ended",
-        "generation/sampling.py",
-        "indices = rows.argsort()[order]",
-        "indices = order",
+        "generation/continuous_batch.py",
+        "ordered = sorted(finished, key=lambda sentence: sentence.request_id)",
+        "ordered = list(finished)",
         (f"{CONVERSATION}::test_a_conversation_goes_on_as_if_it_had_been_read_at_once",),
     ),
     Mutant(
@@ -3661,9 +3661,9 @@ MEMORIES = (
     ),
     Mutant(
         "a search takes another step before it stops",
-        "generation/sampling.py",
-        "is_running = num_done < num_sentences and not until()",
-        "is_running = num_done < num_sentences and is_running",
+        "generation/continuous_batch.py",
+        "int(batch.done_mask.sum())) + self._finish_interrupted(entry)",
+        "int(batch.done_mask.sum()))",
         (f"{CONVERSATION}::test_a_search_that_is_told_to_stop_gives_what_it_has",),
     ),
     Mutant(
@@ -4729,9 +4729,9 @@ NATIVE = (
     ),
     Mutant(
         "native: strides where somebody is asked between tokens",
-        "generation/sampling.py",
-        "needs_single_steps = request.until is not never_interrupt or not pipeline.is_stateless",
-        "needs_single_steps = not pipeline.is_stateless",
+        "generation/continuous_batch.py",
+        " or self._entries[0].until is not never_interrupt:",
+        ":",
         (f"{STEPS}::test_strides_are_for_plain_greedy_search_alone",),
     ),
     Mutant(
@@ -5789,13 +5789,13 @@ CHOSEN = (
     Mutant(
         "groups: hypotheses that have ended count as tokens taken",
         "generation/diverse_beam_decoding.py",
-        "(selected.totals > -math.inf) & ~selected.ends & ~state_before.done.unsqueeze(1)",
+        "(selected.totals > -math.inf) & ~selected.ends & ~group.beam_state.done.unsqueeze(1)",
         "selected.totals.isfinite() | True",
         (GROUPS,),
     ),
     Mutant(
         "groups: a group takes its continuations by the model's order",
-        "generation/diverse_beam_decoding.py",
+        "generation/beam_decoding.py",
         "candidates.ends & (torch.arange(2 * width, device=candidates.ends.device) < width)",
         "candidates.ends",
         (GROUPS,),
@@ -5810,14 +5810,14 @@ CHOSEN = (
     Mutant(
         "groups: beams of all groups go on from those of the first",
         "generation/diverse_beam_decoding.py",
-        "selected.beams + number * group.width",
+        "selected.beams + number * group_width",
         "selected.beams",
         (GROUPS,),
     ),
     Mutant(
         "groups: bans of one group overwrite what the others are given",
         "generation/diverse_beam_decoding.py",
-        "logits if number == len(groups) - 1 else logits.clone()",
+        "logits if number == len(self.groups) - 1 else logits.clone()",
         "logits",
         (GROUPS,),
     ),
@@ -6547,7 +6547,7 @@ GATHERING = "tests/unit/serving/test_gathering.py"
 IN_COMPANY = (
     Mutant(
         "running: what ended early hides what lives and is better",
-        "generation/decode_batch.py",
+        "generation/beam_decoding.py",
         "beam_state.finished.masked_fill(finished_is_worse, -math.inf)",
         "beam_state.finished",
         (f"{RUNNING}::test_what_ended_early_and_is_worse_hides_nothing",),
@@ -6555,22 +6555,22 @@ IN_COMPANY = (
     Mutant(
         "running: a step is kept at another place",
         "generation/decode_batch.py",
-        "            target[rows, steps] = values_of_step",
-        "            target[rows, steps.amax()] = values_of_step",
+        "[starts + size - fields[0].size(1) for starts, fields in parts]",
+        "[starts for starts, fields in parts]",
         (f"{RUNNING}::test_company_changes_nothing",),
     ),
     Mutant(
         "running: parties become one whatever their rows hold",
         "generation/decode_batch.py",
-        "    is_mergeable = pipeline.is_stateless and isinstance(pipeline.stop, StopOnToken)",
+        "    is_mergeable = is_stateless and request.constraints is None and not request.keep_state",
         "    is_mergeable = True",
         (f"{RUNNING}::test_company_changes_nothing",),
     ),
     Mutant(
         "running: the newest stand behind another party",
         "generation/continuous_batch.py",
-        "        if insert_at < total:",
-        "        if insert_at > total:",
+        "        if insert_at < first_new:",
+        "        if insert_at > first_new:",
         (f"{RUNNING}::test_company_changes_nothing",),
     ),
     Mutant(
@@ -6582,16 +6582,16 @@ IN_COMPANY = (
     ),
     Mutant(
         "running: samples of a sentence share their chance",
-        "generation/decode_batch.py",
-        "rng_streams=row_state.rng_streams + sample_indices",
-        "rng_streams=row_state.rng_streams",
+        "generation/sampling.py",
+        "streams + rows % num_samples",
+        "streams",
         (f"{RUNNING}::test_company_changes_nothing",),
     ),
     Mutant(
         "running: who is told to end goes on",
         "generation/continuous_batch.py",
-        "        finished = self._finish_interrupted()",
-        "        finished = []",
+        "        finished = [request for entry in self._entries for request in self._finish_interrupted(entry)]",
+        "        finished = list[FinishedRequest]()",
         (f"{RUNNING}::test_a_search_that_is_told_to_end_gives_what_it_has",),
     ),
     Mutant(

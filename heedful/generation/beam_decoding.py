@@ -3,137 +3,228 @@
 from __future__ import annotations
 
 import math
-from dataclasses import replace
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.errors import RecipeError
 from heedful.generation import native_kernels
-from heedful.generation.beam_state import BeamCandidates, BeamState, BeamStep, BeamTrellis, SupportsBacktrace
+from heedful.generation.beam_state import BeamCandidates, BeamState, BeamStep, trace_beams
+from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult
 from heedful.generation.lexical_constraints import ConstraintBanks
 from heedful.generation.penalties import LengthPenalty
-from heedful.generation.prefill import GenerationRequest, PrefillOutput, prefill_prompt
+from heedful.generation.prefill import GenerationRequest
 from heedful.generation.processors import LogitsPipeline, PipelineState, keep_selected
-from heedful.generation.results import HypothesisBatch, ResumeState, SearchResult
-from heedful.generation.samplers import apply_filters
-from heedful.generation.scoring import upcast_logits
+from heedful.generation.results import Hypothesis, HypothesisBatch, PrefillOutput, ResumeState, sum_values
+from heedful.generation.samplers import LogitsFilter, apply_filters
 from heedful.generation.topk import TopKResult, compute_logsumexp, top_k
 from heedful.models.interface import State, Step
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 
-if TYPE_CHECKING:
-    from heedful.generation.search import BeamSearch, DiverseBeamSearch
 
-# Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
-# from 0 to a half costs the same within a tenth; never dropping costs up to half as much again.
-COMPACTION_THRESHOLD = 0.25
+@dataclass(frozen=True)
+class BeamOptions:
+    """What is the same for all sentences and steps of a beam search.
 
-
-@torch.inference_mode()
-def run_beam_search(step: Step, state: State, request: GenerationRequest, *, search: BeamSearch) -> SearchResult:
-    """Run beam search; return the best hypotheses and, if requested, the model state after each.
-
-    The states that a final hypothesis passed through are gone by the end of the search, so the final hypotheses are
-    read once more, as one chunk.
+    Attributes:
+        eos: the token that ends a sentence.
+        pipeline: logits processors and stopping criteria.
+        filters: forbid tokens.
+        divisors: divisor of the length penalty for each length.
+        on_step: called with every step; its argument is computed only if it is given.
     """
-    _check_beam_size(search.width, search.n_best)
-    prefill, prompt_state = prefill_prompt(step, state, request, eos=search.eos)
-    beam_state = BeamState.from_prefill(prefill, width=search.width, n_best=search.n_best)
-    divisors, trellis = (
-        compute_length_divisors(beam_state, search.length_penalty),
-        BeamTrellis(len(prefill.limits), search.width),
-    )
-    pipeline = LogitsPipeline.from_request(
-        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
-    )
-    model_state, pipeline_state, logits = prompt_state, pipeline.init_state(request.prompt, prefill), prefill.logits
-    constraint_banks = None if request.constraints is None else request.constraints.init_banks(prefill, eos=search.eos)
-    finished_parts, rows, width = [], 1, search.width
-    is_running = not bool(beam_state.done.all()) and not request.until()
-    while is_running:
-        logits = upcast_logits(logits)
+
+    eos: int
+    pipeline: LogitsPipeline
+    filters: Sequence[LogitsFilter]
+    divisors: Float[Tensor, " lengths"]
+    on_step: Callable[[BeamStep], None] | None = None
+
+
+@final
+@dataclass(frozen=True)
+class BeamGroup:
+    """Beams of some sentences that are extended together, and what led to them.
+
+    Attributes:
+        beam_state: state of the search.
+        history: origin, token and its log-probability of each beam at each step.
+        pipeline_state: state of logits processors and stopping criteria of each beam.
+    """
+
+    beam_state: BeamState
+    history: StepHistory
+    pipeline_state: PipelineState
+
+    @classmethod
+    def from_prefill(
+        cls, prefill: PrefillOutput, request: GenerationRequest, pipeline: LogitsPipeline, *, width: int, n_best: int
+    ) -> BeamGroup:
+        """Return the group before its first token."""
+        pipeline_state = pipeline.init_state(request.prompt, prefill)
+        beam_state = BeamState.from_prefill(prefill.without_logits(), width=width, n_best=n_best)
+        indices = torch.zeros_like(beam_state.live_scores, dtype=torch.long)
+        history = StepHistory.empty_like(indices, indices, beam_state.live_scores)
+        return cls(beam_state, history, pipeline_state)
+
+    @property
+    def width(self) -> int:
+        """Number of beams of each sentence."""
+        return self.beam_state.live_scores.size(1)
+
+    def advance(
+        self,
+        logits: Float[Tensor, "N V"],
+        *,
+        rows_per_sentence: int,
+        options: BeamOptions,
+        constraint_banks: ConstraintBanks | None = None,
+        diversity_penalty: Float[Tensor, "G V"] | None = None,
+        number: int = 0,
+    ) -> tuple[BeamGroup, BeamCandidates, tuple[int, bool]]:
+        """Decode one token of every beam; return the group, the selected candidates and the summary of `select_beams`.
+
+        For `constraint_banks` and `diversity_penalty` see `find_top_candidates`; `number` is that of the group.
+        """
+        state_before = self.beam_state
         candidates = find_top_candidates(
             logits,
-            beam_state,
-            pipeline_state,
-            rows_per_sentence=rows,
-            pipeline=pipeline,
-            search=search,
+            state_before,
+            self.pipeline_state,
+            rows_per_sentence=rows_per_sentence,
+            options=options,
             constraint_banks=constraint_banks,
+            diversity_penalty=diversity_penalty,
         )
-        is_final, candidate_states = pipeline.update_candidates(
-            candidates.ids, pipeline_state, beams=candidates.beams, rows_per_group=rows
+        is_final, candidate_states = options.pipeline.update_candidates(
+            candidates.ids, self.pipeline_state, beams=candidates.beams, rows_per_group=rows_per_sentence
         )
         candidates = replace(candidates, ends=is_final)
-        if search.on_step:
-            search.on_step(build_beam_step(beam_state, candidates, divisors=divisors))
-        beam_state, selected, (num_done, needs_reorder) = select_beams(beam_state, candidates, divisors=divisors)
-        pipeline_state = keep_selected(candidate_states, selected.ranks)
-        constraint_banks = None if constraint_banks is None else constraint_banks.select_beams(selected, beam_state)
-        trellis.append_step(
-            beam_state.sentence_indices, origins=selected.beams, ids=selected.ids, log_probabilities=selected.values
-        )
-        is_running = num_done < len(beam_state.done) and not request.until()
-        if is_running:
-            if num_done >= COMPACTION_THRESHOLD * len(beam_state.done):
-                active = (~beam_state.done).nonzero().squeeze(1)
-                finished_parts.append(select_rows(beam_state, beam_state.done.nonzero().squeeze(1)))
-                beam_state, selected = select_rows(beam_state, active), select_rows(selected, active)
-                model_state, pipeline_state = (
-                    select_rows(model_state, RowSelection.keep_groups(active, rows)),
-                    select_rows(pipeline_state, RowSelection.keep_groups(active, width)),
-                )
-            model_state = reorder_state(
-                model_state, selected.beams, rows_per_sentence=rows, needs_reorder=needs_reorder
-            )
-            rows = width
-            logits, model_state = _step_live_beams(step, model_state, beam_state, selected.ids)
-    all_beams = concat_rows([*finished_parts, beam_state])
-    all_beams = select_rows(all_beams, all_beams.sentence_indices.argsort())
-    hypotheses, _ = finalize_hypotheses(all_beams, trellis, divisors=divisors, prefill=prefill, search=search)
-    return SearchResult(
-        hypotheses.to_hypotheses(prefill),
-        replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill) if request.keep_state else None,
-    )
+        if options.on_step:
+            options.on_step(build_beam_step(state_before, candidates, divisors=options.divisors, group=number))
+        if diversity_penalty is not None:
+            candidates = sort_by_totals(candidates)
+        beam_state, selected, summary = select_beams(state_before, candidates, divisors=options.divisors)
+        history = self.history.append((selected.beams, selected.ids, selected.values))
+        return BeamGroup(beam_state, history, keep_selected(candidate_states, selected.ranks)), selected, summary
+
+    def reorder(self, rows: RowSelection) -> BeamGroup:
+        """Return the group with the selected sentences."""
+        beam_state, history = select_rows((self.beam_state, self.history), rows)
+        pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(rows.origin, self.width))
+        return BeamGroup(beam_state, history, pipeline_state)
+
+    def concat(self, others: Sequence[BeamGroup]) -> BeamGroup:
+        """Concatenate the sentences of several groups of equal width, whose logits processors have no state."""
+        parts = [(group.beam_state, group.history) for group in (self, *others)]
+        return BeamGroup(*concat_rows(parts), self.pipeline_state)
+
+    def mark_done(self, indices: Int[Tensor, " B"]) -> BeamGroup:
+        """Mark the sentences at these indices as done."""
+        done = self.beam_state.done.index_fill(0, indices, True)
+        return replace(self, beam_state=replace(self.beam_state, done=done))
+
+    def finalize(self, indices: Int[Tensor, " B"], options: BeamOptions) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
+        """Return the best hypotheses of the sentences at these indices; see `finalize_hypotheses`."""
+        beam_state = select_rows(self.beam_state, indices)
+        return finalize_hypotheses(beam_state, self.history.collect(indices), options=options)
+
+    def find_best_so_far(self, indices: Int[Tensor, " B"], options: BeamOptions) -> list[Hypothesis]:
+        """Return the best live hypothesis of each sentence, or the best finished one if its score is higher."""
+        beam_state = select_rows(self.beam_state, indices)
+        best_live = beam_state.live_scores[:, :1] / options.divisors[beam_state.lengths].unsqueeze(1)
+        finished_is_worse = (beam_state.finished[:, :, 0] < best_live).unsqueeze(2)
+        beam_state = replace(beam_state, finished=beam_state.finished.masked_fill(finished_is_worse, -math.inf))
+        hypotheses, _ = finalize_hypotheses(beam_state, self.history.collect(indices), options=options)
+        return [ranked[0] for ranked in hypotheses.to_hypotheses(beam_state.prefill)]
 
 
-def replay_hypotheses(
-    step: Step, prompt_state: State, hypotheses: HypothesisBatch, *, prefill: PrefillOutput
-) -> ResumeState:
-    """Run the model over each final hypothesis and return the state after it.
+@final
+@dataclass(frozen=True)
+class BeamBatch(DecodeBatch):
+    """Decode batch of beam search.
 
-    `prompt_state` is the model state after the prompts.
+    Attributes:
+        group: the beams.
+        options: what is the same for all of them.
+        constraint_banks: progress of lexical constraints; None if there are none.
+        prompt_state: model state after the prompts; None unless a state after the hypotheses is requested.
     """
-    sentences, generated = (hypotheses.scores > -math.inf).nonzero()[:, 0], hypotheses.to_tokens(prefill)
-    resume_state = ResumeState.from_generated(
-        select_rows(prompt_state, sentences), generated, first_positions=prefill.positions[sentences]
-    )
-    read_tokens = Tokens(
-        generated.ids,
-        torch.where(generated.positions < resume_state.pending_tokens.positions, generated.positions, -1),
-        generated.segments,
-    )
-    return replace(resume_state, state=step(read_tokens, resume_state.state)[1])
+
+    width: int
+    merge_key: Any
+    group: BeamGroup
+    options: BeamOptions
+    constraint_banks: ConstraintBanks | None = None
+    prompt_state: State = None
+
+    @property
+    def prefill(self) -> PrefillOutput:
+        """What was read of each sentence before the search."""
+        return self.group.beam_state.prefill
+
+    @property
+    def done_mask(self) -> Bool[Tensor, " G"]:
+        """Mask of the sentences whose result cannot change any more."""
+        return self.group.beam_state.done
+
+    def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[BeamBatch, StepResult]:
+        """Decode one token of every beam."""
+        group, selected, (num_done, needs_reorder) = self.group.advance(
+            logits,
+            rows_per_sentence=rows_per_sentence,
+            options=self.options,
+            constraint_banks=self.constraint_banks,
+        )
+        banks = self.constraint_banks
+        if banks is not None:
+            banks = banks.select_beams(selected, group.beam_state)
+        tokens = build_beam_inputs(selected.ids, group.beam_state.input_positions, self.prefill)
+        result = StepResult(tokens, num_done, selected.beams if needs_reorder else None)
+        return BeamBatch(self.width, self.merge_key, group, self.options, banks, self.prompt_state), result
+
+    def keep_rows(self, indices: Int[Tensor, " G"]) -> BeamBatch:
+        """Keep only the sentences at these indices."""
+        group, prompt_state = select_rows((self.group, self.prompt_state), indices)
+        return replace(self, group=group, prompt_state=prompt_state)
+
+    def concat(self, other: DecodeBatch) -> BeamBatch:
+        """Concatenate the sentences of this batch and of another one."""
+        assert isinstance(other, BeamBatch)
+        options = max(self.options, other.options, key=lambda options: len(options.divisors))
+        return replace(self, group=concat_rows([self.group, other.group]), options=options)
+
+    def finish(self, indices: Int[Tensor, " B"]) -> BeamBatch:
+        """Mark the sentences at these indices as done."""
+        return replace(self, group=self.group.mark_done(indices))
+
+    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
+        """Return the best hypotheses of the sentences at these indices."""
+        return self.group.finalize(indices, self.options)[0]
+
+    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+        """Return the best live hypothesis of each sentence, or the best finished one if its score is higher."""
+        return [list(best.ids) for best in self.group.find_best_so_far(indices, self.options)]
+
+    def build_resume_state(
+        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
+    ) -> ResumeState:
+        """Return the model state after the hypotheses; see `replay_hypotheses`."""
+        prefill, prompt_state = select_rows((self.prefill, self.prompt_state), indices)
+        return replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill)
 
 
-def _check_beam_size(width: int, n_best: int) -> None:
-    """Raise `RecipeError` unless `width` is at least 1 and `n_best` is from 1 to `width`."""
-    if width < 1:
-        raise RecipeError(f"beam width: {width}; must be at least 1")
-    if not 1 <= n_best <= width:
-        raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
-
-
-def compute_length_divisors(beam_state: BeamState, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
+def compute_length_divisors(prefill: PrefillOutput, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
     """Compute the divisor of the length penalty for every length that can occur.
 
     The table has two more entries than the longest length, because sentences that are done may be there in later steps.
     """
-    longest = int(torch.maximum(beam_state.limits, beam_state.prefix_lengths).amax())
-    lengths = torch.arange(longest + 3, dtype=beam_state.live_scores.dtype, device=beam_state.live_scores.device)
+    scores = prefill.prefix_log_probabilities
+    longest = int(torch.maximum(prefill.limits, prefill.prefix_lengths).amax())
+    lengths = torch.arange(longest + 3, dtype=scores.dtype, device=scores.device)
     return length_penalty.compute_divisors(lengths.clamp(min=1))
 
 
@@ -143,8 +234,7 @@ def find_top_candidates(
     pipeline_state: PipelineState,
     *,
     rows_per_sentence: int,
-    pipeline: LogitsPipeline,
-    search: BeamSearch | DiverseBeamSearch,
+    options: BeamOptions,
     constraint_banks: ConstraintBanks | None = None,
     diversity_penalty: Float[Tensor, "G V"] | None = None,
 ) -> BeamCandidates:
@@ -153,14 +243,15 @@ def find_top_candidates(
     `diversity_penalty` is subtracted from the logits for the choice and its order only; the totals do not contain it.
     With `constraint_banks` the candidates are chosen by dynamic beam allocation.
     """
+    pipeline = options.pipeline
     ranking_normalizers = log_normalizers = compute_logsumexp(logits)
     processed = pipeline.apply_penalties(logits, pipeline_state)
     if pipeline.penalties:
         ranking_normalizers = compute_logsumexp(processed)  # the allowed tokens must be a distribution again
     processed = pipeline.apply_masks(processed, pipeline_state)
-    if search.filters:
-        lengths = (beam_state.prefix_lengths + beam_state.counts).unsqueeze(1).expand(-1, rows_per_sentence).flatten()
-        processed = apply_filters(processed, lengths, filters=search.filters)
+    if options.filters:
+        lengths = beam_state.lengths.unsqueeze(1).expand(-1, rows_per_sentence).flatten()
+        processed = apply_filters(processed, lengths, filters=options.filters)
     if diversity_penalty is not None:
         processed = processed - diversity_penalty.repeat_interleave(rows_per_sentence, 0)
     num_candidates, offsets = (
@@ -192,10 +283,9 @@ def build_beam_step(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"], group: int = 0
 ) -> BeamStep:
     """Build the description of a step for the `on_step` callback."""
-    scores = candidates.totals / divisors[beam_state.prefix_lengths + beam_state.counts + 1].unsqueeze(1)
-    return BeamStep(
-        beam_state.sentence_indices, beam_state.done, candidates.beams, candidates.ids, candidates.totals, scores, group
-    )
+    scores = candidates.totals / divisors[beam_state.lengths + 1].unsqueeze(1)
+    numbers, done = beam_state.prefill.sentence_indices, beam_state.done
+    return BeamStep(numbers, done, candidates.beams, candidates.ids, candidates.totals, scores, group)
 
 
 def select_beams(
@@ -212,8 +302,8 @@ def select_beams(
             candidates.to_tuple(),
             beam_state.get_dynamic_fields(),
             divisors=divisors,
-            prefix_lengths=beam_state.prefix_lengths,
-            limits=beam_state.limits,
+            prefix_lengths=beam_state.prefill.prefix_lengths,
+            limits=beam_state.prefill.limits,
         )
         return beam_state.with_dynamic_fields(fields), BeamCandidates(*selected_fields), (num_done, bool(needs_reorder))
     beam_state, selected = _select_beams_torch(beam_state, candidates, divisors=divisors)
@@ -226,7 +316,7 @@ def _select_beams_torch(
     """Choose the live beams with tensor operations, where the native library is missing."""
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
     is_final, was_done = candidates.ends, beam_state.done.unsqueeze(1)
-    lengths = beam_state.prefix_lengths + beam_state.counts + 1
+    lengths = beam_state.lengths + 1
 
     totals = candidates.totals[:, :width].masked_fill(~is_final[:, :width] | was_done, -math.inf)
     scores = totals / divisors[lengths].unsqueeze(1)
@@ -240,9 +330,9 @@ def _select_beams_torch(
 
     selected = candidates.take(is_final.byte().sort(dim=1, stable=True).indices[:, :width])
     live_scores = torch.where(was_done, beam_state.live_scores, selected.totals.masked_fill(selected.ends, -math.inf))
-    largest_divisor = torch.maximum(divisors[lengths + 1], divisors[beam_state.limits])
+    largest_divisor = torch.maximum(divisors[lengths + 1], divisors[beam_state.prefill.limits])
     is_beaten = live_scores[:, 0].clamp(max=0) / largest_divisor <= finished[:, -1, 0]
-    done = beam_state.done | (lengths >= beam_state.limits) | is_beaten
+    done = beam_state.done | (lengths >= beam_state.prefill.limits) | is_beaten
     finished_indices, last_tokens = finished_indices.gather(1, order), last_tokens.gather(1, order)
     return beam_state.with_dynamic_fields(
         (beam_state.counts + ~beam_state.done, live_scores, done, finished, finished_indices, last_tokens)
@@ -258,47 +348,18 @@ def _summarize_step(beam_state: BeamState, selected: BeamCandidates) -> tuple[in
     return num_done, bool(any_moved)
 
 
-def reorder_state(state: State, beams: Int[Tensor, "G width"], *, rows_per_sentence: int, needs_reorder: bool) -> State:
-    """Reorder the model state to the chosen beams; return it unchanged if no beam moved.
-
-    `rows_per_sentence` is the number of rows of each sentence in `state`: 1 after the prompt, the beam width later.
-    """
-    groups, width = beams.shape
-    if width == 1:
-        return state
-    if rows_per_sentence == 1:
-        return select_rows(state, RowSelection.expand(groups, width, device=beams.device))
-    return select_rows(state, RowSelection.within_groups(beams)) if needs_reorder else state
-
-
-def _step_live_beams(
-    step: Step, state: State, beam_state: BeamState, ids: Int[Tensor, "G width"]
-) -> tuple[Float[Tensor, "N V"], State]:
-    """Run one model step for all live hypotheses; sentences that are done get no token."""
-    positions = torch.where(beam_state.done, -1, beam_state.first_positions + beam_state.counts - 1)
-    width, segments = ids.size(1), beam_state.segments
-    tokens = Tokens(
-        ids.view(-1, 1),
-        positions.unsqueeze(1).expand(-1, width).reshape(-1, 1),
-        None if segments is None else segments.repeat_interleave(width, 0),
-    )
-    logits, state = step(tokens, state)
-    return logits[:, -1], state
-
-
 def finalize_hypotheses(
     beam_state: BeamState,
-    trellis: SupportsBacktrace,
+    history: tuple[Tensor, ...],
     *,
-    divisors: Float[Tensor, " lengths"],
-    prefill: PrefillOutput,
-    search: BeamSearch | DiverseBeamSearch,
+    options: BeamOptions,
 ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
     """Return the best finished hypotheses, followed by the best live ones where they are too few, and a mask of the
     finished ones.
     """
+    prefill, divisors = beam_state.prefill, options.divisors
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
-    scores = beam_state.live_scores / divisors[beam_state.prefix_lengths + beam_state.counts].unsqueeze(1)
+    scores = beam_state.live_scores / divisors[beam_state.lengths].unsqueeze(1)
     live_columns = torch.stack((scores, beam_state.live_scores, torch.zeros_like(scores)), 2)
     beams = torch.arange(width, device=live_columns.device).expand(len(live_columns), -1)
     all_scores = torch.cat((beam_state.finished, live_columns), 1)
@@ -307,16 +368,57 @@ def finalize_hypotheses(
     order = (all_scores[:, :, 0] == -math.inf).byte().sort(dim=1, stable=True).indices[:, :n_best]
     scores, totals, last_scores = all_scores.gather(1, order.unsqueeze(2).expand(-1, -1, 3)).unbind(2)
     counts, beams = (part.gather(1, order) for part in (indices // width, indices % width))
-    ids, values = trellis.trace(beams, counts, dtype=scores.dtype)
+    ids, values = trace_beams(*history, beams=beams, counts=counts)
     values.scatter_(2, counts.unsqueeze(2), last_scores.unsqueeze(2))
     last_tokens = last_tokens.gather(1, order)
     ids.scatter_(2, counts.unsqueeze(2), last_tokens.unsqueeze(2))
     has_ended = order < n_best
-    if search.penalties:  # the ranking is not by the probabilities of the model
+    if options.pipeline.penalties:  # the ranking is not by the probabilities of the model
         is_generated = torch.arange(values.size(2), device=values.device) < (counts + has_ended).unsqueeze(2)
-        totals = prefill.prefix_log_probabilities.sum(1, keepdim=True) + torch.where(is_generated, values, 0.0).sum(2)
-    finished = has_ended & (last_tokens == search.eos)
+        totals = prefill.prefix_log_probabilities.sum(1, keepdim=True) + sum_values(values, is_generated)
+    finished = has_ended & (last_tokens == options.eos)
     interrupted = ~beam_state.done.unsqueeze(1).expand_as(finished)
     return HypothesisBatch(
         counts + (has_ended & ~finished), finished, scores, totals, ids, values, interrupted
     ), has_ended
+
+
+def sort_by_totals(candidates: BeamCandidates) -> BeamCandidates:
+    """Sort candidates that were chosen by another order into the order that `select_beams` expects.
+
+    First those that end the hypothesis and are among the first half, then those that live on, by the model's own
+    probabilities; all others become impossible.
+    """
+    width = candidates.ends.size(1) // 2
+    is_ended = candidates.ends & (torch.arange(2 * width, device=candidates.ends.device) < width)
+    is_live = ~candidates.ends & ((~candidates.ends).cumsum(1) <= width)
+    totals = candidates.totals.masked_fill(~(is_ended | is_live), -math.inf)
+    order = totals.masked_fill(is_ended, math.inf).sort(dim=1, descending=True, stable=True).indices
+    return replace(candidates, totals=totals).take(order)
+
+
+def build_beam_inputs(ids: Int[Tensor, "G width"], positions: Int[Tensor, " G"], prefill: PrefillOutput) -> Tokens:
+    """Build the input tokens [G * width, 1] of the next step; all beams of a sentence have its position."""
+    width, segments = ids.size(1), prefill.segments
+    row_segments = None if segments is None else segments.repeat_interleave(width, 0)
+    return Tokens(ids.view(-1, 1), positions.repeat_interleave(width).unsqueeze(1), row_segments)
+
+
+def replay_hypotheses(
+    step: Step, prompt_state: State, hypotheses: HypothesisBatch, *, prefill: PrefillOutput
+) -> ResumeState:
+    """Run the model over each final hypothesis and return the state after it.
+
+    The states that a hypothesis passed through are gone by the end of the search, so it is read once more, as one
+    chunk. `prompt_state` is the model state after the prompts.
+    """
+    sentences, generated = (hypotheses.scores > -math.inf).nonzero()[:, 0], hypotheses.to_tokens(prefill)
+    resume_state = ResumeState.from_generated(
+        select_rows(prompt_state, sentences), generated, first_positions=prefill.positions[sentences]
+    )
+    read_tokens = Tokens(
+        generated.ids,
+        torch.where(generated.positions < resume_state.pending_tokens.positions, generated.positions, -1),
+        generated.segments,
+    )
+    return replace(resume_state, state=step(read_tokens, resume_state.state)[1])

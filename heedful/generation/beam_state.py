@@ -1,18 +1,21 @@
-"""Data structures of beam search: the beam state, candidate continuations, and back-pointers."""
+"""Data structures of beam search: the beam state, candidate continuations, and how beams are traced back."""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.nn import functional
 
-from heedful.generation.prefill import PrefillOutput
+from heedful.generation.results import PrefillOutput
 from heedful.generation.topk import TopKResult
+
+_MAX_LIST_SENTENCES: Final = 8
+"""Sentences up to which lists are faster than tensors to trace beams."""
 
 
 @dataclass(frozen=True)
@@ -20,50 +23,49 @@ class BeamState:
     """State of beam search for the sentences still searched, each with `width` live hypotheses of equal length.
 
     Attributes:
-        sentence_indices: index of each sentence in the prompt batch.
-        first_positions: position of the first generated token.
-        prefix_lengths: number of prefix tokens.
-        limits: largest number of new tokens, the prefix included.
+        prefill: what was read before the search.
         counts: number of tokens generated so far.
         live_scores: log-probabilities of the live hypotheses, in falling order; minus infinity where there is none.
         done: True where nothing can change the result any more; all other fields of that sentence then stay as they
             are.
         finished: for each kept finished hypothesis its score, its log-probability and that of its last token.
-        finished_indices: for each of them `tokens * width + beam`, its address in the trellis.
+        finished_indices: for each of them `tokens * width + beam`, which says after how many tokens of which beam it
+            ended.
         last_tokens: the token at which each of them ended.
-        segments: segment of the tokens; None where they have none.
     """
 
-    sentence_indices: Int[Tensor, " G"]
-    first_positions: Int[Tensor, " G"]
-    prefix_lengths: Int[Tensor, " G"]
-    limits: Int[Tensor, " G"]
+    prefill: PrefillOutput
     counts: Int[Tensor, " G"]
     live_scores: Float[Tensor, "G width"]
     done: Bool[Tensor, " G"]
     finished: Float[Tensor, "G n 3"]
     finished_indices: Int[Tensor, "G n"]
     last_tokens: Int[Tensor, "G n"]
-    segments: Int[Tensor, "G 1"] | None
 
     @classmethod
     def from_prefill(cls, prefill: PrefillOutput, *, width: int, n_best: int) -> BeamState:
         """Return the first state: one live hypothesis for each sentence, the forced prefix."""
         prefix_scores = prefill.prefix_log_probabilities.sum(1, keepdim=True)
-        sentences = torch.arange(len(prefix_scores), device=prefix_scores.device)
+        indices = prefill.positions.new_zeros(len(prefix_scores), n_best)
         return cls(
-            sentence_indices=sentences,
-            first_positions=prefill.positions,
-            prefix_lengths=prefill.prefix_lengths,
-            limits=prefill.limits,
-            counts=torch.zeros_like(sentences),
+            prefill=prefill,
+            counts=torch.zeros_like(prefill.positions),
             live_scores=functional.pad(prefix_scores, (0, width - 1), value=-math.inf),
             done=prefill.prefix_lengths >= prefill.limits,
             finished=prefix_scores.new_full((len(prefix_scores), n_best, 3), -math.inf),
-            finished_indices=sentences.new_zeros(len(prefix_scores), n_best),
-            last_tokens=sentences.new_zeros(len(prefix_scores), n_best),
-            segments=prefill.segments,
+            finished_indices=indices,
+            last_tokens=indices,
         )
+
+    @property
+    def lengths(self) -> Int[Tensor, " G"]:
+        """Number of tokens of the live hypotheses, the forced prefix included."""
+        return self.prefill.prefix_lengths + self.counts
+
+    @property
+    def input_positions(self) -> Int[Tensor, " G"]:
+        """Position of the newest token of each live hypothesis; -1 where the sentence is done."""
+        return torch.where(self.done, -1, self.prefill.positions + self.counts - 1)
 
     def get_dynamic_fields(self) -> tuple[Tensor, ...]:
         """Return the fields that each step changes."""
@@ -71,9 +73,7 @@ class BeamState:
 
     def with_dynamic_fields(self, fields: tuple[Tensor, ...]) -> BeamState:
         """Return the state with the fields that each step changes replaced."""
-        counts, live_scores, done, finished, finished_indices, last_tokens = fields
-        fixed = self.sentence_indices, self.first_positions, self.prefix_lengths, self.limits
-        return BeamState(*fixed, counts, live_scores, done, finished, finished_indices, last_tokens, self.segments)
+        return BeamState(self.prefill, *fields)
 
 
 @dataclass(frozen=True)
@@ -142,63 +142,69 @@ class BeamStep:
     group: int = 0
 
 
-@runtime_checkable
-class SupportsBacktrace(Protocol):
-    """Object that can trace how each beam came about."""
+def trace_beams(
+    origins: Int[Tensor, "B T width"],
+    ids: Int[Tensor, "B T width"],
+    values: Float[Tensor, "B T width"],
+    *,
+    beams: Int[Tensor, "B n"],
+    counts: Int[Tensor, "B n"],
+) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
+    """Follow back-pointers: return the ids that led to `beams` after `counts` tokens, and their log-probabilities.
 
-    def trace(
-        self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
-    ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """Return the ids that led to these beams after `counts` tokens, and their log-probabilities; the last
-        column is free.
-        """
-        ...
+    A column more than there are steps is left free at the end; the entries from `counts` on mean nothing.
 
-
-class BeamTrellis:
-    """Back-pointers of a beam search: the token each beam took at each step, and the beam it continued.
-
-    Appending a step costs the same at every step, whereas copying the tokens of each beam would cost its length.
+    Args:
+        origins: the beam that each beam continued at each step.
+        ids: the token that it took.
+        values: the log-probability of that token.
+        beams: the beams to trace.
+        counts: number of tokens of each.
     """
+    trace = _trace_with_lists if len(beams) <= _MAX_LIST_SENTENCES else _trace_with_tensors
+    return trace(origins, ids, values, beams, counts)
 
-    def __init__(self, num_sentences: int, width: int) -> None:
-        self._shape = (num_sentences, width)
-        self._steps: list[tuple[Tensor, Tensor, Tensor, Tensor]] = []
 
-    def __len__(self) -> int:
-        return len(self._steps)
+def _trace_with_tensors(
+    origins: Int[Tensor, "B T width"],
+    ids: Int[Tensor, "B T width"],
+    values: Float[Tensor, "B T width"],
+    beams: Int[Tensor, "B n"],
+    counts: Int[Tensor, "B n"],
+) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
+    size = ids.size(1)
+    traced_ids = beams.new_zeros(*beams.shape, size + 1)
+    traced_values = values.new_zeros(*beams.shape, size + 1)
+    for step in reversed(range(size)):
+        traced_ids[:, :, step] = ids[:, step].gather(1, beams)
+        traced_values[:, :, step] = values[:, step].gather(1, beams)
+        beams = torch.where(step < counts, origins[:, step].gather(1, beams), beams)
+    return traced_ids, traced_values
 
-    def append_step(
-        self,
-        sentence_indices: Int[Tensor, " G"],
-        *,
-        origins: Int[Tensor, "G width"],
-        ids: Int[Tensor, "G width"],
-        log_probabilities: Float[Tensor, "G width"],
-    ) -> None:
-        """Append one step of these sentences; the others have ended."""
-        self._steps.append((sentence_indices, origins, ids, log_probabilities))
 
-    def trace(
-        self, beams: Int[Tensor, "B n"], counts: Int[Tensor, "B n"], *, dtype: torch.dtype
-    ) -> tuple[Int[Tensor, "B n T"], Float[Tensor, "B n T"]]:
-        """Return the ids that led to these beams after `counts` tokens, and their log-probabilities.
-
-        A column more than there are steps is left free at the end; the entries from `counts` on mean nothing.
-        """
-        ids = beams.new_zeros(*beams.shape, len(self) + 1)
-        scores = torch.zeros(ids.shape, dtype=dtype, device=ids.device)
-        for step in reversed(range(len(self))):
-            origins, tokens, values = self._scatter_to_all(step)
-            ids[:, :, step] = tokens.gather(1, beams)
-            scores[:, :, step] = values.gather(1, beams)
-            beams = torch.where(step < counts, origins.gather(1, beams), beams)
-        return ids, scores
-
-    def _scatter_to_all(self, step: int) -> tuple[Tensor, Tensor, Tensor]:
-        """Return origins, ids and log-probabilities of one step for all sentences; zeros for those that had ended."""
-        sentences, *columns = self._steps[step]
-        if len(sentences) == self._shape[0]:
-            return columns[0], columns[1], columns[2]
-        origins, ids, scores = (column.new_zeros(self._shape).index_copy_(0, sentences, column) for column in columns)
-        return origins, ids, scores
+def _trace_with_lists(
+    origins: Int[Tensor, "B T width"],
+    ids: Int[Tensor, "B T width"],
+    values: Float[Tensor, "B T width"],
+    beams: Int[Tensor, "B n"],
+    counts: Int[Tensor, "B n"],
+) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
+    shape = (*beams.shape, ids.size(1) + 1)
+    traced_ids, traced_values = list[int](), list[float]()
+    sentences = zip(
+        *(column.tolist() for column in (origins, ids, values)), beams.tolist(), counts.tolist(), strict=True
+    )
+    for origin_steps, id_steps, value_steps, last_beams, sizes in sentences:
+        for last_beam, count in zip(last_beams, sizes, strict=True):
+            path, beam = list[int](), last_beam
+            for step in reversed(range(count)):
+                path.append(beam)
+                beam = origin_steps[step][beam]
+            path.reverse()
+            padding = shape[2] - count
+            traced_ids += [*(id_steps[step][beam] for step, beam in enumerate(path)), *[0] * padding]
+            traced_values += [*(value_steps[step][beam] for step, beam in enumerate(path)), *[0.0] * padding]
+    return (
+        torch.tensor(traced_ids, dtype=torch.long, device=beams.device).view(shape),
+        torch.tensor(traced_values, dtype=values.dtype, device=beams.device).view(shape),
+    )

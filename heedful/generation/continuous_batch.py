@@ -1,7 +1,7 @@
-"""Continuous batching: sentences join and leave a running search at every step.
+"""The decode loop of all searches: a batch of sentences that join and leave it at every step.
 
 The rows of all its sentences are read by the model together. What comes out of a row does not depend on its neighbours
-(the batch law), so a sentence gets the same output as alone.
+(the batch law), so a sentence gets the same output as alone. A whole search is a batch that nobody joins.
 """
 
 from __future__ import annotations
@@ -11,33 +11,42 @@ from dataclasses import dataclass
 from typing import Final, final
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import HeedfulError
-from heedful.generation.beam_decoding import reorder_state
-from heedful.generation.decode_batch import BatchableSearch, DecodeBatch, init_decode_batch
+from heedful.generation.decode_batch import BatchableSearch, DecodeBatch
 from heedful.generation.prefill import GenerationRequest, prefill_prompt
-from heedful.generation.results import Hypothesis
+from heedful.generation.results import Hypothesis, ResumeState, SearchResult
 from heedful.generation.scoring import upcast_logits
 from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
-from heedful.models.interface import State, Step
+from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 
-_COMPACTION_THRESHOLD: Final = 0.25  # of the sentences done, as in other searches
+_COMPACTION_THRESHOLD: Final = 0.25
+"""Share of the sentences that must be done before their rows are dropped. With a small Transformer on a CPU anything
+from 0 to a half costs the same within a tenth; never dropping costs up to half as much again."""
 
 
 @final
 @dataclass(frozen=True)
 class FinishedRequest:
-    """A sentence that has left the search: its hypotheses, best first, or the error that ended it."""
+    """A sentence that has left the search.
+
+    Attributes:
+        request_id: its number in the batch.
+        hypotheses: its hypotheses, best first.
+        error: the error that ended it.
+        resume_state: model state after its hypotheses, if that was requested.
+    """
 
     request_id: int
     hypotheses: Sequence[Hypothesis]
     error: HeedfulError | None = None
+    resume_state: ResumeState | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class _BatchEntry:
     """A decode batch with the request ids of its sentences (None where one has left) and its next input tokens."""
 
@@ -45,49 +54,54 @@ class _BatchEntry:
     request_ids: list[int | None]
     tokens: Tokens
     until: InterruptCondition
+    keep_state: bool
+    num_active: int
 
     @property
     def active_indices(self) -> list[int]:
-        """Indices of the sentences that are still decoded."""
+        """Indices of the sentences that have not left."""
         return [index for index, request_id in enumerate(self.request_ids) if request_id is not None]
 
-    def release(self, indices: Sequence[int], *, width: int) -> list[int]:
-        """Mark sentences as done and return their request ids."""
+    def release(self, indices: Sequence[int]) -> list[int]:
+        """Let sentences leave and return their request ids."""
         request_ids = [request_id for index in indices if (request_id := self.request_ids[index]) is not None]
         for index in indices:
             self.request_ids[index] = None
-        index_tensor = self.to_index_tensor(indices)
-        self.batch = self.batch.finish(index_tensor)
-        rows = RowSelection.keep_groups(index_tensor, width).origin
-        self.tokens = Tokens(self.tokens.ids, self.tokens.positions.index_fill(0, rows, -1), self.tokens.segments)
+        self.num_active -= len(request_ids)
         return request_ids
 
-    def finish(self, indices: Sequence[int], *, width: int) -> list[FinishedRequest]:
-        """Release sentences and return their hypotheses or errors."""
-        batch = self.batch
-        request_ids = self.release(indices, width=width)
-        try:
-            return [
-                FinishedRequest(*fields)
-                for fields in zip(request_ids, batch.build_hypotheses(self.to_index_tensor(indices)), strict=True)
-            ]
-        except HeedfulError as error:
-            if len(indices) == 1:
-                return [FinishedRequest(request_ids[0], (), error)]
-        finished = []
-        for request_id, index in zip(request_ids, indices, strict=True):
-            try:
-                finished.append(FinishedRequest(request_id, batch.build_hypotheses(self.to_index_tensor([index]))[0]))
-            except HeedfulError as error:
-                finished.append(FinishedRequest(request_id, (), error))
-        return finished
+    def stop(self, indices: Sequence[int]) -> None:
+        """Decode no further token of these sentences."""
+        index_tensor = self.to_index_tensor(indices)
+        self.batch = self.batch.finish(index_tensor)
+        rows = RowSelection.keep_groups(index_tensor, self.batch.width).origin
+        self.tokens = Tokens(self.tokens.ids, self.tokens.positions.index_fill(0, rows, -1), self.tokens.segments)
 
-    def keep_rows(self, indices: Sequence[int], *, width: int) -> None:
+    def stop_all(self) -> list[int]:
+        """Let all sentences leave and decode no further token of them; return their request ids."""
+        indices = self.active_indices
+        self.stop(indices)
+        return self.release(indices)
+
+    def keep_rows(self, indices: Sequence[int]) -> None:
         """Keep only the sentences at these indices."""
         index_tensor = self.to_index_tensor(indices)
         self.batch = self.batch.keep_rows(index_tensor)
-        self.tokens = select_rows(self.tokens, RowSelection.keep_groups(index_tensor, width).origin)
+        self.tokens = select_rows(self.tokens, RowSelection.keep_groups(index_tensor, self.batch.width).origin)
         self.request_ids = [self.request_ids[index] for index in indices]
+
+    def merge(self, other: _BatchEntry) -> None:
+        """Add the sentences of another entry."""
+        self.batch = self.batch.concat(other.batch)
+        self.tokens = _concat_tokens([self.tokens, other.tokens])
+        self.request_ids += other.request_ids
+        self.num_active += other.num_active
+
+    def can_merge(self, other: _BatchEntry) -> bool:
+        """Return whether `merge` is possible: equal merge keys, and no condition that interrupts either."""
+        merge_key = self.batch.merge_key
+        is_interruptible = self.until is not never_interrupt or other.until is not never_interrupt
+        return merge_key is not None and merge_key == other.batch.merge_key and not is_interruptible
 
     def partial_outputs(self, request_ids: set[int]) -> dict[int, list[int]]:
         """Return the best token ids so far of the sentences with these request ids."""
@@ -102,7 +116,7 @@ class _BatchEntry:
 
     def to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " B"]:
         """Convert sentence indices to a tensor."""
-        return torch.tensor(indices, dtype=torch.long, device=self.batch.prefill.prefix_lengths.device)
+        return torch.tensor(indices, dtype=torch.long, device=self.batch.prefill.positions.device)
 
 
 @final
@@ -114,18 +128,23 @@ class ContinuousBatch:
     Args:
         step: `Engine.step` of the model.
         width: rows of each sentence, equal for all searches that are added.
+        finish_share: share of the sentences that must be done before they are returned. The results of several
+            sentences cost less together.
     """
 
-    def __init__(self, step: Step, *, width: int) -> None:
+    def __init__(self, step: Step, *, width: int, finish_share: float = 0.0) -> None:
+        engine = getattr(step, "__self__", None)
         self._step = step
+        self._engine = engine if isinstance(engine, MultiStepDecoder) else None
         self._width = width
+        self._finish_share = finish_share
         self._entries: list[_BatchEntry] = []
         self._state: State = None
         self._next_id = 0
 
     def __len__(self) -> int:
         """Return the number of sentences that are still decoded."""
-        return sum(len(entry.active_indices) for entry in self._entries)
+        return sum(entry.num_active for entry in self._entries)
 
     @torch.inference_mode()
     def add_requests(
@@ -135,51 +154,66 @@ class ContinuousBatch:
 
         Args:
             state: engine state before the prompts.
-            request: prompt, limits and options; neither `keep_state` nor `constraints`, which need a search of their
-                own.
+            request: prompt, limits and options.
             search: with `width` rows for each sentence.
         """
-        assert request.constraints is None and not request.keep_state, "for a search of its own"
-        prefill, model_state = prefill_prompt(self._step, state, request, eos=search.eos)
-        batch = init_decode_batch(search, request, prefill)
+        search.check_request(request)
+        prefill, state = prefill_prompt(self._step, state, request, eos=search.eos)
+        return self.add_batch(search.init_batch(request, prefill, state), state, prefill.logits, request=request)
+
+    @torch.inference_mode()
+    def add_batch(
+        self, batch: DecodeBatch, state: State, logits: Float[Tensor, "B V"], *, request: GenerationRequest
+    ) -> tuple[range, list[FinishedRequest]]:
+        """Add sentences whose prompts have been read; see `add_requests`.
+
+        Args:
+            batch: of the sentences, before their first token.
+            state: engine state after the prompts.
+            logits: for the first token.
+            request: what was requested.
+        """
         assert batch.width == self._width, f"{batch.width} rows of each sentence, where others have {self._width}"
-        request_ids = range(self._next_id, self._next_id + len(prefill.prefix_lengths))
+        device, num_sentences = logits.device, len(batch.prefill.positions)
+        request_ids = range(self._next_id, self._next_id + num_sentences)
         self._next_id = request_ids.stop
-        no_tokens = Tokens(*(torch.full_like(prefill.positions, -1).repeat_interleave(self._width).unsqueeze(1),) * 2)
-        entry = _BatchEntry(batch, [*request_ids], no_tokens, request.until)
-        finished = self._finish_done(entry)
-        if entry.active_indices:
-            finished += self._add_batch(entry, model_state, upcast_logits(prefill.logits))
+        no_tokens = torch.full((num_sentences * self._width, 1), -1, device=device)
+        entry = _BatchEntry(
+            batch, [*request_ids], Tokens(no_tokens, no_tokens), request.until, request.keep_state, num_sentences
+        )
+        if self._width > 1:
+            state = select_rows(state, RowSelection.expand(num_sentences, self._width, device=device))
+        self._compact(threshold=0.0)
+        self._state = concat_rows([self._state, state]) if self._entries else state
+        self._entries.append(entry)
+        try:
+            finished = self._finish_done(entry, int(batch.done_mask.sum())) + self._finish_interrupted(entry)
+            if entry.num_active:
+                finished += self._advance(entry, upcast_logits(logits), rows_per_sentence=1)[0]
+                self._merge_newest()
+        except Exception:
+            entry.stop_all()  # the caller never learns of these sentences, so nobody waits for them
+            raise
         return request_ids, finished
 
     @torch.inference_mode()
     def step(self) -> list[FinishedRequest]:
         """Decode one token of every row; return the sentences that have finished."""
-        finished = self._finish_interrupted()
-        self._compact(threshold=_COMPACTION_THRESHOLD)
-        if not self._entries:
-            return finished
-        logits, self._state = self._step(_concat_tokens([entry.tokens for entry in self._entries]), self._state)
-        logits, row = logits[:, -1], 0
-        beams, needs_reorder = [], False
-        for entry in self._entries:
-            rows = len(entry.request_ids) * self._width
-            entry_logits, row = upcast_logits(logits[row : row + rows]), row + rows
-            try:
-                entry.batch, result = entry.batch.advance(entry_logits, rows_per_sentence=self._width)
-            except HeedfulError as error:
-                finished += [
-                    FinishedRequest(request_id, (), error)
-                    for request_id in entry.release(entry.active_indices, width=self._width)
-                ]
-                beams.append(torch.arange(self._width, device=entry_logits.device).expand(len(entry.request_ids), -1))
-                continue
-            entry.tokens, needs_reorder = result.next_tokens, needs_reorder or result.needs_reorder
-            beams.append(result.beams)
-            finished += self._finish_done(entry)
-        self._state = reorder_state(
-            self._state, torch.cat(beams), rows_per_sentence=self._width, needs_reorder=needs_reorder
-        )
+        finished = self._prepare_step()
+        return finished + self._decode_one() if self._entries else finished
+
+    @torch.inference_mode()
+    def run(self) -> list[FinishedRequest]:
+        """Decode until all sentences have finished, and return them.
+
+        Several tokens of every row are decoded in one call where the engine knows how.
+        """
+        finished = list[FinishedRequest]()
+        while len(self):
+            finished += self._prepare_step()
+            if self._entries:
+                ahead = self._decode_ahead()
+                finished += self._decode_one() if ahead is None else ahead
         return finished
 
     @torch.inference_mode()
@@ -188,7 +222,8 @@ class ContinuousBatch:
         aborted = set(request_ids)
         for entry in self._entries:
             if indices := [index for index in entry.active_indices if entry.request_ids[index] in aborted]:
-                entry.release(indices, width=self._width)
+                entry.stop(indices)
+                entry.release(indices)
 
     @torch.inference_mode()
     def partial_outputs(self, request_ids: Iterable[int]) -> dict[int, list[int]]:
@@ -196,60 +231,137 @@ class ContinuousBatch:
         wanted = set(request_ids)
         return {request_id: ids for entry in self._entries for request_id, ids in entry.partial_outputs(wanted).items()}
 
-    def _add_batch(self, entry: _BatchEntry, model_state: State, logits: Tensor) -> list[FinishedRequest]:
-        """Decode the first token of a new batch and add it to the running rows."""
-        try:
-            entry.batch, result = entry.batch.advance(logits, rows_per_sentence=1)
-        except HeedfulError as error:
-            return [
-                FinishedRequest(request_id, (), error)
-                for request_id in entry.release(entry.active_indices, width=self._width)
-            ]
-        entry.tokens = result.next_tokens
-        model_state = reorder_state(model_state, result.beams, rows_per_sentence=1, needs_reorder=result.needs_reorder)
-        finished = self._finish_done(entry)
-        self._compact(threshold=0.0)
-        if not entry.active_indices:
-            return finished
-        if len(entry.active_indices) < len(entry.request_ids):
-            model_state = select_rows(
-                model_state, RowSelection.keep_groups(entry.to_index_tensor(entry.active_indices), self._width)
-            )
-            entry.keep_rows(entry.active_indices, width=self._width)
-        self._state = concat_rows([self._state, model_state]) if self._entries else model_state
-        index = next((index for index, existing in enumerate(self._entries) if _can_merge(existing, entry)), None)
-        if index is None:
-            self._entries.append(entry)
-            return finished
-        existing = self._entries[index]
-        self._move_new_rows(index, len(entry.request_ids))
-        existing.tokens = _concat_tokens([existing.tokens, entry.tokens])
-        existing.batch = existing.batch.concat(entry.batch)
-        existing.request_ids += entry.request_ids
+    def _prepare_step(self) -> list[FinishedRequest]:
+        """Finish what is interrupted, and drop the rows of sentences that have left."""
+        finished = [request for entry in self._entries for request in self._finish_interrupted(entry)]
+        self._compact(threshold=_COMPACTION_THRESHOLD)
         return finished
 
-    def _move_new_rows(self, index: int, count: int) -> None:
-        """Move the `count` newest sentences behind those of the entry at `index` in the model state."""
+    def _decode_one(self) -> list[FinishedRequest]:
+        """Decode one token of every row."""
+        logits, self._state = self._step(_concat_tokens([entry.tokens for entry in self._entries]), self._state)
+        logits, finished, beams, row = upcast_logits(logits[:, -1]), list[FinishedRequest](), [], 0
+        for entry in self._entries:
+            num_rows = len(entry.request_ids) * self._width
+            entry_logits = logits if num_rows == len(logits) else logits[row : row + num_rows]
+            entry_finished, entry_beams = self._advance(entry, entry_logits, rows_per_sentence=self._width)
+            finished += entry_finished
+            beams.append(entry_beams)
+            row += num_rows
+        self._reorder_state(beams)
+        return finished
+
+    def _decode_ahead(self) -> list[FinishedRequest] | None:
+        """Decode several tokens of every row in one call of the engine; None where that is not possible."""
+        if self._engine is None or len(self._entries) > 1 or self._entries[0].until is not never_interrupt:
+            return None
+        (entry,) = self._entries
+        try:
+            ahead = entry.batch.advance_ahead(self._engine, entry.tokens, self._state)
+        except HeedfulError as error:
+            return _fail(entry, error)
+        if ahead is None:
+            return None
+        entry.batch, result, self._state = ahead
+        entry.tokens = result.next_tokens
+        return self._finish_done(entry, result.num_done)
+
+    def _advance(
+        self, entry: _BatchEntry, logits: Float[Tensor, "N V"], *, rows_per_sentence: int
+    ) -> tuple[list[FinishedRequest], Int[Tensor, "G width"] | None]:
+        """Decode one token of an entry; return what has finished, and the row that each row continues if any moved."""
+        try:
+            entry.batch, result = entry.batch.advance(logits, rows_per_sentence=rows_per_sentence)
+        except HeedfulError as error:
+            return _fail(entry, error), None
+        entry.tokens = result.next_tokens
+        return self._finish_done(entry, result.num_done), result.beams
+
+    def _reorder_state(self, beams: Sequence[Tensor | None]) -> None:
+        """Reorder the model state to the chosen beams of all entries; None where no beam has moved."""
+        moved = [chosen for chosen in beams if chosen is not None]
+        if not moved:
+            return
+        if len(beams) > 1:
+            own_rows = torch.arange(self._width, device=moved[0].device)
+            moved = [
+                own_rows.expand(len(entry.request_ids), -1) if chosen is None else chosen
+                for entry, chosen in zip(self._entries, beams, strict=True)
+            ]
+        chosen_beams = moved[0] if len(moved) == 1 else torch.cat(moved)
+        self._state = select_rows(self._state, RowSelection.within_groups(chosen_beams))
+
+    def _merge_newest(self) -> None:
+        """Merge the newest entry with an older one, if possible."""
+        *older, newest = self._entries
+        index = next((index for index, entry in enumerate(older) if entry.can_merge(newest)), None)
+        if index is None:
+            return
         sizes = [len(entry.request_ids) for entry in self._entries]
-        insert_at, total = sum(sizes[: index + 1]), sum(sizes)
-        if insert_at < total:
-            order = [*range(insert_at), *range(total, total + count), *range(insert_at, total)]
-            self._state = select_rows(self._state, RowSelection.keep_groups(self._to_index_tensor(order), self._width))
+        insert_at, first_new, total = sum(sizes[: index + 1]), sum(sizes[:-1]), sum(sizes)
+        if insert_at < first_new:
+            order = [*range(insert_at), *range(first_new, total), *range(insert_at, first_new)]
+            self._state = select_rows(self._state, RowSelection.keep_groups(newest.to_index_tensor(order), self._width))
+        older[index].merge(newest)
+        self._entries = older
 
-    def _finish_interrupted(self) -> list[FinishedRequest]:
-        """Finish the sentences whose `until` is True, with the best hypotheses so far."""
-        interrupted = [
-            entry
-            for entry in self._entries
-            if entry.until is not never_interrupt and entry.active_indices and entry.until()
-        ]
-        return [finished for entry in interrupted for finished in entry.finish(entry.active_indices, width=self._width)]
+    def _finish_interrupted(self, entry: _BatchEntry) -> list[FinishedRequest]:
+        """Finish the sentences of an entry whose `until` is True, with the best hypotheses so far."""
+        if entry.until is never_interrupt or not entry.num_active or not entry.until():
+            return []
+        indices = entry.active_indices
+        finished = self._finish(entry, indices)
+        entry.stop(indices)
+        return finished
 
-    def _finish_done(self, entry: _BatchEntry) -> list[FinishedRequest]:
-        """Finish the sentences of an entry that are done."""
+    def _finish_done(self, entry: _BatchEntry, num_done: int) -> list[FinishedRequest]:
+        """Finish the sentences of an entry that are done, if they are enough."""
+        num_sentences = len(entry.request_ids)
+        num_new = num_done - (num_sentences - entry.num_active)
+        if not num_new or (num_done < num_sentences and num_done < self._finish_share * num_sentences):
+            return []
         done = entry.batch.done_mask.tolist()
-        indices = [index for index in entry.active_indices if done[index]]
-        return entry.finish(indices, width=self._width) if indices else []
+        return self._finish(entry, [index for index in entry.active_indices if done[index]])
+
+    def _finish(self, entry: _BatchEntry, indices: Sequence[int]) -> list[FinishedRequest]:
+        """Let sentences leave and return their hypotheses or errors."""
+        state = self._select_state(entry) if entry.keep_state else None
+        return self._build_results(entry, indices, entry.release(indices), state)
+
+    def _build_results(
+        self, entry: _BatchEntry, indices: Sequence[int], request_ids: Sequence[int], state: State
+    ) -> list[FinishedRequest]:
+        """Return the results of sentences; one without a hypothesis does not affect the others."""
+        batch, index_tensor = entry.batch, entry.to_index_tensor(indices)
+        hypotheses = batch.finalize(index_tensor)
+        try:
+            is_whole = len(indices) == len(entry.request_ids)
+            ranked = hypotheses.to_hypotheses(batch.prefill if is_whole else select_rows(batch.prefill, index_tensor))
+        except HeedfulError as error:
+            if len(indices) == 1:
+                return [FinishedRequest(request_ids[0], (), error)]
+            return [
+                result
+                for index, request_id in zip(indices, request_ids, strict=True)
+                for result in self._build_results(entry, [index], [request_id], state)
+            ]
+        resume_states: Sequence[ResumeState | None] = [None] * len(indices)
+        if entry.keep_state:
+            resume_state = batch.build_resume_state(index_tensor, hypotheses, step=self._step, state=state)
+            resume_states = resume_state.split([len(found) for found in ranked])
+        return [
+            FinishedRequest(request_id, found, None, resume_state)
+            for request_id, found, resume_state in zip(request_ids, ranked, resume_states, strict=True)
+        ]
+
+    def _select_state(self, entry: _BatchEntry) -> State:
+        """Return the model state of the rows of an entry."""
+        if len(self._entries) == 1:
+            return self._state
+        sizes = [len(each.request_ids) for each in self._entries]
+        first = sum(sizes[: self._entries.index(entry)])
+        indices = entry.to_index_tensor(range(first, first + len(entry.request_ids)))
+        return select_rows(self._state, RowSelection.keep_groups(indices, self._width))
 
     def _compact(self, *, threshold: float) -> None:
         """Remove the rows of sentences that have left, if their share is at least `threshold`."""
@@ -262,25 +374,51 @@ class ContinuousBatch:
         for entry in self._entries:
             active += [offset + index for index in entry.active_indices]
             offset += len(entry.request_ids)
-        self._state = select_rows(self._state, RowSelection.keep_groups(self._to_index_tensor(active), self._width))
-        self._entries = [entry for entry in self._entries if entry.active_indices]
+        indices = self._entries[0].to_index_tensor(active)
+        self._state = select_rows(self._state, RowSelection.keep_groups(indices, self._width))
+        self._entries = [entry for entry in self._entries if entry.num_active]
         for entry in self._entries:
-            entry.keep_rows(entry.active_indices, width=self._width)
-
-    def _to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " G"]:
-        """Convert sentence indices to a tensor."""
-        return torch.tensor(indices, dtype=torch.long, device=self._entries[0].batch.prefill.prefix_lengths.device)
+            if entry.num_active < len(entry.request_ids):
+                entry.keep_rows(entry.active_indices)
 
 
-def _can_merge(first: _BatchEntry, second: _BatchEntry) -> bool:
-    """Return whether two entries can be merged: equal merge keys, and no condition that interrupts either."""
-    merge_key = first.batch.merge_key
-    return (
-        merge_key is not None
-        and merge_key == second.batch.merge_key
-        and first.until is never_interrupt
-        and second.until is never_interrupt
-    )
+@torch.inference_mode()
+def generate(step: Step, state: State, request: GenerationRequest, search: BatchableSearch) -> SearchResult:
+    """Decode sentences until all have finished; return their hypotheses and, if requested, the model state after them.
+
+    Args:
+        step: `Engine.step` of the model.
+        state: engine state before the prompts.
+        request: prompt, limits and options.
+        search: decodes the sentences.
+
+    Raises:
+        RunError: a sentence has no hypothesis.
+    """
+    batch = ContinuousBatch(step, width=search.rows_per_sentence, finish_share=_COMPACTION_THRESHOLD)
+    _, finished = batch.add_requests(state, request, search)
+    finished = sort_finished([*finished, *batch.run()])
+    resume_state = collect_resume_state(finished) if request.keep_state else None
+    return SearchResult([list(sentence.hypotheses) for sentence in finished], resume_state)
+
+
+def sort_finished(finished: Iterable[FinishedRequest]) -> list[FinishedRequest]:
+    """Sort finished sentences by request id; raise the error of the first one that has one."""
+    ordered = sorted(finished, key=lambda sentence: sentence.request_id)
+    for sentence in ordered:
+        if sentence.error is not None:
+            raise sentence.error
+    return ordered
+
+
+def collect_resume_state(finished: Iterable[FinishedRequest]) -> ResumeState:
+    """Return the model state after the hypotheses of all these sentences."""
+    return concat_rows([sentence.resume_state for sentence in finished if sentence.resume_state is not None])
+
+
+def _fail(entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
+    """Let all sentences of an entry leave with an error."""
+    return [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:

@@ -5,217 +5,125 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.errors import RecipeError
-from heedful.generation.beam_decoding import (
-    COMPACTION_THRESHOLD,
-    build_beam_step,
-    compute_length_divisors,
-    finalize_hypotheses,
-    find_top_candidates,
-    reorder_state,
-    replay_hypotheses,
-    select_beams,
-)
-from heedful.generation.beam_state import BeamCandidates, BeamState, BeamTrellis
-from heedful.generation.prefill import GenerationRequest, PrefillOutput, prefill_prompt
-from heedful.generation.processors import LogitsPipeline, PipelineState, keep_selected
-from heedful.generation.results import HypothesisBatch, SearchResult
-from heedful.generation.scoring import upcast_logits
+from heedful.generation.beam_decoding import BeamGroup, BeamOptions, replay_hypotheses
+from heedful.generation.decode_batch import DecodeBatch, StepResult
+from heedful.generation.results import HypothesisBatch, PrefillOutput, ResumeState
 from heedful.models.interface import State, Step
-from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
-
-if TYPE_CHECKING:
-    from heedful.generation.search import DiverseBeamSearch
+from heedful.tensors import Tokens, concat_rows, select_rows
 
 
+@final
 @dataclass(frozen=True)
-class _BeamGroup:
-    """One group of beams of every sentence; `parts` holds sentences that were done and removed."""
+class DiverseBeamBatch(DecodeBatch):
+    """Decode batch of diverse beam search; the rows of a sentence are the beams of its groups, one after the other.
 
-    beam_state: BeamState
-    pipeline_state: PipelineState
-    trellis: BeamTrellis
-    finished_parts: tuple[BeamState, ...] = ()
+    Attributes:
+        groups: the groups of beams, all of the same width.
+        options: what is the same for all of them.
+        diversity: what a token costs for each hypothesis of an earlier group that took it at the same step.
+        n_best: number of hypotheses of each sentence.
+        prompt_state: model state after the prompts; None unless a state after the hypotheses is requested.
+    """
+
+    width: int
+    merge_key: Any
+    groups: tuple[BeamGroup, ...]
+    options: BeamOptions
+    diversity: float
+    n_best: int
+    prompt_state: State = None
 
     @property
-    def width(self) -> int:
-        """Beam width of the group."""
-        return self.beam_state.live_scores.size(1)
+    def prefill(self) -> PrefillOutput:
+        """What was read of each sentence before the search."""
+        return self.groups[0].beam_state.prefill
 
-    def drop_finished(self, done: Bool[Tensor, " G"]) -> _BeamGroup:
-        """Remove the sentences that are done."""
-        active = (~done).nonzero().squeeze(1)
-        finished_parts = (*self.finished_parts, select_rows(self.beam_state, done.nonzero().squeeze(1)))
-        pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(active, self.width))
-        return _BeamGroup(select_rows(self.beam_state, active), pipeline_state, self.trellis, finished_parts)
+    @property
+    def done_mask(self) -> Bool[Tensor, " G"]:
+        """Mask of the sentences that are done in all groups."""
+        return torch.stack([group.beam_state.done for group in self.groups]).all(0)
 
-    def finalize(
-        self, prefill: PrefillOutput, *, divisors: Float[Tensor, " lengths"], search: DiverseBeamSearch
-    ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-        """Return the best hypotheses of this group; see `finalize_hypotheses`."""
-        all_beams = concat_rows([*self.finished_parts, self.beam_state])
-        all_beams = select_rows(all_beams, all_beams.sentence_indices.argsort())
-        return finalize_hypotheses(all_beams, self.trellis, divisors=divisors, prefill=prefill, search=search)
-
-
-@torch.inference_mode()
-def run_diverse_beam_search(
-    step: Step, state: State, request: GenerationRequest, *, search: DiverseBeamSearch
-) -> SearchResult:
-    """Run diverse beam search; return the best distinct hypotheses and, if requested, the model state after each."""
-    _check_options(search, request)
-    prefill, prompt_state = prefill_prompt(step, state, request, eos=search.eos)
-    width = search.width // search.groups
-    beam_state = BeamState.from_prefill(prefill, width=width, n_best=min(width, search.n_best))
-    divisors = compute_length_divisors(beam_state, search.length_penalty)
-    pipeline = LogitsPipeline.from_request(
-        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
-    )
-    pipeline_state = pipeline.init_state(request.prompt, prefill)
-    groups = [
-        _BeamGroup(beam_state, pipeline_state, BeamTrellis(len(prefill.limits), width)) for _ in range(search.groups)
-    ]
-    model_state, logits, rows = prompt_state, prefill.logits, 1
-    is_running = not bool(beam_state.done.all()) and not request.until()
-    while is_running:
-        groups, beams, ids, needs_reorder = _step_groups(
-            groups, upcast_logits(logits), rows_per_sentence=rows, pipeline=pipeline, search=search, divisors=divisors
+    def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[DiverseBeamBatch, StepResult]:
+        """Decode one token of every beam, of one group after the other."""
+        sentences, columns = len(self.prefill.positions), logits.size(1)
+        group_width = self.width // len(self.groups)
+        diversity_penalty = logits.new_zeros(sentences, columns)
+        groups, beams, ids, any_moved = [], [], [], False
+        for number, group in enumerate(self.groups):
+            if rows_per_sentence == 1:  # all groups go on from what was forced; masks may overwrite what they are given
+                group_logits = logits if number == len(self.groups) - 1 else logits.clone()
+            else:
+                group_logits = logits.view(sentences, len(self.groups), group_width, columns)[:, number].flatten(0, 1)
+            next_group, selected, (_, needs_reorder) = group.advance(
+                group_logits,
+                rows_per_sentence=min(rows_per_sentence, group_width),
+                options=self.options,
+                diversity_penalty=diversity_penalty if number else None,
+                number=number,
+            )
+            is_live = (selected.totals > -math.inf) & ~selected.ends & ~group.beam_state.done.unsqueeze(1)
+            diversity_penalty = diversity_penalty.scatter_add(
+                1, selected.ids, self.diversity * is_live.to(diversity_penalty.dtype)
+            )
+            groups.append(next_group)
+            beams.append(selected.beams + number * group_width)
+            ids.append(selected.ids)
+            any_moved = any_moved or needs_reorder
+        batch = replace(self, groups=tuple(groups))
+        result = StepResult(
+            batch._build_inputs(torch.cat(ids, 1)),
+            int(batch.done_mask.sum()),
+            torch.cat(beams, 1) if any_moved else None,
         )
-        done = torch.stack([group.beam_state.done for group in groups]).all(0)
-        num_done = int(done.sum())
-        is_running = num_done < len(done) and not request.until()
-        if is_running:
-            if num_done >= COMPACTION_THRESHOLD * len(done):
-                active = (~done).nonzero().squeeze(1)
-                groups = [group.drop_finished(done) for group in groups]
-                beams, ids, model_state = (
-                    beams[active],
-                    ids[active],
-                    select_rows(model_state, RowSelection.keep_groups(active, rows)),
-                )
-            model_state = reorder_state(model_state, beams, rows_per_sentence=rows, needs_reorder=needs_reorder)
-            rows = search.width
-            logits, model_state = _step_live_beams(step, model_state, groups, ids)
-    hypotheses = _merge_groups(
-        [group.finalize(prefill, divisors=divisors, search=search) for group in groups], n_best=search.n_best
-    )
-    return SearchResult(
-        hypotheses.to_hypotheses(prefill),
-        replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill) if request.keep_state else None,
-    )
+        return batch, result
+
+    def keep_rows(self, indices: Int[Tensor, " G"]) -> DiverseBeamBatch:
+        """Keep only the sentences at these indices."""
+        groups, prompt_state = select_rows((self.groups, self.prompt_state), indices)
+        return replace(self, groups=groups, prompt_state=prompt_state)
+
+    def concat(self, other: DecodeBatch) -> DiverseBeamBatch:
+        """Concatenate the sentences of this batch and of another one."""
+        assert isinstance(other, DiverseBeamBatch)
+        options = max(self.options, other.options, key=lambda options: len(options.divisors))
+        return replace(self, groups=concat_rows([self.groups, other.groups]), options=options)
+
+    def finish(self, indices: Int[Tensor, " B"]) -> DiverseBeamBatch:
+        """Mark the sentences at these indices as done."""
+        return replace(self, groups=tuple(group.mark_done(indices) for group in self.groups))
+
+    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
+        """Return the best distinct hypotheses of the sentences at these indices."""
+        return merge_groups([group.finalize(indices, self.options) for group in self.groups], n_best=self.n_best)
+
+    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+        """Return the best hypothesis so far of any group for each sentence, live or finished."""
+        sentences = zip(*(group.find_best_so_far(indices, self.options) for group in self.groups), strict=True)
+        return [list(max(best, key=lambda hypothesis: hypothesis.score).ids) for best in sentences]
+
+    def build_resume_state(
+        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
+    ) -> ResumeState:
+        """Return the model state after the hypotheses; see `replay_hypotheses`."""
+        prefill, prompt_state = select_rows((self.prefill, self.prompt_state), indices)
+        return replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill)
+
+    def _build_inputs(self, ids: Int[Tensor, "G width"]) -> Tokens:
+        """Build the input tokens of the next step; a group that is done in its sentence gets no token."""
+        positions = torch.stack([group.beam_state.input_positions for group in self.groups], 1)
+        row_positions = positions.repeat_interleave(self.width // len(self.groups), 1)
+        segments = self.prefill.segments
+        row_segments = None if segments is None else segments.repeat_interleave(self.width, 0)
+        return Tokens(ids.view(-1, 1), row_positions.view(-1, 1), row_segments)
 
 
-def _check_options(search: DiverseBeamSearch, request: GenerationRequest) -> None:
-    """Raise `RecipeError` if groups, beam width, `n_best` and constraints do not fit together."""
-    if search.groups < 1 or search.width % search.groups:
-        raise RecipeError(
-            f"groups: {search.groups} cannot share a beam of {search.width} evenly; give a width that they divide"
-        )
-    if not 1 <= search.n_best <= search.width:
-        raise RecipeError(f"n-best: {search.n_best} of a beam of width {search.width}; must be from 1 to the width")
-    if request.constraints is not None:
-        raise RecipeError(
-            "terms that must be written: groups of beams that avoid each other cannot search for them; leave the "
-            "groups out (--groups 1), or the terms"
-        )
-
-
-def _step_groups(
-    groups: Sequence[_BeamGroup],
-    logits: Float[Tensor, "N V"],
-    *,
-    rows_per_sentence: int,
-    pipeline: LogitsPipeline,
-    search: DiverseBeamSearch,
-    divisors: Float[Tensor, " lengths"],
-) -> tuple[list[_BeamGroup], Int[Tensor, "G width"], Int[Tensor, "G width"], bool]:
-    """Decode one token of each group in turn.
-
-    Returns the new groups, the beams that live on and their tokens, and whether any beam changes its row.
-    """
-    sentences, columns = len(groups[0].beam_state.done), logits.size(1)
-    diversity_penalty = logits.new_zeros(sentences, columns)
-    next_groups, beams, ids, any_moved = [], [], [], False
-    for number, group in enumerate(groups):
-        if rows_per_sentence == 1:  # all groups go on from what was forced; bans may overwrite what they are given
-            group_logits = logits if number == len(groups) - 1 else logits.clone()
-        else:
-            group_logits = logits.view(sentences, len(groups), group.width, columns)[:, number].flatten(0, 1)
-        state_before, group_rows = group.beam_state, min(rows_per_sentence, group.width)
-        candidates = find_top_candidates(
-            group_logits,
-            state_before,
-            group.pipeline_state,
-            rows_per_sentence=group_rows,
-            pipeline=pipeline,
-            search=search,
-            diversity_penalty=diversity_penalty if number else None,
-        )
-        is_final, candidate_states = pipeline.update_candidates(
-            candidates.ids, group.pipeline_state, beams=candidates.beams, rows_per_group=group_rows
-        )
-        candidates = replace(candidates, ends=is_final)
-        if search.on_step:
-            search.on_step(build_beam_step(state_before, candidates, divisors=divisors, group=number))
-        beam_state, selected, (_, needs_reorder) = select_beams(
-            state_before, _order_candidates(candidates) if number else candidates, divisors=divisors
-        )
-        group.trellis.append_step(
-            beam_state.sentence_indices, origins=selected.beams, ids=selected.ids, log_probabilities=selected.values
-        )
-        is_live = (selected.totals > -math.inf) & ~selected.ends & ~state_before.done.unsqueeze(1)
-        diversity_penalty = diversity_penalty.scatter_add(
-            1, selected.ids, search.diversity * is_live.to(diversity_penalty.dtype)
-        )
-        next_groups.append(
-            replace(group, beam_state=beam_state, pipeline_state=keep_selected(candidate_states, selected.ranks))
-        )
-        beams.append(selected.beams + number * group.width)
-        ids.append(selected.ids)
-        any_moved = any_moved or needs_reorder
-    return next_groups, torch.cat(beams, 1), torch.cat(ids, 1), any_moved
-
-
-def _order_candidates(candidates: BeamCandidates) -> BeamCandidates:
-    """Sort the candidates of a group into the order that `select_beams` expects.
-
-    First those that end the hypothesis and are among the first half, then those that live on, by the model's own
-    probabilities; all others become impossible.
-    """
-    width = candidates.ends.size(1) // 2
-    is_ended = candidates.ends & (torch.arange(2 * width, device=candidates.ends.device) < width)
-    is_live = ~candidates.ends & ((~candidates.ends).cumsum(1) <= width)
-    totals = candidates.totals.masked_fill(~(is_ended | is_live), -math.inf)
-    order = totals.masked_fill(is_ended, math.inf).sort(dim=1, descending=True, stable=True).indices
-    return replace(candidates, totals=totals).take(order)
-
-
-def _step_live_beams(
-    step: Step, state: State, groups: Sequence[_BeamGroup], ids: Int[Tensor, "G width"]
-) -> tuple[Float[Tensor, "N V"], State]:
-    """Run one model step for all live hypotheses; a group that is done in its sentence gets no token."""
-    beam_states = [positions_of_groups.beam_state for positions_of_groups in groups]
-    positions_of_groups = [
-        torch.where(front.done, -1, front.first_positions + front.counts - 1) for front in beam_states
-    ]
-    positions = torch.stack(positions_of_groups, 1).repeat_interleave(groups[0].width, 1)
-    segments = beam_states[0].segments
-    tokens = Tokens(
-        ids.view(-1, 1),
-        positions.view(-1, 1),
-        None if segments is None else segments.repeat_interleave(ids.size(1), 0),
-    )
-    logits, state = step(tokens, state)
-    return logits[:, -1], state
-
-
-def _merge_groups(results: Sequence[tuple[HypothesisBatch, Bool[Tensor, "B n"]]], *, n_best: int) -> HypothesisBatch:
+def merge_groups(results: Sequence[tuple[HypothesisBatch, Bool[Tensor, "B n"]]], *, n_best: int) -> HypothesisBatch:
     """Merge the hypotheses of all groups, keep duplicates once, and put finished hypotheses before live ones."""
     names = [field.name for field in fields(HypothesisBatch)]
     parts = {name: torch.cat([getattr(hypotheses, name) for hypotheses, _ in results], 1) for name in names}

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.generation.beam_state import BeamCandidates, BeamState
-from heedful.generation.prefill import PrefillOutput
+from heedful.generation.results import PrefillOutput
 
 ConstraintIds: TypeAlias = tuple[int, ...]
 """Token ids of one term that must occur."""
@@ -159,7 +159,7 @@ class ConstraintBanks:
             offsets: added to the logits to get log-probabilities of whole hypotheses.
             model_logits: the model's logits and their logsumexp.
         """
-        rows, sentence_numbers = offsets.size(1), beam_state.sentence_indices.tolist()
+        rows, sentence_numbers = offsets.size(1), beam_state.prefill.sentence_indices.tolist()
         is_done, live_scores = beam_state.done.tolist(), beam_state.live_scores.tolist()
         sentences = [
             sentence
@@ -188,9 +188,7 @@ class ConstraintBanks:
                 if total > -math.inf
             }
             allowed = self._list_allowed(totals_and_values, self.states[sentence_numbers[sentence]])
-            is_last_step = int(beam_state.prefix_lengths[sentence] + beam_state.counts[sentence]) + 1 >= int(
-                beam_state.limits[sentence]
-            )
+            is_last_step = int(beam_state.lengths[sentence]) + 1 >= int(beam_state.prefill.limits[sentence])
             chosen = self._divide_beam(allowed, width=beam_state.live_scores.size(1), is_last_step=is_last_step)
             for index in range(candidates.ids.size(1)):
                 candidate = chosen[index] if index < len(chosen) else None
@@ -205,7 +203,11 @@ class ConstraintBanks:
 
     def select_beams(self, selected: BeamCandidates, beam_state: BeamState) -> ConstraintBanks:
         """Return the constraint state of the beams that live on; `beam_state` is the beam state after the step."""
-        sentences, beams, ids = beam_state.sentence_indices.tolist(), selected.beams.tolist(), selected.ids.tolist()
+        sentences, beams, ids = (
+            beam_state.prefill.sentence_indices.tolist(),
+            selected.beams.tolist(),
+            selected.ids.tolist(),
+        )
         states = {
             sentence: tuple(
                 self.states[sentence][beam].extend(token, continuation_ids=self.constraints.continuation_ids)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
 from heedful.errors import RecipeError
+from heedful.generation.lexical_constraints import LexicalConstraints
 from heedful.generation.logits_masks import LogitsMask
+from heedful.generation.results import PrefillOutput
 from heedful.generation.scoring import gather_log_probabilities, upcast_logits
 from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.models.interface import State, Step
 from heedful.tensors import Tokens
-
-if TYPE_CHECKING:
-    from heedful.generation.lexical_constraints import LexicalConstraints
-
 
 AttentionLookup: TypeAlias = Callable[[Sequence[int], Sequence[tuple[int, ...]]], Sequence[Float[Tensor, "T S"]]]
 """Function that returns the attention of given outputs to their sources, [tokens + end, source] for each."""
@@ -55,29 +53,6 @@ class GenerationRequest:
     attention_lookup: AttentionLookup | None = None
 
 
-@dataclass(frozen=True)
-class PrefillOutput:
-    """State of each sentence after its prompt and forced prefix.
-
-    Attributes:
-        logits: for the first free token.
-        positions: position of the first free token.
-        limits: largest number of new tokens, the forced ones included.
-        prefix_lengths: number of forced tokens.
-        prefix: ids forced before it; only the first `lengths` of a row count.
-        prefix_log_probabilities: of the forced ids; 0 after them.
-        segments: segment of all following tokens, that of the last prompt token; None where tokens have none.
-    """
-
-    logits: Float[Tensor, "B V"]
-    positions: Int[Tensor, " B"]
-    limits: Int[Tensor, " B"]
-    prefix_lengths: Int[Tensor, " B"]
-    prefix: Int[Tensor, "B L"]
-    prefix_log_probabilities: Float[Tensor, "B L"]
-    segments: Int[Tensor, "B 1"] | None
-
-
 def prefill_prompt(
     step: Step, state: State, request: GenerationRequest, *, eos: int | None = None
 ) -> tuple[PrefillOutput, State]:
@@ -109,7 +84,7 @@ def prefill_prompt(
     prefix_scores = gather_log_probabilities(prefix, logits[rows.unsqueeze(1), previous_columns[:, :-1]])
     last_logits = upcast_logits(logits[rows, previous_columns[rows, lengths]])
     return PrefillOutput(
-        last_logits, first_positions + lengths, limits, lengths, prefix.clamp(min=0), prefix_scores, next_segments
+        last_logits, rows, first_positions + lengths, limits, lengths, prefix.clamp(min=0), prefix_scores, next_segments
     ), state
 
 

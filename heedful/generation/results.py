@@ -1,4 +1,4 @@
-"""Results of a search, and the model state from which decoding can go on."""
+"""Results of reading prompts and of a search, and the model state from which decoding can go on."""
 
 from __future__ import annotations
 
@@ -13,19 +13,59 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.generation.prefill import PrefillOutput
 from heedful.models.interface import State
-from heedful.tensors import Tokens, select_rows
+from heedful.tensors import Tokens, concat_rows, pad_and_concat, select_rows
 
 
 class NoTokenError(RunError):
-    """No token may follow in a sentence of the batch; `sentence` is its index, from 0."""
+    """No token may follow in a sentence of the batch; `index` is its number there, from 0."""
 
     def __init__(self, index: int) -> None:
         super().__init__(
             f"sentence {index + 1} of the batch: no token may follow, because the filters forbid all of them "
             "or the model's logits are not numbers; forbid fewer tokens or load an earlier checkpoint"
         )
+
+
+@dataclass(frozen=True)
+class PrefillOutput:
+    """State of each sentence after its prompt and forced prefix.
+
+    Attributes:
+        logits: for the first free token.
+        sentence_indices: number of each sentence in its request.
+        positions: position of the first free token.
+        limits: largest number of new tokens, the forced ones included.
+        prefix_lengths: number of forced tokens.
+        prefix: ids forced before it; only the first `prefix_lengths` of a row count.
+        prefix_log_probabilities: of the forced ids; 0 after them.
+        segments: segment of all following tokens, that of the last prompt token; None where tokens have none.
+    """
+
+    logits: Float[Tensor, "B V"]
+    sentence_indices: Int[Tensor, " B"]
+    positions: Int[Tensor, " B"]
+    limits: Int[Tensor, " B"]
+    prefix_lengths: Int[Tensor, " B"]
+    prefix: Int[Tensor, "B L"]
+    prefix_log_probabilities: Float[Tensor, "B L"]
+    segments: Int[Tensor, "B 1"] | None
+
+    def without_logits(self) -> PrefillOutput:
+        """Return the output without its logits, which are large."""
+        return replace(self, logits=self.logits[:, :0])
+
+    def concat(self, others: Sequence[PrefillOutput]) -> PrefillOutput:
+        """Concatenate the sentences of several prefill outputs, padding their prefixes to the longest one."""
+        parts = (self, *others)
+        prefix = pad_and_concat([part.prefix for part in parts], axis=1, fill=0)
+        scores = pad_and_concat([part.prefix_log_probabilities for part in parts], axis=1, fill=0.0)
+        columns = [
+            (part.logits, part.sentence_indices, part.positions, part.limits, part.prefix_lengths, part.segments)
+            for part in parts
+        ]
+        logits, numbers, positions, limits, lengths, segments = concat_rows(columns)
+        return PrefillOutput(logits, numbers, positions, limits, lengths, prefix, scores, segments)
 
 
 @dataclass(frozen=True)
@@ -79,6 +119,13 @@ class ResumeState:
         segments = None if generated.segments is None else generated.segments.gather(1, last)
         pending_tokens = Tokens(generated.ids.gather(1, last), generated.positions.gather(1, last), segments)
         return cls(state, pending_tokens, first_positions + counts)
+
+    def split(self, counts: Sequence[int]) -> list[ResumeState]:
+        """Split the rows into parts of these sizes."""
+        if len(counts) == 1:
+            return [self]
+        rows = torch.arange(sum(counts), device=self.positions.device)
+        return [select_rows(self, part) for part in torch.split(rows, [*counts])]
 
     def build_prompt(self, tokens: Tokens) -> Tokens:
         """Build the prompt of the next search: the pending token followed by `tokens`, whose positions count from 0."""
@@ -156,9 +203,10 @@ class HypothesisBatch:
             scores[:n] for scores, n in zip(prefill.prefix_log_probabilities.tolist(), lengths, strict=True)
         ]
         columns = (self.counts, self.finished, self.interrupted, self.scores, self.log_probabilities, self.ids)
-        fields = (*columns, self.token_log_probabilities)
-        sentences = zip(prefixes, prefix_scores, *(field.tolist() for field in fields), strict=True)
-        return [_build_hypotheses(index, *sentence) for index, sentence in enumerate(sentences)]
+        values = (*columns, self.token_log_probabilities)
+        numbers = prefill.sentence_indices.tolist()
+        sentences = zip(numbers, prefixes, prefix_scores, *(column.tolist() for column in values), strict=True)
+        return [_build_hypotheses(*sentence) for sentence in sentences]
 
 
 def _build_hypotheses(
@@ -180,3 +228,9 @@ def _build_hypotheses(
     if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
         raise NoTokenError(index)
     return hypotheses
+
+
+def sum_values(values: Float[Tensor, "B n T"], mask: Bool[Tensor, "B n T"]) -> Float[Tensor, "B n"]:
+    """Return the sum of the masked values of each row, exactly the same however many columns follow the last one."""
+    sums = torch.where(mask, values, 0.0).cumsum(2)
+    return sums[:, :, -1]

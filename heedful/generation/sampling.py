@@ -1,30 +1,30 @@
-"""Greedy search, sampling and token streams, and the decoding loop that they share."""
+"""Greedy search and sampling over any engine, and streams of their tokens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias, final
+from typing import Any, Final, final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
+from torch.nn import functional
 
-from heedful.errors import RecipeError
 from heedful.generation import native_kernels
+from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest, collect_resume_state, sort_finished
+from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LogitsProcessor
-from heedful.generation.prefill import GenerationRequest, PrefillOutput, prefill_prompt
+from heedful.generation.prefill import GenerationRequest, prefill_prompt
 from heedful.generation.processors import LogitsPipeline, PipelineState
-from heedful.generation.results import HypothesisBatch, NoTokenError, ResumeState, SearchResult
+from heedful.generation.results import HypothesisBatch, NoTokenError, PrefillOutput, ResumeState, sum_values
 from heedful.generation.samplers import GreedySampler, Sampler, SamplerContext, SuppressTokens
-from heedful.generation.scoring import upcast_logits
 from heedful.generation.stopping_criteria import InterruptCondition, StopOnToken, StoppingCriterion, never_interrupt
 from heedful.generation.topk import compute_logsumexp
 from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import MultiStepLimits, RowSelection, Tokens, concat_rows, select_rows
 
-_COMPACTION_THRESHOLD = 0.25  # of the sentences done, as in beam search
 _LOOKAHEAD_TOKENS: Final = 64
 """Tokens of all rows that are found at one time, where the engine knows how; rows that are done are dropped between."""
 
@@ -51,237 +51,264 @@ class SampledTokens:
     positions: Int[Tensor, " N"]
     log_probabilities: Float[Tensor, " N"]
 
-
-@dataclass(frozen=True)
-class SamplingEnd:
-    """State after the last token.
-
-    Attributes:
-        states: model states with the rows to which they belong; only the last ones unless all were to be kept.
-        interrupted: rows that were interrupted before they ended.
-    """
-
-    states: tuple[tuple[Int[Tensor, " _"], State], ...]
-    interrupted: Int[Tensor, " _"]
-
-    def collect_state(self, order: Int[Tensor, " M"]) -> State:
-        """Return the model state of the rows in this order; each row must occur once."""
-        rows = torch.cat([rows for rows, _ in self.states])
-        joined_state = concat_rows([state for _, state in self.states])
-        indices = rows.argsort()[order]
-        if torch.equal(indices, torch.arange(len(indices), device=indices.device)):
-            return joined_state
-        return select_rows(joined_state, indices)
+    def to_column(self, prefill: PrefillOutput) -> Tokens:
+        """Return the tokens of all rows that there were in the beginning, as a column [B, 1]."""
+        ids = torch.zeros_like(prefill.limits).index_copy_(0, self.row_indices, self.ids)
+        positions = torch.full_like(prefill.limits, -1).index_copy_(0, self.row_indices, self.positions)
+        return Tokens(ids.unsqueeze(1), positions.unsqueeze(1), prefill.segments)
 
 
 @final
-class _SampledSteps:
-    """Iterator over sampled tokens that keeps the generator's return value as `end`."""
+@dataclass(frozen=True)
+class SamplingOptions:
+    """What is the same for all rows and steps of greedy search and sampling.
 
-    end: SamplingEnd
-
-    def __init__(self, steps: Generator[SampledTokens, None, SamplingEnd]) -> None:
-        self._steps = steps
-
-    def __iter__(self) -> Iterator[SampledTokens]:
-        self.end = yield from self._steps
-
-
-@torch.inference_mode()
-def run_sampling(
-    step: Step,
-    state: State,
-    request: GenerationRequest,
-    *,
-    eos: int,
-    sampler: Sampler,
-    num_samples: int,
-    pipeline: LogitsPipeline,
-) -> SearchResult:
-    """Draw `num_samples` outputs for each sentence; return them and, if requested, the model state after each."""
-    if request.constraints is not None:
-        raise RecipeError(
-            "terms that must be written: only beam search can search for them; give it a width, as in --beam 5"
-        )
-    if num_samples < 1:
-        raise RecipeError(f"samples: {num_samples} of each sentence; must be at least 1")
-    prefill, state = prefill_prompt(step, state, request, eos=eos)
-    sampled_steps = _SampledSteps(
-        _generate_tokens(
-            step,
-            state,
-            request,
-            prefill=prefill,
-            num_samples=num_samples,
-            sampler=sampler,
-            pipeline=pipeline,
-            allow_multi_step=True,
-        )
-    )
-    hypotheses, order = _collect_hypotheses(
-        list(sampled_steps), sampled_steps.end, prefill, eos=eos, num_samples=num_samples
-    )
-    if not request.keep_state:
-        return SearchResult(hypotheses.to_hypotheses(prefill))
-    first_positions = prefill.positions.repeat_interleave(num_samples)
-    return SearchResult(
-        hypotheses.to_hypotheses(prefill),
-        ResumeState.from_generated(
-            sampled_steps.end.collect_state(order), hypotheses.to_tokens(prefill), first_positions=first_positions
-        ),
-    )
-
-
-def _generate_tokens(
-    step: Step,
-    model_state: State,
-    request: GenerationRequest,
-    *,
-    prefill: PrefillOutput,
-    num_samples: int,
-    sampler: Sampler,
-    pipeline: LogitsPipeline,
-    allow_multi_step: bool,
-) -> Generator[SampledTokens, None, SamplingEnd]:
-    """Yield one token for every live row until all rows have ended; drop ended sentences on the way.
-
-    Args:
-        step: `Engine.step` of the model.
-        model_state: the engine state after the prompts.
-        request: prompt, limits and options.
-        prefill: output of the prefill.
-        num_samples: rows of each sentence.
+    Attributes:
+        eos: the token that ends a sentence.
         sampler: takes each token.
         pipeline: logits processors and stopping criteria.
-        allow_multi_step: whether several tokens may be decoded before the first of them is yielded.
+        on_step: called with the tokens of every step.
     """
-    row_state, pipeline_state = (
-        init_rows(prefill, rng_streams=request.rng_streams),
-        pipeline.init_state(request.prompt, prefill),
-    )
-    multi_step = (
-        _build_multi_step(step, request, sampler=sampler, pipeline=pipeline)
-        if allow_multi_step and num_samples == 1
-        else None
-    )
-    logits, dropped_states, until = prefill.logits, [], request.until
-    if num_samples > 1:
-        branches = RowSelection.expand(len(logits), num_samples, device=logits.device)
-        model_state, row_state, pipeline_state, logits = select_rows(
-            (model_state, row_state, pipeline_state, logits), branches
+
+    eos: int
+    sampler: Sampler
+    pipeline: LogitsPipeline
+    on_step: Callable[[SampledTokens], None] | None = None
+
+    def find_suppressed_ids(self) -> Int[Tensor, " n"] | None:
+        """Return the tokens that plain greedy search must not take; None if anything else decides on tokens."""
+        is_plain = self.on_step is None and self.pipeline.is_stateless and isinstance(self.pipeline.stop, StopOnToken)
+        if not is_plain or not isinstance(self.sampler, GreedySampler):
+            return None
+        suppressing = [item for item in self.sampler.filters if isinstance(item, SuppressTokens)]
+        if len(suppressing) < len(self.sampler.filters):
+            return None
+        return torch.tensor(sorted({token_id for item in suppressing for token_id in item.ids}), dtype=torch.long)
+
+
+@final
+@dataclass(frozen=True)
+class SamplingBatch(DecodeBatch):
+    """Decode batch of greedy search and sampling.
+
+    Attributes:
+        sentences: what was read of each sentence before the search.
+        row_state: state of each row.
+        history: id, position and log-probability of the tokens of each row.
+        pipeline_state: state of logits processors and stopping criteria of each row.
+        options: what is the same for all rows.
+        suppressed_ids: tokens that greedy search must not take; None if each token must be decoded by itself.
+    """
+
+    width: int
+    merge_key: Any
+    sentences: PrefillOutput
+    row_state: RowState
+    history: StepHistory
+    pipeline_state: PipelineState
+    options: SamplingOptions
+    suppressed_ids: Int[Tensor, " n"] | None
+
+    @classmethod
+    def from_prefill(
+        cls,
+        prefill: PrefillOutput,
+        request: GenerationRequest,
+        options: SamplingOptions,
+        *,
+        num_samples: int,
+        merge_key: Any = None,
+    ) -> SamplingBatch:
+        """Return the batch before its first token, with `num_samples` rows for each sentence."""
+        row_state = init_rows(prefill, num_samples=num_samples, rng_streams=request.rng_streams)
+        pipeline_state = options.pipeline.init_state(request.prompt, prefill)
+        if num_samples > 1:
+            rows = RowSelection.expand(len(prefill.positions), num_samples, device=prefill.positions.device)
+            pipeline_state = select_rows(pipeline_state, rows)
+        indices = row_state.row_indices
+        return cls(
+            num_samples,
+            merge_key,
+            prefill.without_logits(),
+            row_state,
+            StepHistory.empty_like(indices, indices, prefill.logits.new_zeros(len(indices))),
+            pipeline_state,
+            options,
+            options.find_suppressed_ids() if num_samples == 1 else None,
         )
-        rows = torch.arange(len(logits), device=logits.device)
-        row_state = replace(row_state, row_indices=rows, rng_streams=row_state.rng_streams + rows % num_samples)
-    is_running, multi_step_result = not bool(row_state.done.all()) and not until(), None
-    while is_running:
-        if multi_step_result is None:
-            row_state, sampled, pipeline_state, (num_done, failed_row) = sample_step(
-                row_state,
-                upcast_logits(logits),
-                pipeline_state,
-                sampler=sampler,
-                pipeline=pipeline,
-                num_samples=num_samples,
-            )
-            sampled_steps = [sampled]
-        else:
-            row_state, sampled_steps, model_state, (num_done, failed_row) = multi_step_result
-        yield from sampled_steps if failed_row < 0 else sampled_steps[:-1]
+
+    @property
+    def prefill(self) -> PrefillOutput:
+        """What was read of each sentence before the search."""
+        return self.sentences
+
+    @property
+    def done_mask(self) -> Bool[Tensor, " G"]:
+        """Mask of the sentences all of whose rows have ended."""
+        return self.row_state.done.view(-1, self.width).all(1)
+
+    def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[SamplingBatch, StepResult]:
+        """Decode one token of every row."""
+        if rows_per_sentence < self.width:
+            logits = logits.repeat_interleave(self.width, 0)
+        row_state, sampled, pipeline_state, (num_done, failed_row) = sample_step(
+            self.row_state, logits, self.pipeline_state, options=self.options, num_samples=self.width
+        )
+        self._require_tokens(failed_row)
+        if self.options.on_step:
+            self.options.on_step(sampled)
+        batch = SamplingBatch(
+            self.width,
+            self.merge_key,
+            self.sentences,
+            row_state,
+            self.history.append((sampled.ids, sampled.positions, sampled.log_probabilities)),
+            pipeline_state,
+            self.options,
+            self.suppressed_ids,
+        )
+        return batch, StepResult(_build_inputs(row_state, sampled.ids, sampled.positions), num_done)
+
+    def advance_ahead(
+        self, engine: MultiStepDecoder, tokens: Tokens, state: State
+    ) -> tuple[DecodeBatch, StepResult, State] | None:
+        """Decode several greedy tokens of each row in one call of the engine.
+
+        None where that is not possible: it needs greedy search without anything that looks at each token.
+        """
+        limits = self._build_lookahead()
+        result = None if limits is None else engine.decode_greedy(tokens, state, limits=limits)
+        if result is None:
+            return None
+        output, state = result
+        self._require_tokens(output.failed_row)
+        rows, num_steps = self.row_state, len(output.ids)
+        row_state = replace(
+            rows, positions=rows.positions + num_steps, lengths=rows.lengths + num_steps, done=output.done
+        )
+        history = self.history.extend((output.ids.T, output.positions.T, output.log_probabilities.T))
+        tokens = _build_inputs(row_state, output.ids[-1], output.positions[-1])
+        return replace(self, row_state=row_state, history=history), StepResult(tokens, int(output.done.sum())), state
+
+    def keep_rows(self, indices: Int[Tensor, " G"]) -> SamplingBatch:
+        """Keep only the sentences at these indices."""
+        rows = RowSelection.keep_groups(indices, self.width)
+        row_state, history, pipeline_state = select_rows((self.row_state, self.history, self.pipeline_state), rows)
+        return replace(
+            self,
+            sentences=select_rows(self.sentences, indices),
+            row_state=row_state,
+            history=history,
+            pipeline_state=pipeline_state,
+        )
+
+    def concat(self, other: DecodeBatch) -> SamplingBatch:
+        """Concatenate the sentences of this batch and of another one."""
+        assert isinstance(other, SamplingBatch)
+        parts = [(batch.sentences, batch.row_state, batch.history) for batch in (self, other)]
+        sentences, row_state, history = concat_rows(parts)
+        return replace(self, sentences=sentences, row_state=row_state, history=history)
+
+    def finish(self, indices: Int[Tensor, " B"]) -> SamplingBatch:
+        """Mark the sentences at these indices as done."""
+        rows = RowSelection.keep_groups(indices, self.width).origin
+        return replace(self, row_state=replace(self.row_state, done=self.row_state.done.index_fill(0, rows, True)))
+
+    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
+        """Return all samples of the sentences at these indices, best first."""
+        return self._rank_rows(indices)[0]
+
+    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+        """Return the tokens that the first row of each sentence has written so far."""
+        ids, _, token_counts = self._collect_columns(indices)
+        prefill = self.prefill
+        sentences = zip(
+            prefill.prefix[indices].tolist(),
+            prefill.prefix_lengths[indices].tolist(),
+            ids[:, 0].tolist(),
+            token_counts[:, 0].tolist(),
+            strict=True,
+        )
+        outputs = []
+        for prefix, prefix_length, row, count in sentences:
+            has_ended = count > 0 and row[count - 1] == self.options.eos
+            outputs.append([*prefix[:prefix_length], *row[: count - has_ended]])
+        return outputs
+
+    def build_resume_state(
+        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
+    ) -> ResumeState:
+        """Return the model state of the rows that wrote the hypotheses."""
+        rows = (indices.unsqueeze(1) * self.width + self._rank_rows(indices)[1]).flatten()
+        if not torch.equal(rows, torch.arange(len(self.row_state.done), device=rows.device)):
+            state = select_rows(state, rows)
+        prefill = select_rows(self.prefill, indices)
+        first_positions = prefill.positions.repeat_interleave(self.width)
+        return ResumeState.from_generated(state, hypotheses.to_tokens(prefill), first_positions=first_positions)
+
+    def _require_tokens(self, failed_row: int) -> None:
         if failed_row >= 0:
-            raise NoTokenError(int(row_state.row_indices[failed_row]) // num_samples)
-        sampled = sampled_steps[-1]
-        num_sentences = len(row_state.done) // num_samples
-        is_running = num_done < num_sentences and not until()
-        if is_running:
-            if num_done >= _COMPACTION_THRESHOLD * num_sentences:
-                sentences = row_state.done.view(-1, num_samples).all(1)
-                if request.keep_state and num_done:
-                    dropped_states.append(
-                        select_rows(
-                            (row_state.row_indices, model_state),
-                            RowSelection.keep_groups(sentences.nonzero().squeeze(1), num_samples),
-                        )
-                    )
-                active = RowSelection.keep_groups((~sentences).nonzero().squeeze(1), num_samples)
-                row_state, sampled, model_state, pipeline_state = select_rows(
-                    (row_state, sampled, model_state, pipeline_state), active
-                )
-            multi_step_result = None if multi_step is None else multi_step(row_state, sampled, model_state)
-            if multi_step_result is None:
-                logits, model_state = step(_build_inputs(row_state, sampled), model_state)
-                logits = logits[:, -1]
-    return SamplingEnd((*dropped_states, (row_state.row_indices, model_state)), row_state.row_indices[~row_state.done])
+            raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
+
+    def _build_lookahead(self) -> MultiStepLimits | None:
+        """Return the limits of the next steps in one call; None if there is at most one."""
+        rows, stop = self.row_state, self.options.pipeline.stop
+        if self.suppressed_ids is None or not isinstance(stop, StopOnToken):
+            return None
+        steps = min(_LOOKAHEAD_TOKENS // len(rows.done), int((rows.limits - rows.lengths).amax()))
+        if steps < 2:
+            return None
+        return MultiStepLimits(
+            rows.positions, rows.lengths, rows.limits, rows.done, stop.token_id, self.suppressed_ids, steps
+        )
+
+    def _collect_columns(self, indices: Int[Tensor, " B"]) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ids and log-probabilities [B, width, T] and token counts [B, width] of some sentences."""
+        rows, shape = RowSelection.keep_groups(indices, self.width).origin, (len(indices), self.width)
+        ids, positions, values = self.history.collect(rows)
+        is_step = torch.arange(ids.size(1), device=ids.device) < self.history.counts[rows].unsqueeze(1)
+        token_counts = ((positions >= 0) & is_step).sum(1)
+        return ids.view(*shape, ids.size(1)), values.view(*shape, ids.size(1)), token_counts.view(shape)
+
+    def _rank_rows(self, indices: Int[Tensor, " B"]) -> tuple[HypothesisBatch, Int[Tensor, "B width"]]:
+        """Return all samples of some sentences, best first, and the row of each in its sentence."""
+        ids, values, token_counts = self._collect_columns(indices)
+        ids, values = functional.pad(ids, (0, 1)), functional.pad(values, (0, 1))  # there may be no token
+        interrupted = ~self.row_state.done.view(-1, self.width)[indices]
+        is_token = torch.arange(ids.size(2), device=ids.device) < token_counts.unsqueeze(2)
+        prefix_sums = self.prefill.prefix_log_probabilities[indices].sum(1, keepdim=True)
+        totals = prefix_sums + sum_values(values, is_token)
+        last = ids.gather(2, (token_counts - 1).clamp(min=0).unsqueeze(2)).squeeze(2)
+        finished = (token_counts > 0) & (last == self.options.eos)
+        counts, order = token_counts - finished.long(), totals.sort(dim=1, descending=True, stable=True).indices
+        if self.width > 1:
+            counts, finished, totals, interrupted = (
+                field.gather(1, order) for field in (counts, finished, totals, interrupted)
+            )
+            ids, values = (field.gather(1, order.unsqueeze(2).expand_as(field)) for field in (ids, values))
+        return HypothesisBatch(counts, finished, totals, totals, ids, values, interrupted), order
 
 
-def init_rows(prefill: PrefillOutput, *, rng_streams: Int[Tensor, " B"] | None) -> RowState:
-    """Return the state of one row for each sentence after its prompt.
+def init_rows(prefill: PrefillOutput, *, num_samples: int, rng_streams: Int[Tensor, " B"] | None) -> RowState:
+    """Return the state of `num_samples` rows for each sentence after its prompt.
 
     A sentence without a random stream of its own uses its row number.
     """
-    rows = torch.arange(len(prefill.prefix_lengths), device=prefill.prefix_lengths.device)
+    sentences = torch.arange(len(prefill.positions), device=prefill.positions.device)
     # far apart, so that the samples of one sentence are not the first ones of the next
-    stream_offsets = (rows if rng_streams is None else rng_streams) << 20
+    streams = (sentences if rng_streams is None else rng_streams) << 20
     done = prefill.prefix_lengths >= prefill.limits
-    return RowState(
-        rows, prefill.positions, prefill.prefix_lengths, prefill.limits, stream_offsets, done, prefill.segments
-    )
+    fields = prefill.positions, prefill.prefix_lengths, prefill.limits, streams, done, prefill.segments
+    expanded = RowSelection.expand(len(sentences), num_samples, device=sentences.device)
+    positions, lengths, limits, streams, done, segments = select_rows(fields, expanded)
+    rows = torch.arange(len(positions), device=positions.device)
+    return RowState(rows, positions, lengths, limits, streams + rows % num_samples, done, segments)
 
 
-_MultiStepResult: TypeAlias = tuple[RowState, list[SampledTokens], State, list[int]]
-
-
-def _build_multi_step(
-    step: Step, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
-) -> Callable[[RowState, SampledTokens, State], _MultiStepResult | None] | None:
-    """Return a function that decodes several greedy tokens in one engine call, or None where that is not possible.
-
-    It needs greedy search without callbacks between the tokens, and an engine with multi-step decoding.
-    """
-    engine, stop = getattr(step, "__self__", None), pipeline.stop
-    needs_single_steps = request.until is not never_interrupt or not pipeline.is_stateless
-    if needs_single_steps or not (
-        isinstance(engine, MultiStepDecoder) and isinstance(stop, StopOnToken) and isinstance(sampler, GreedySampler)
-    ):
-        return None
-    if not all(isinstance(item, SuppressTokens) for item in sampler.filters):
-        return None
-    ids = sorted(
-        {item for suppress in sampler.filters if isinstance(suppress, SuppressTokens) for item in suppress.ids}
-    )
-    forbidden = torch.tensor(ids, dtype=torch.long)
-
-    def run_steps(row_state: RowState, sampled: SampledTokens, model_state: State) -> _MultiStepResult | None:
-        """Decode several tokens of each row; None where the engine cannot do it."""
-        steps = min(_LOOKAHEAD_TOKENS // len(row_state.done), int((row_state.limits - row_state.lengths).amax()))
-        if steps < 2:
-            return None
-        step_limits = MultiStepLimits(
-            row_state.positions, row_state.lengths, row_state.limits, row_state.done, stop.token_id, forbidden, steps
-        )
-        result = engine.decode_greedy(_build_inputs(row_state, sampled), model_state, limits=step_limits)
-        if result is None:
-            return None
-        output, model_state = result
-        num_steps, done_mask = len(output.ids), output.done
-        summary = [int(done_mask.sum()), output.failed_row]
-        next_rows = replace(
-            row_state, positions=row_state.positions + num_steps, lengths=row_state.lengths + num_steps, done=done_mask
-        )
-        step_fields = zip(output.ids, output.positions, output.log_probabilities, strict=True)
-        return (
-            next_rows,
-            [SampledTokens(row_state.row_indices, *fields) for fields in step_fields],
-            model_state,
-            summary,
-        )
-
-    return run_steps
-
-
-def _build_inputs(row_state: RowState, sampled: SampledTokens) -> Tokens:
-    """Build the next input tokens from the sampled ones; position -1 in rows that are done."""
-    positions = torch.where(row_state.done, -1, sampled.positions).unsqueeze(1)
-    return Tokens(sampled.ids.unsqueeze(1), positions, row_state.segments)
+def _build_inputs(row_state: RowState, ids: Int[Tensor, " N"], positions: Int[Tensor, " N"]) -> Tokens:
+    """Build the next input tokens from the newest ones; position -1 in rows that are done."""
+    positions = torch.where(row_state.done, -1, positions)
+    return Tokens(ids.unsqueeze(1), positions.unsqueeze(1), row_state.segments)
 
 
 def sample_step(
@@ -289,8 +316,7 @@ def sample_step(
     logits: Float[Tensor, "N V"],
     pipeline_state: PipelineState,
     *,
-    sampler: Sampler,
-    pipeline: LogitsPipeline,
+    options: SamplingOptions,
     num_samples: int,
 ) -> tuple[RowState, SampledTokens, PipelineState, list[int]]:
     """Sample one token of each row from the logits.
@@ -298,9 +324,9 @@ def sample_step(
     Returns the new rows, the tokens, the new pipeline state, and the number of done sentences with the first row
     without a token, or -1.
     """
-    log_normalizers = compute_logsumexp(logits)
+    pipeline, log_normalizers = options.pipeline, compute_logsumexp(logits)
     processed = pipeline.apply_masks(pipeline.apply_penalties(logits, pipeline_state), pipeline_state)
-    sampled_ids = sampler(processed, SamplerContext(row_state.lengths, row_state.rng_streams))
+    sampled_ids = options.sampler(processed, SamplerContext(row_state.lengths, row_state.rng_streams))
     ids = sampled_ids.clamp(min=0)
     has_ended, pipeline_state = pipeline.update(ids, pipeline_state)
     fields_before = row_state.positions, row_state.lengths, row_state.done
@@ -330,42 +356,6 @@ def sample_step(
     return row_state, SampledTokens(row_state.row_indices, ids, sampled_positions, values), pipeline_state, summary
 
 
-def _to_tuple(sampled: SampledTokens) -> tuple[Tensor, ...]:
-    """Return row indices, ids, positions and log-probabilities."""
-    return sampled.row_indices, sampled.ids, sampled.positions, sampled.log_probabilities
-
-
-def _collect_hypotheses(
-    sampled_steps: list[SampledTokens], end: SamplingEnd, prefill: PrefillOutput, *, eos: int, num_samples: int
-) -> tuple[HypothesisBatch, Int[Tensor, " N"]]:
-    """Build the hypotheses, best first in each sentence, and return them with the rows they came from."""
-    rows = len(prefill.prefix_lengths) * num_samples
-    ids = prefill.positions.new_zeros(rows, len(sampled_steps) + 1)
-    values = prefill.prefix_log_probabilities.new_zeros(ids.shape)
-    token_counts = ids.new_zeros(rows)
-    if sampled_steps:
-        row_indices, tokens, positions, scores = (
-            torch.cat(parts) for parts in zip(*map(_to_tuple, sampled_steps), strict=True)
-        )
-        counts = torch.tensor([len(sampled.ids) for sampled in sampled_steps], device=ids.device)
-        numbers = torch.arange(len(sampled_steps), device=ids.device).repeat_interleave(counts)
-        is_token = positions >= 0
-        ids[row_indices, numbers] = tokens
-        values[row_indices, numbers] = scores.where(is_token, 0.0)
-        token_counts.index_add_(0, row_indices, is_token.long())
-    finished = (token_counts > 0) & (ids.gather(1, (token_counts - 1).clamp(min=0).unsqueeze(1)).squeeze(1) == eos)
-    prefix_scores = prefill.prefix_log_probabilities.sum(1).repeat_interleave(num_samples)
-    totals = (prefix_scores + values.sum(1)).view(-1, num_samples)
-    order = totals.sort(dim=1, descending=True, stable=True).indices
-    row_order = torch.arange(len(order), device=ids.device).unsqueeze(1) * num_samples + order
-    totals = totals.gather(1, order)
-    interrupted = torch.zeros_like(finished).index_fill_(0, end.interrupted, True)
-    counts = (token_counts - finished.long())[row_order]
-    return HypothesisBatch(
-        counts, finished[row_order], totals, totals, ids[row_order], values[row_order], interrupted[row_order]
-    ), row_order.flatten()
-
-
 @final
 class TokenStream(Iterator[Tokens]):
     """Iterator over the tokens of all rows as they are sampled, one column [B, 1] at a time.
@@ -373,14 +363,14 @@ class TokenStream(Iterator[Tokens]):
     A row that has ended goes on with position -1.
 
     Attributes:
-        cut: mask of the rows that were interrupted; None while tokens come.
+        interrupted: mask of the rows that were interrupted; None while tokens come.
     """
 
     def __init__(
         self, step: Step, state: State, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
     ) -> None:
         self.interrupted: Bool[Tensor, " B"] | None = None
-        self._end: tuple[SamplingEnd, Tokens, Int[Tensor, " B"]] | None = None
+        self._finished: list[FinishedRequest] = []
         self._tokens = self._stream_tokens(step, state, request, sampler=sampler, pipeline=pipeline)
 
     def __next__(self) -> Tokens:
@@ -390,49 +380,27 @@ class TokenStream(Iterator[Tokens]):
     @torch.inference_mode()
     def resume_state(self) -> ResumeState | None:
         """Model state after all tokens, computed on access; None while tokens come."""
-        if self._end is None:
-            return None
-        end, pending_tokens, positions = self._end
-        return ResumeState(
-            end.collect_state(torch.arange(len(positions), device=positions.device)), pending_tokens, positions
-        )
+        return None if self.interrupted is None else collect_resume_state(self._finished)
 
     @torch.inference_mode()
     def _stream_tokens(
         self, step: Step, state: State, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
-    ) -> Generator[Tokens, None, None]:
-        """Yield the tokens of each step, and store the end state."""
+    ) -> Iterator[Tokens]:
+        """Yield the tokens of each step."""
+        newest = list[SampledTokens]()
         prefill, state = prefill_prompt(step, state, request)
-        sampled_steps = _SampledSteps(
-            _generate_tokens(
-                step,
-                state,
-                request,
-                prefill=prefill,
-                num_samples=1,
-                sampler=sampler,
-                pipeline=pipeline,
-                allow_multi_step=False,
-            )
-        )
-        pending_tokens, token_counts = torch.zeros_like(prefill.limits), torch.zeros_like(prefill.limits)
-        for sampled in sampled_steps:
-            ids = torch.zeros_like(prefill.limits).index_copy_(0, sampled.row_indices, sampled.ids)
-            positions = torch.full_like(prefill.limits, -1).index_copy_(0, sampled.row_indices, sampled.positions)
-            pending_tokens, token_counts = (
-                torch.where(positions >= 0, ids, pending_tokens),
-                token_counts + (positions >= 0),
-            )
-            yield Tokens(ids.unsqueeze(1), positions.unsqueeze(1), prefill.segments)
-        last_positions = torch.where(token_counts > 0, prefill.positions + token_counts - 1, -1).unsqueeze(1)
-        self.interrupted = torch.zeros_like(prefill.limits, dtype=torch.bool).index_fill_(
-            0, sampled_steps.end.interrupted, True
-        )
-        self._end = (
-            sampled_steps.end,
-            Tokens(pending_tokens.unsqueeze(1), last_positions, prefill.segments),
-            prefill.positions + token_counts,
-        )
+        options = SamplingOptions(-1, sampler, pipeline, newest.append)
+        batch = SamplingBatch.from_prefill(prefill, request, options, num_samples=1)
+        running = ContinuousBatch(step, width=1)
+        _, finished = running.add_batch(batch, state, prefill.logits, request=request)
+        while len(running) or newest:
+            for sampled in newest:
+                yield sampled.to_column(prefill)
+            newest.clear()
+            finished += running.step()
+        self._finished = sort_finished(finished)
+        interrupted = [row.hypotheses[0].interrupted for row in self._finished]
+        self.interrupted = torch.tensor(interrupted, device=prefill.positions.device)
 
 
 def stream_samples(

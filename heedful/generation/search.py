@@ -5,21 +5,24 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import Any, final
 
 from jaxtyping import Int
 from torch import Tensor
 
-from heedful.generation.beam_decoding import run_beam_search
+from heedful.errors import RecipeError
+from heedful.generation.beam_decoding import BeamBatch, BeamGroup, BeamOptions, compute_length_divisors
 from heedful.generation.beam_state import BeamStep
-from heedful.generation.diverse_beam_decoding import run_diverse_beam_search
+from heedful.generation.continuous_batch import generate
+from heedful.generation.decode_batch import BatchableSearch, build_merge_key
+from heedful.generation.diverse_beam_decoding import DiverseBeamBatch
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LengthPenalty, LogitsProcessor
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.processors import LogitsPipeline
-from heedful.generation.results import Hypotheses, SearchResult
+from heedful.generation.results import Hypotheses, PrefillOutput, SearchResult
 from heedful.generation.samplers import GreedySampler, LogitsFilter, Sampler
-from heedful.generation.sampling import run_sampling
+from heedful.generation.sampling import SamplingBatch, SamplingOptions
 from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.models.interface import State, Step
 from heedful.tensors import Tokens
@@ -84,9 +87,18 @@ class SearchStrategy(ABC):
         """
 
 
+class BatchSearch(SearchStrategy, BatchableSearch):
+    """Abstract base of searches that run in a `ContinuousBatch`, to which a whole search belongs alone."""
+
+    @final
+    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
+        """Return the hypotheses for each row; see `generate`."""
+        return generate(step, state, request, self)
+
+
 @final
 @dataclass(frozen=True)
-class GreedySearch(SearchStrategy):
+class GreedySearch(BatchSearch):
     """Search that takes the most probable token at each step."""
 
     eos: int
@@ -99,17 +111,18 @@ class GreedySearch(SearchStrategy):
         """Sampler that takes each token."""
         return GreedySampler(tuple(self.filters))
 
-    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Return one hypothesis for each row."""
-        pipeline = LogitsPipeline.from_request(
-            request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
-        )
-        return run_sampling(step, state, request, eos=self.eos, sampler=self.sampler, num_samples=1, pipeline=pipeline)
+    def check_request(self, request: GenerationRequest) -> None:
+        """Raise `RecipeError` if the request has lexical constraints."""
+        _forbid_constraints(request)
+
+    def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> SamplingBatch:
+        """Return the batch before its first token, with one row for each sentence."""
+        return _init_samples(self, request, prefill)
 
 
 @final
 @dataclass(frozen=True)
-class BeamSearch(SearchStrategy):
+class BeamSearch(BatchSearch):
     """Beam search: the `n_best` best of `width` hypotheses that are extended together; see `beam_search`."""
 
     eos: int
@@ -126,14 +139,23 @@ class BeamSearch(SearchStrategy):
         """Number of model rows of each sentence: the beam width."""
         return self.width
 
-    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Return `n_best` hypotheses for each row."""
-        return run_beam_search(step, state, request, search=self)
+    def check_request(self, request: GenerationRequest) -> None:
+        """Raise `RecipeError` unless `width` is at least 1 and `n_best` is from 1 to `width`."""
+        if self.width < 1:
+            raise RecipeError(f"beam width: {self.width}; must be at least 1")
+        _check_n_best(self.n_best, self.width)
+
+    def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> BeamBatch:
+        """Return the batch before its first token."""
+        merge_key, group, options = _init_beams(self, request, prefill, width=self.width)
+        constraints, prompt_state = request.constraints, state if request.keep_state else None
+        banks = None if constraints is None else constraints.init_banks(prefill, eos=self.eos)
+        return BeamBatch(self.width, merge_key, group, options, banks, prompt_state)
 
 
 @final
 @dataclass(frozen=True)
-class DiverseBeamSearch(SearchStrategy):
+class DiverseBeamSearch(BatchSearch):
     """Diverse beam search: `groups` of beams that avoid each other's tokens (Vijayakumar et al. 2018).
 
     Each group is a beam of `width / groups`. At each step the groups choose one after the other. A token's
@@ -159,18 +181,30 @@ class DiverseBeamSearch(SearchStrategy):
         """Number of model rows of each sentence: the beams of all groups."""
         return self.width
 
-    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Return at most `n_best` hypotheses for each row.
+    def check_request(self, request: GenerationRequest) -> None:
+        """Raise `RecipeError` if groups, beam width, `n_best` and constraints do not fit together."""
+        if self.groups < 1 or self.width % self.groups:
+            raise RecipeError(
+                f"groups: {self.groups} cannot share a beam of {self.width} evenly; give a width that they divide"
+            )
+        _check_n_best(self.n_best, self.width)
+        if request.constraints is not None:
+            raise RecipeError(
+                "terms that must be written: groups of beams that avoid each other cannot search for them; leave the "
+                "groups out (--groups 1), or the terms"
+            )
 
-        Raises:
-            RecipeError: the request has lexical constraints, which this search does not support.
-        """
-        return run_diverse_beam_search(step, state, request, search=self)
+    def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DiverseBeamBatch:
+        """Return the batch before its first token."""
+        merge_key, group, options = _init_beams(self, request, prefill, width=self.width // self.groups)
+        prompt_state = state if request.keep_state else None
+        groups = (group,) * self.groups
+        return DiverseBeamBatch(self.width, merge_key, groups, options, self.diversity, self.n_best, prompt_state)
 
 
 @final
 @dataclass(frozen=True)
-class SamplingSearch(SearchStrategy):
+class SamplingSearch(BatchSearch):
     """Search that draws `n` outputs of each sentence with a sampler."""
 
     eos: int
@@ -184,13 +218,53 @@ class SamplingSearch(SearchStrategy):
         """Number of model rows of each sentence: one for each sample."""
         return self.num_samples
 
-    def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Return `num_samples` hypotheses for each row."""
-        pipeline = LogitsPipeline.from_request(
-            request, eos=self.eos, penalties=self.penalties, logits_masks=self.logits_masks
-        )
-        return run_sampling(
-            step, state, request, eos=self.eos, sampler=self.sampler, num_samples=self.num_samples, pipeline=pipeline
+    def check_request(self, request: GenerationRequest) -> None:
+        """Raise `RecipeError` if the request has lexical constraints, or there are no samples."""
+        _forbid_constraints(request)
+        if self.num_samples < 1:
+            raise RecipeError(f"samples: {self.num_samples} of each sentence; must be at least 1")
+
+    def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> SamplingBatch:
+        """Return the batch before its first token, with `num_samples` rows for each sentence."""
+        return _init_samples(self, request, prefill)
+
+
+def _init_beams(
+    search: BeamSearch | DiverseBeamSearch, request: GenerationRequest, prefill: PrefillOutput, *, width: int
+) -> tuple[Any, BeamGroup, BeamOptions]:
+    """Return the merge key of a batch, a group of `width` beams before its first token, and the options of all."""
+    pipeline = LogitsPipeline.from_request(
+        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
+    )
+    merge_key = None if search.on_step else build_merge_key(search, request, prefill, pipeline)
+    group = BeamGroup.from_prefill(prefill, request, pipeline, width=width, n_best=min(width, search.n_best))
+    divisors = compute_length_divisors(prefill, search.length_penalty)
+    return merge_key, group, BeamOptions(search.eos, pipeline, search.filters, divisors, search.on_step)
+
+
+def _init_samples(
+    search: GreedySearch | SamplingSearch, request: GenerationRequest, prefill: PrefillOutput
+) -> SamplingBatch:
+    """Return the batch of a search before its first token."""
+    pipeline = LogitsPipeline.from_request(
+        request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
+    )
+    options = SamplingOptions(search.eos, search.sampler, pipeline)
+    merge_key = build_merge_key(search, request, prefill, pipeline)
+    return SamplingBatch.from_prefill(
+        prefill, request, options, num_samples=search.rows_per_sentence, merge_key=merge_key
+    )
+
+
+def _check_n_best(n_best: int, width: int) -> None:
+    if not 1 <= n_best <= width:
+        raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
+
+
+def _forbid_constraints(request: GenerationRequest) -> None:
+    if request.constraints is not None:
+        raise RecipeError(
+            "terms that must be written: only beam search can search for them; give it a width, as in --beam 5"
         )
 
 

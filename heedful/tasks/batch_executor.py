@@ -61,13 +61,7 @@ class SearchCall(ABC, Generic[Example]):
 
 def search_width(search: BatchableSearch) -> int:
     """Return the number of decoder rows for each sentence."""
-    match search:
-        case BeamSearch(width=width):
-            return width
-        case SamplingSearch(num_samples=samples):
-            return samples
-        case GreedySearch():
-            return 1
+    return search.rows_per_sentence
 
 
 @final

@@ -17,7 +17,7 @@ from heedful.generation import (
     StopOnToken,
     SuppressTokens,
 )
-from heedful.generation.diverse_beam_decoding import _merge_groups
+from heedful.generation.diverse_beam_decoding import merge_groups
 from heedful.generation.lexical_constraints import LexicalConstraints
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import HypothesisBatch
@@ -216,7 +216,7 @@ def ended(ids, score, *, finished):
 
 def test_a_text_that_lives_is_not_lost_to_one_that_ended_alike():
     both = [ended([4, 5], -1.0, finished=True), ended([4, 5], -0.5, finished=False)]
-    found = _merge_groups(both, n_best=2)
+    found = merge_groups(both, n_best=2)
     assert (found.scores.tolist(), found.finished.tolist()) == ([[-1.0, -0.5]], [[True, False]])
-    same = _merge_groups([both[0], ended([4, 5], -1.5, finished=True), ended([4], -2.0, finished=True)], n_best=3)
+    same = merge_groups([both[0], ended([4, 5], -1.5, finished=True), ended([4], -2.0, finished=True)], n_best=3)
     assert same.scores.tolist() == [[-1.0, -2.0, float("-inf")]]

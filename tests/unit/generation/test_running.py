@@ -23,12 +23,14 @@ from heedful.generation import (
     SuppressTokens,
     TopKFilter,
 )
+from heedful.generation.beam_state import BeamStep, trace_beams
 from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest, _concat_tokens
-from heedful.generation.decode_batch import BatchableSearch
+from heedful.generation.decode_batch import BatchableSearch, StepHistory
+from heedful.generation.lexical_constraints import LexicalConstraints
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import ResumeState
-from heedful.generation.search import BeamSearch, GreedySearch, SamplingSearch
-from heedful.tensors import Tokens
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch
+from heedful.tensors import Tokens, concat_rows, select_rows
 
 EOS = 1
 VOCABULARY = 9
@@ -44,6 +46,11 @@ SEARCHES: dict[str, tuple[BatchableSearch, ...]] = {
         BeamSearch(EOS, 4, GNMTLengthPenalty(0.6), 3),
         BeamSearch(EOS, 4, GNMTLengthPenalty(1.0), 1, logits_masks=(NoRepeatNGram(2),)),
         BeamSearch(EOS, 4, GNMTLengthPenalty(0.0), 4, penalties=(RepetitionPenalty(1.2),)),
+    ),
+    "groups": (
+        DiverseBeamSearch(EOS, 4, 2, 0.6, GNMTLengthPenalty(0.6), 3),
+        DiverseBeamSearch(EOS, 4, 4, 1.0, GNMTLengthPenalty(1.0), 2, penalties=(RepetitionPenalty(1.2),)),
+        BeamSearch(EOS, 4, GNMTLengthPenalty(0.6), 3),
     ),
 }
 
@@ -139,11 +146,114 @@ def same(one: Sequence[Hypothesis], other: Sequence[Hypothesis]) -> bool:
 def test_company_changes_nothing(name: str, seed: int, history_model: Callable[..., Any]) -> None:
     model = history_model(VOCABULARY, seed=seed, eos=EOS)
     sentences = drawn(SEARCHES[name], seed=seed)
-    width = 3 if name == "samples" else 4 if name == "beams" else 1
-    found = together(model, sentences, width=width)
+    found = together(model, sentences, width=SEARCHES[name][0].rows_per_sentence)
     assert found.keys() == {each.key for each in sentences}
     for each in sentences:
         assert same(found[each.key], alone(model, each)), each
+
+
+def test_what_knows_its_own_rows_may_have_company(history_model: Callable[..., Any]) -> None:
+    """Terms that must be written, a listener, and a state that is kept: each as in a search of its own."""
+    model = history_model(VOCABULARY, seed=3, eos=EOS, bias=-1.0)
+    plain = BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 2)
+    terms = LexicalConstraints((((4, 5),), ((3,), (6, 2))))
+    steps: list[tuple[list[int], list[list[int]]]] = []
+
+    def listen(step: BeamStep) -> None:
+        done = step.done.tolist()
+        steps.extend(
+            (number, ids)
+            for number, ids, over in zip(step.sentence_indices.tolist(), step.ids.tolist(), done, strict=True)
+            if not over
+        )
+
+    first, second = ([Sentence(key, 0, plain, 14, key, ()) for key in keys] for keys in ((1, 2), (3, 4)))
+    asked = [
+        (plain, replace(request(first), constraints=terms)),
+        (replace(plain, on_step=listen), request(second)),
+        (plain, replace(request(second), keep_state=True)),
+        (SamplingSearch(EOS, MultinomialSampler(seed=3), 3), replace(request(first), keep_state=True)),
+    ]
+    keys = [[1, 2], [3, 4], [3, 4], [1, 2]]
+    running, found, tickets = ContinuousBatch(model.step, width=3), dict[int, FinishedRequest](), []
+    for (search, wish), own in zip(asked, keys, strict=True):
+        ids, left = running.add_requests(model.init_state(own), wish, search)
+        tickets.append(list(ids))
+        found.update({each.request_id: each for each in [*left, *running.step()]})
+    while len(running):
+        found.update({each.request_id: each for each in running.step()})
+    heard, steps = steps, []
+    for (search, wish), own, ids in zip(asked, keys, tickets, strict=True):
+        expected = search.decode_request(model.step, model.init_state(own), wish)
+        for number, hypotheses in zip(ids, expected.hypotheses, strict=True):
+            assert same(found[number].hypotheses, hypotheses)
+        if expected.resume_state is not None:
+            mine = concat_rows([found[number].resume_state for number in ids])
+            assert torch.equal(mine.state[0].codes, expected.resume_state.state[0].codes)
+            assert torch.equal(mine.positions, expected.resume_state.positions)
+    assert sorted(heard) == sorted(steps) and heard
+
+
+def test_who_cannot_begin_is_not_gone_on_with(history_model: Callable[..., Any]) -> None:
+    """An error that is nobody's fault is raised, and leaves no sentence behind that nobody knows."""
+
+    class Broken:
+        def init_state(self, tokens: Tokens, *, vocab_size: int) -> None:
+            """Nothing is remembered."""
+
+        def __call__(self, logits: Tensor, state: None) -> Tensor:
+            raise ValueError("broken")
+
+        def extend(self, state: None, ids: Tensor) -> None:
+            """Likewise."""
+
+    model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0)
+    sentence = Sentence(1, 0, GreedySearch(EOS), 9, 1, ())
+    running = ContinuousBatch(model.step, width=1)
+    running.add_requests(model.init_state([1]), request([sentence]), GreedySearch(EOS))
+    with pytest.raises(ValueError, match="broken"):
+        running.add_requests(model.init_state([2]), request([sentence]), GreedySearch(EOS, logits_masks=(Broken(),)))
+    assert len(running) == 1
+    (left,) = running.run()
+    assert same(left.hypotheses, alone(model, sentence))
+
+
+def test_steps_of_rows_that_come_and_go_are_kept() -> None:
+    """Against lists: what each row was given since it came."""
+    dice, texts = random.Random(5), [[], []]
+    history = StepHistory.empty_like(torch.zeros(2, dtype=torch.long), torch.zeros(2, 3))
+    for step in range(40):
+        ids = torch.tensor([dice.randrange(99) for _ in texts])
+        vectors = ids.unsqueeze(1) + torch.tensor([0.0, 0.5, 0.25])
+        history = history.append((ids, vectors))
+        texts = [[*text, number] for text, number in zip(texts, ids.tolist(), strict=True)]
+        if step % 3 == 1:
+            kept = sorted(dice.sample(range(len(texts)), k=max(1, len(texts) - dice.randrange(3))))
+            history, texts = select_rows(history, torch.tensor(kept)), [texts[row] for row in kept]
+        if step % 5 == 2:
+            count, length = dice.randrange(1, 4), dice.randrange(3)
+            columns = torch.full((count, length), step), torch.full((count, length, 3), float(step))
+            newer = StepHistory.empty_like(columns[0].new_zeros(count), torch.zeros(count, 3)).extend(columns)
+            history, texts = concat_rows([history, newer]), [*texts, *([step] * length for _ in range(count))]
+        assert history.counts.tolist() == list(map(len, texts))
+        rows = torch.tensor(dice.sample(range(len(texts)), k=dice.randint(1, len(texts))))
+        found, vectors = history.collect(rows)
+        for row, ids_of_row, first in zip(rows.tolist(), found.tolist(), vectors[:, :, 0].tolist(), strict=True):
+            size = len(texts[row])
+            assert ids_of_row[:size] == [int(number) for number in first[:size]] == texts[row]
+        assert found.size(1) == max(map(len, texts)), "older steps are dropped with those who had them"
+
+
+def test_beams_are_traced_alike_by_lists_and_by_tensors() -> None:
+    origins, ids = torch.randint(0, 4, (12, 9, 4)), torch.randint(0, 50, (12, 9, 4))
+    values, beams, counts = torch.randn(12, 9, 4), torch.randint(0, 4, (12, 3)), torch.randint(0, 10, (12, 3))
+    many = trace_beams(origins, ids, values, beams=beams, counts=counts)
+    for row in range(12):
+        few = trace_beams(*(part[row : row + 1] for part in (origins, ids, values)), beams=beams[row : row + 1],
+                          counts=counts[row : row + 1])  # fmt: skip
+        for number, count in enumerate(counts[row].tolist()):
+            for one, other in zip(few, many, strict=True):
+                assert torch.equal(one[0, number, :count], other[row, number, :count])
 
 
 def test_rows_are_shared(history_model: Callable[..., Any]) -> None:
