@@ -27,7 +27,7 @@ from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix
 from heedful.errors import RunError
 from heedful.files import read_json
 from heedful.training.callbacks import CheckpointSaver, TrainingSnapshot, TrainState, ValidationResult
-from heedful.training.state_dict_checks import require_same_tensors
+from heedful.training.checkpoint_savers import require_same_tensors
 
 _GATHERED_KEY = "gathered"
 METRICS_FILE = "metrics.jsonl"

@@ -25,23 +25,25 @@ from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import load_snapshot, write_final_model
-from heedful.runs.cost_report import CostReporter, require_memory
-from heedful.runs.data_fingerprints import (
-    RUN_FILE,
-    describe_changes,
-    fingerprint_texts,
-    read_recorded_fingerprints,
-    to_stored_form,
-)
 from heedful.runs.device import find_device, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, init_model
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
-from heedful.runs.prepare import lock_run_folder, open_corpus, open_or_create_run, require_inputs
+from heedful.runs.prepare import (
+    RUN_FILE,
+    describe_changes,
+    fingerprint_texts,
+    lock_run_folder,
+    open_corpus,
+    open_or_create_run,
+    read_recorded_fingerprints,
+    require_inputs,
+    to_stored_form,
+)
 from heedful.runs.resolve import ResolvedRecipe, fit_recipe, resolve_recipe
 from heedful.runs.trainer_factory import build_trainer, freeze_parameters
-from heedful.runs.training_warnings import TrainingWarnings
+from heedful.runs.training_reports import CostReporter, TrainingWarnings, require_memory
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run

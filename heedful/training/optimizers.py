@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from heedful.training.state_dict_checks import require_same_tensors
+from heedful.training.checkpoint_savers import require_same_tensors
 
 
 @dataclass(frozen=True)

@@ -26,15 +26,19 @@ from heedful.training.callbacks import (
     TrainState,
     ValidationResult,
 )
-from heedful.training.checkpoint_savers import NullCheckpointSaver
-from heedful.training.distributed import DistributedContext, single_process
+from heedful.training.checkpoint_savers import NullCheckpointSaver, require_same_tensors
+from heedful.training.distributed import (
+    DistributedContext,
+    LossAccumulator,
+    all_reduce_gradients,
+    catch_stop_signals,
+    normalize_and_clip,
+    single_process,
+)
 from heedful.training.history import TrainingHistory
-from heedful.training.interruption import catch_stop_signals
-from heedful.training.loss_accumulator import LossAccumulator, all_reduce_gradients, normalize_and_clip
 from heedful.training.optimizers import Adam, MovingAverage, Optimizer
 from heedful.training.precision import FullPrecision, Precision
 from heedful.training.schedules import InverseSquareRootSchedule, LearningRateSchedule
-from heedful.training.state_dict_checks import require_same_tensors
 
 
 @dataclass(frozen=True)

@@ -22,13 +22,12 @@ from heedful.data.vocabulary_mapping import VocabularyMapping
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.recipes.error_messages import find_risks
 from heedful.runs.export import export_hugging_face
-from heedful.runs.initialization import create_run, init_model
+from heedful.runs.initialization import create_run, find_vocabulary_parameters, init_model
 from heedful.runs.load import open_run
 from heedful.runs.origin import open_predecessor
 from heedful.runs.prepare import open_corpus
 from heedful.runs.resolve import fit_recipe, resolve_recipe
 from heedful.runs.train import train
-from heedful.runs.vocabulary_transfer import find_vocabulary_parameters
 
 CPU = torch.device("cpu")
 SITTING = """\
