@@ -7192,8 +7192,8 @@ PERCEIVED = (
     Mutant(
         "files: training needs no more room than its weights",
         "runs/training_reports.py",
-        ("moments=2 if isinstance(config.optimizer, AdamConfig) else 0,\n        use_bf16=False"),
-        "moments=0,\n        use_bf16=False",
+        "moments = 2 if isinstance(config.optimizer, AdamConfig) else 0",
+        "moments = 0",
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(

@@ -152,7 +152,6 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
 
 
 def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[str]) -> str:
-    """Describe the expected value."""
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
@@ -247,7 +246,6 @@ def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], t
 
 
 def _join_shallowest(keys: Iterable[str]) -> str:
-    """Join the shallowest keys with "or"."""
     return " or ".join(sorted(keys, key=lambda key: key.count("."))[:_MAX_SUGGESTIONS])
 
 

@@ -335,7 +335,6 @@ def _is_unset(recipe: Config, path: Sequence[str]) -> bool:
 
 
 def _set_key(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return a nested table with the value at a path."""
     name, *rest = path
     return {**table, name: _set_key(table.get(name, {}), rest, value) if rest else value}
 

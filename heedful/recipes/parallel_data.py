@@ -42,7 +42,6 @@ def format_language_tag(language: str) -> str:
 
 
 def _check_tag(text: str) -> str:
-    """Return the tag if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
         raise ValueError(
             f"{text!r} must be one word in angle brackets, as in <captions>, and not one of the model's own tokens"
@@ -51,7 +50,6 @@ def _check_tag(text: str) -> str:
 
 
 def _check_language(text: str) -> str:
-    """Return the language if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(f"<{text}>"):
         raise ValueError("must be one word without angle brackets, as in de or pt-BR")
     return text
@@ -107,7 +105,6 @@ class TranslationTextConfig(Config):
     @field_validator("both_ways")
     @classmethod
     def _check_both_ways(cls, both_ways: bool, info: ValidationInfo) -> bool:
-        """Raise `ValueError` if `both_ways` is set and a language is missing."""
         if both_ways and not (info.data.get("source_language") and info.data.get("target_language")):
             raise ValueError("needs source_language and target_language, so that each of them can be requested")
         return both_ways
@@ -407,7 +404,6 @@ class SeveralTextsConfig(Config):
     @field_validator("weights")
     @classmethod
     def _check_weight_names(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        """Raise `ValueError` if a weight names an unknown text."""
         texts = info.data.get("texts", weights)
         if unknown := sorted(set(weights) - set(texts)):
             raise ValueError(f"names {', '.join(unknown)}, but the texts are {', '.join(texts)}")

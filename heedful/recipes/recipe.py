@@ -178,7 +178,6 @@ class Recipe(Config):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_weight_decay(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
-        """Raise an error if weight decay would shrink frozen word vectors."""
         model, decay = info.data.get("model"), training.optimizer.weight_decay
         if model is not None and model.freezes_vectors and decay:
             raise config_error(
@@ -257,7 +256,6 @@ class FineTunableRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_adapter(cls, training: FineTunableTrainingConfig, info: ValidationInfo) -> FineTunableTrainingConfig:
-        """Raise an error if an adapter is given without `init`."""
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
                 "training.adapter", "needs init, the folder of the model whose weights stay unchanged: give that too"

@@ -397,5 +397,4 @@ def _load_tokenizer(path: Path) -> Tokenizer | None:
 
 
 def _list_pieces(tokenizer: Tokenizer) -> list[str]:
-    """List all pieces of a tokenizer."""
     return tokenizer.to_pieces(range(tokenizer.size))

@@ -262,15 +262,12 @@ def is_inference_only(folder: Path) -> bool:
 
 
 def _weights_name(step: int) -> str:
-    """Return the name of the weights file of a checkpoint."""
     return f"checkpoints/step-{step:08}.safetensors"
 
 
 def _training_name(step: int) -> str:
-    """Return the name of the training-state file of a checkpoint."""
     return f"checkpoints/step-{step:08}.training.safetensors"
 
 
 def _progress_name(step: int, *, evaluated: bool) -> str:
-    """Return the name of the progress file of a checkpoint."""
     return f"checkpoints/step-{step:08}{'' if evaluated else '.interrupted'}.json"

@@ -196,7 +196,6 @@ def _list_modules(names: list[str]) -> str:
 
 
 def _format_shape(tensor: torch.Tensor) -> str:
-    """Format the shape of a tensor as in 3 x 4."""
     return " x ".join(map(str, tensor.shape))
 
 

@@ -27,6 +27,7 @@ from heedful.atomic_io import (
     write_manifest,
 )
 from heedful.engines.select_engine import prepare_for_inference
+from heedful.english_words import add_article
 from heedful.errors import RecipeError, RunError
 from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face_folder
@@ -327,15 +328,9 @@ def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"
     raise RunError(
-        f"{subject} is {_choose_article(actual.__name__)} {actual.__name__} and not "
-        f"{_choose_article(kind.__name__)} {kind.__name__}; load it with "
+        f"{subject} is {add_article(actual.__name__)} and not {add_article(kind.__name__)}; load it with "
         f"{argument}={module_prefix}{actual.__name__}"
     )
-
-
-def _choose_article(name: str) -> str:
-    """Return "a" or "an" for a name."""
-    return "an" if name[0].lower() in "aeiou" else "a"
 
 
 def load_predictor(
@@ -370,9 +365,7 @@ def load_predictor(
         )
     if not isinstance(predictor, predictor_type):
         actual_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(predictor).__name__).lower()
-        raise RunError(
-            f"{folder}: is {_choose_article(actual_name)} {actual_name} and not a model that {use}; give another model"
-        )
+        raise RunError(f"{folder}: is {add_article(actual_name)} and not a model that {use}; give another model")
     return predictor
 
 

@@ -45,7 +45,6 @@ def fingerprint_texts(recipe: Recipe) -> TextFingerprints:
 
 
 def _list_paths(data: DataConfig, part: str) -> list[Path]:
-    """List the files of a part of the data."""
     return [path for reader in data.readers(part).values() for path in reader.paths]
 
 

@@ -119,7 +119,6 @@ def _train_recipe(
     log: Callable[[str], None],
     device: str | torch.device | None,
 ) -> TrainResult:
-    """Train a resolved recipe; see `train`."""
     recipe = resolved.recipe
     require_inputs(recipe)
     tune_malloc()
@@ -164,7 +163,6 @@ def _discard_message(_: str) -> None:
 def _open_run_and_corpora(
     recipe: Recipe, origin: PretrainedSource | None, log: Callable[[str], None]
 ) -> tuple[Run[Any, Any], Corpora]:
-    """Open or create the run and open its corpora."""
     run = open_or_create_run(recipe, origin, log=log)
     return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 

@@ -52,19 +52,23 @@ def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
     with build_without_memory():
         model: nn.Module = build_uninitialized_model(run)
     freeze_parameters(model, config)
-    memory = estimate_training_memory(
-        model,
-        moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
-        use_bf16=False,  # which needs less
-        has_average=config.ema is not None,
-        tokens=1,
-        length=1,
-    )
+    memory = _estimate_memory(config, model, use_bf16=False, tokens=1, length=1)  # bf16 needs less
     if memory.bytes_without_activations > limit:
         reason = f"training: {find_largest_key(run.recipe, run.vocab_sizes)}"
         raise ModelTooLargeError(
             bytes_=memory.bytes_without_activations, modules=0, max_bytes=float(limit), reason=reason
         )
+
+
+def _estimate_memory(
+    config: TrainingConfig, model: nn.Module, *, use_bf16: bool, tokens: int, length: int
+) -> TrainingMemory:
+    """Estimate the memory for a batch of so many tokens, in texts of this length."""
+    moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
+    has_average = config.ema is not None
+    return estimate_training_memory(
+        model, moments=moments, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
+    )
 
 
 def _get_device_memory(device: torch.device) -> int | None:
@@ -100,14 +104,9 @@ class CostReporter(Callback):
             return
         self._plan_reported, self._start_seconds = True, plan.progress.seconds
         config = self._config
-        memory = estimate_training_memory(
-            self._model,
-            moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
-            use_bf16=uses_bf16(config, self._model, self._device),
-            has_average=config.ema is not None,
-            tokens=config.batch_tokens,
-            length=round(config.batch_tokens * plan.batches / max(1, plan.examples)),
-        )
+        use_bf16 = uses_bf16(config, self._model, self._device)
+        length = round(config.batch_tokens * plan.batches / max(1, plan.examples))
+        memory = _estimate_memory(config, self._model, use_bf16=use_bf16, tokens=config.batch_tokens, length=length)
         self._log(f"{measure_model(self._model).num_parameters:,} parameters; {describe_memory(memory)}")
         self._log(_describe_updates(plan, config, self._forecast))
 

@@ -88,5 +88,4 @@ def require_same_tensors(
 
 
 def _describe_tensor(tensor: Tensor) -> str:
-    """Return dtype and shape of a tensor as text."""
     return f"{str(tensor.dtype).removeprefix('torch.')} of shape {tuple(tensor.shape)}"

@@ -164,7 +164,6 @@ def _convert_peer_errors() -> Iterator[None]:
 
 
 def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Group tensors into buckets of limited size."""
     bucket: list[Tensor] = []
     num_bytes = 0
     for tensor in tensors:

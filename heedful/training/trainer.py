@@ -238,7 +238,6 @@ class Trainer(Generic[Batch]):
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
     def _build_plan(self, updates: Sequence[Sequence[RowIndices]]) -> EpochPlan:
-        """Return the plan of the current epoch."""
         sizes = [len(batches) for batches in updates]
         num_done = sum(offset < self.progress.position for offset in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
@@ -246,7 +245,6 @@ class Trainer(Generic[Batch]):
         return EpochPlan(self.progress, len(updates), min(num_done, len(updates)), sum(sizes), examples, evaluate_every)
 
     def _is_finished(self) -> bool:
-        """Return whether a limit is reached."""
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
@@ -360,7 +358,6 @@ class Trainer(Generic[Batch]):
         return dict(zip(names, numbers, strict=True)), seconds
 
     def _evaluate_model(self) -> Mapping[str, float]:
-        """Evaluate the model, with averaged weights if there are any."""
         self.model.eval()
         with torch.no_grad(), self._use_average():
             metrics = self.objective.evaluate(self.model)
@@ -395,11 +392,9 @@ class Trainer(Generic[Batch]):
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
     def _elapsed_seconds(self) -> float:
-        """Return the seconds since training began."""
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
-        """Build the error about a value that is not finite."""
         rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
@@ -430,17 +425,14 @@ def _find_devices(
 
 
 def _default_schedule(steps: int | None) -> LearningRateSchedule:
-    """Return the default learning rate schedule for this number of updates."""
     return InverseSquareRootSchedule(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
 
 
 def _default_config(steps: int | None) -> TrainerConfig:
-    """Return the default options for this number of updates."""
     return TrainerConfig() if steps is None else TrainerConfig(evaluate_every=max(1, steps // 10))
 
 
 def _copy_weights(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
-    """Copy tensors into parameters, by name."""
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)
