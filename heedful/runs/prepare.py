@@ -20,7 +20,7 @@ from heedful.recipes.recipe import PARTS, DataConfig, Recipe, format_data_key
 from heedful.recipes.text import TokenizerConfig
 from heedful.runs.checkpoints import is_inference_only
 from heedful.runs.initialization import create_run, prepare_adapter_file
-from heedful.runs.load import has_checkpoint, open_run, resume_run_recipe, save_run
+from heedful.runs.load import has_checkpoint, open_run, read_run_recipe, resume_run_recipe, save_run
 from heedful.runs.metrics_log import load_writer_class
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run, get_task, prefix_data_errors
@@ -182,10 +182,9 @@ def open_or_create_run(
     folder = recipe.output
     if not (folder / MANIFEST).exists():
         return _create_run(recipe, origin, log=log)
-    stored_run = open_run(folder)
-    recipe = resume_run_recipe(folder, recipe)
-    same_request = _get_signature(stored_run.recipe) == _get_signature(recipe)
-    run = open_run(folder, recipe) if same_request else stored_run
+    stored_recipe, recipe = read_run_recipe(folder), resume_run_recipe(folder, recipe)
+    same_request = _get_signature(stored_recipe) == _get_signature(recipe)
+    run = open_run(folder, recipe if same_request else stored_recipe)
     unchanged_keys = [
         f"{format_data_key(name)}.{key}."
         for name, data in (recipe.datasets.items() if same_request else ())
@@ -193,7 +192,7 @@ def open_or_create_run(
         if _is_encoded(run, name, part)
         for key in data.get_tables(part)
     ]
-    stored_values, new_values = dict(iter_fixed_keys(stored_run.recipe)), dict(iter_fixed_keys(recipe))
+    stored_values, new_values = dict(iter_fixed_keys(stored_recipe)), dict(iter_fixed_keys(recipe))
     differing_keys = sorted(
         key for key in stored_values.keys() | new_values.keys() if stored_values.get(key) != new_values.get(key)
     )
