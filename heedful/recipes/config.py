@@ -72,11 +72,8 @@ class Config(BaseModel):
         """Return the description of each key, read from the string below it in the source; read only on demand
         because it takes time.
         """
-        inherited = (base.describe_keys() for base in reversed(cls.__bases__) if issubclass(base, Config))
-        return {
-            **dict(chain.from_iterable(descriptions.items() for descriptions in inherited)),
-            **_read_key_descriptions(cls),
-        }
+        bases = [base for base in reversed(cls.__mro__) if issubclass(base, Config)]
+        return dict(chain.from_iterable(_read_key_descriptions(base).items() for base in bases))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield the values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all keys."""

@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from heedful.atomic_io import (
     MODEL_FILE,
     RunManifest,
     compute_digest,
-    load_parameters,
     load_tensors,
     read_manifest,
     save_tensors,
@@ -161,17 +160,6 @@ def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
         RunError: there are no weights yet, or a file is damaged.
     """
     return read_stored_weights(folder, step=step).dequantize()
-
-
-def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
-    """Load a run's weights into a model: the finished model, else the best checkpoint so far, or the checkpoint of
-    `step`.
-
-    Raises:
-        RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
-    """
-    weights = read_stored_weights(folder, step=step)
-    load_parameters(model, weights.dequantize(), location=str(weights.path))
 
 
 @dataclass(frozen=True)

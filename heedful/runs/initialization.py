@@ -64,8 +64,8 @@ def build_model_to_resume(run: Run[Any, Any], origin: PretrainedSource | None = 
     """
     model: nn.Module = run.init_model()
     if get_adapter(run.recipe) is not None:
-        _copy_pretrained(model, run, origin, log=_discard_message)
-        _attach_adapter(model, run, log=_discard_message)
+        _copy_pretrained(model, run, origin, log=ignore_message)
+        _attach_adapter(model, run, log=ignore_message)
     return model
 
 
@@ -90,8 +90,8 @@ def get_frozen_names(run: Run[Any, Any]) -> frozenset[str]:
     return frozenset(() if adapter_file is None else adapter_file.taken)
 
 
-def _discard_message(_: str) -> None:
-    """Ignore a message that was already logged when training started."""
+def ignore_message(_: str) -> None:
+    """Ignore a message that another process logs, or that was logged when training started."""
 
 
 def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:

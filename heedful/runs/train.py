@@ -26,7 +26,7 @@ from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import load_snapshot, write_final_model
 from heedful.runs.device import find_device, tune_malloc
-from heedful.runs.initialization import build_model_to_resume, init_model
+from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
@@ -143,7 +143,7 @@ def _train_recipe(
             return opened
 
         run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(
-            recipe, resolved.origin, _discard_message
+            recipe, resolved.origin, ignore_message
         )
         signal = _run_training(
             run,
@@ -151,13 +151,9 @@ def _train_recipe(
             resolved,
             process_group=process_group,
             callbacks=callbacks,
-            log=log if process_group.is_leader else _discard_message,
+            log=log if process_group.is_leader else ignore_message,
         )
     return TrainResult(run.folder, signal, process_group.is_leader)
-
-
-def _discard_message(_: str) -> None:
-    """Ignore a message; used by all processes but the first."""
 
 
 def _open_run_and_corpora(
