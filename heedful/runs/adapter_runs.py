@@ -18,7 +18,8 @@ from heedful.adapters.lora import LoraAdapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import RunManifest, compute_digest, read_checked_json, read_manifest, verify_file
-from heedful.data.tokenizers import Tokenizer
+from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.vocabulary_mapping import is_same_vocabulary
 from heedful.errors import RunError
 from heedful.files import check_path_name
 from heedful.foreign.folders import is_hugging_face_folder
@@ -364,8 +365,10 @@ def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:
     """
     trained_adapter = open_adapter(folder, origin.model, base=origin.folder)
     for name in trained_adapter.vocabularies:
-        tokenizer = _load_tokenizer(folder / name)
-        if tokenizer is not None and _list_pieces(tokenizer) not in map(_list_pieces, origin.tokenizers):
+        if name.endswith("/labels"):
+            continue
+        tokenizer = load_tokenizer(folder / name)
+        if not any(is_same_vocabulary(tokenizer, own_tokenizer) for own_tokenizer in origin.tokenizers):
             raise RunError(
                 f"{folder}: was trained with another {name} than that of {origin.folder}; give a model that has the "
                 "same"
@@ -387,14 +390,3 @@ def _read_vocabulary_digests(folder: Path) -> dict[str, str]:
     """Return the sha256 of each vocabulary file of a run."""
     files = read_manifest(folder).files
     return {name: sha256 for name, sha256 in files.items() if name.startswith(_VOCABULARY_PREFIXES)}
-
-
-def _load_tokenizer(path: Path) -> Tokenizer | None:
-    """Load a tokenizer; None for a file of labels."""
-    from heedful.data.tokenizer_loading import load_tokenizer
-
-    return None if path.name == "labels" else load_tokenizer(path)
-
-
-def _list_pieces(tokenizer: Tokenizer) -> list[str]:
-    return tokenizer.to_pieces(range(tokenizer.size))

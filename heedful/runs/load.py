@@ -43,7 +43,7 @@ from heedful.runs.adapter_runs import (
     load_full_weights,
     open_adapter,
 )
-from heedful.runs.checkpoints import get_best_step, is_weights_file
+from heedful.runs.checkpoints import METRICS_FILE, get_best_step, is_weights_file
 from heedful.runs.device import find_device
 from heedful.tasks.embedder import Embedder, TextEmbedder
 from heedful.tasks.multi_head_predictor import MultiHeadPredictor
@@ -51,7 +51,7 @@ from heedful.tasks.task import Run, get_task
 
 FORMAT: Final = 1
 CONFIG: Final = "config.json"
-_COPIED_FILES: Final = ("metrics.jsonl", "*.json", "tasks/*/*.json")
+_COPIED_FILES: Final = (METRICS_FILE, "*.json", "tasks/*/*.json")
 """Files besides weights that are copied: the learning curve and findings of the task about the final model."""
 
 PredictorT = TypeVar("PredictorT")

@@ -18,7 +18,7 @@ from heedful.files import read_json
 from heedful.recipes.config import FieldRole, find_keys_with_role, iter_fixed_keys
 from heedful.recipes.recipe import PARTS, DataConfig, Recipe, format_data_key
 from heedful.recipes.text import TokenizerConfig
-from heedful.runs.checkpoints import is_inference_only
+from heedful.runs.checkpoints import METRICS_FILE, is_inference_only
 from heedful.runs.initialization import create_run, prepare_adapter_file
 from heedful.runs.load import has_checkpoint, open_run, read_run_recipe, resume_run_recipe, save_run
 from heedful.runs.metrics_log import load_writer_class
@@ -91,7 +91,7 @@ def describe_missing_text(recorded: TextFingerprints) -> str:
 
 _LOCK = ".lock"
 _RUN_FILES = (_LOCK, "config.json", "tokenizer")
-_TRAINED_FILES = ("checkpoints", "model.safetensors", "metrics.jsonl")
+_TRAINED_FILES = ("checkpoints", "model.safetensors", METRICS_FILE)
 
 
 def require_inputs(recipe: Recipe) -> None:
@@ -199,7 +199,7 @@ def open_or_create_run(
     if forbidden_keys := [key for key in differing_keys if not key.startswith(tuple(unchanged_keys))]:
         if not has_checkpoint(folder):
             log(f"{folder}: nothing was trained with the earlier recipe; starting again")
-            for name in ("metrics.jsonl", MANIFEST):
+            for name in (METRICS_FILE, MANIFEST):
                 (folder / name).unlink(missing_ok=True)
             return _create_run(recipe, origin, log=log)
         raise RunError(

@@ -24,7 +24,7 @@ from heedful.errors import RecipeError
 from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
-from heedful.runs.checkpoints import load_snapshot, write_final_model
+from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
 from heedful.runs.device import find_device, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.learning_curve import read_curve
@@ -76,7 +76,7 @@ class TrainResult:
     def _repr_html_(self) -> str:
         from heedful.runs.curve_plots import CurvePlots
 
-        curve = CurvePlots({str(self.folder): read_curve(self.folder / "metrics.jsonl")})
+        curve = CurvePlots({str(self.folder): read_curve(self.folder / METRICS_FILE)})
         return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"
 
 
@@ -239,7 +239,7 @@ def _run_training(
             f'training.monitor = "{monitor}": cannot be measured on these data; choose one of '
             f"{', '.join(sorted(objective.metric_names))}"
         )
-    metrics_log = MetricsLog(run.folder / "metrics.jsonl")
+    metrics_log = MetricsLog(run.folder / METRICS_FILE)
     with ExitStack() as files:
         callbacks_of_process: list[Callback] = []
         if process_group.is_leader:
