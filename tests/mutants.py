@@ -4407,8 +4407,8 @@ FIRST_HOUR = (
     Mutant(
         "every other proposal is told",
         "recipes/dataset_proposals.py",
-        ("if dataset.dataset.confidence >= _MIN_ALTERNATIVE_CERTAINTY),\n            ]"),
-        "if dataset.dataset.confidence >= 0)]",
+        "_MIN_ALTERNATIVE_CERTAINTY if task is None else 0.0",
+        "0.0",
         (DRAFTS,),
     ),
     Mutant(

@@ -182,7 +182,8 @@ def open_or_create_run(
     folder = recipe.output
     if not (folder / MANIFEST).exists():
         return _create_run(recipe, origin, log=log)
-    stored_recipe, recipe = read_run_recipe(folder), resume_run_recipe(folder, recipe)
+    stored_recipe = read_run_recipe(folder)
+    recipe = resume_run_recipe(folder, recipe)
     same_request = _get_signature(stored_recipe) == _get_signature(recipe)
     run = open_run(folder, recipe if same_request else stored_recipe)
     unchanged_keys = [
