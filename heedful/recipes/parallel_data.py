@@ -355,6 +355,9 @@ def _infer_translation_kind(table: Mapping[str, Any]) -> str | None:
     return infer_text_kind({key: value for key, value in table.items() if not key.endswith("_language")})
 
 
+_BUILT_CONFIGS: Final[dict[str, type[Config]]] = {}
+
+
 def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Config], ...]:
     """Build a config of each file format with the keys for translation, and with `further` ones behind these."""
     configs = tuple(
@@ -366,7 +369,7 @@ def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Con
         )
         for text_format in FORMATS
     )
-    globals().update({config.__name__: config for config in configs})  # where pickle looks for the class of a recipe
+    _BUILT_CONFIGS.update({config.__name__: config for config in configs})
     return configs
 
 
@@ -377,6 +380,13 @@ if TYPE_CHECKING:
     class MixedTextConfig(MixInConfig, TranslationTextConfig):
         """A text for translation that is mixed into another one."""
 else:
+
+    def __getattr__(name: str) -> type[Config]:
+        """Return a config that `_add_translation_keys` built: pickle looks here for the class of a recipe."""
+        if name not in _BUILT_CONFIGS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _BUILT_CONFIGS[name]
+
     _DIRECTED_CONFIGS = _add_translation_keys("Directed")
     _MIXED_CONFIGS = _add_translation_keys("Mixed", MixInConfig)
     _KIND: Final = Field(discriminator="kind")
