@@ -193,14 +193,14 @@ COSTS = (
     ),
     Mutant(
         "losses part already where validation rises for once",
-        "training/overfitting.py",
+        "training/history.py",
         "rising >= _RISING_EVALUATIONS and _is_overfitting",
         "rising and _is_overfitting",
         ("tests/unit/training/test_trend.py",),
     ),
     Mutant(
         "overfitting is told at every evaluation",
-        "training/overfitting.py",
+        "training/history.py",
         "if before.overfitting_at is not None or lowest is None or current is None:",
         "if lowest is None or current is None:",
         ("tests/unit/training/test_trend.py",),
@@ -254,7 +254,7 @@ COSTS = (
     ),
     Mutant(
         "an adapter is lost on a base of bytes",
-        "runs/external_adapter.py",
+        "runs/adapter_runs.py",
         "replace(weights, tensors=tensors, quantized={})",
         "replace(weights, tensors=tensors)",
         ("tests/unit/runs/test_worn.py",),
@@ -268,7 +268,7 @@ COSTS = (
     ),
     Mutant(
         "memory is estimated for a length that is the number of examples in a batch",
-        "runs/cost_report.py",
+        "runs/training_reports.py",
         "plan.batches / max(1, plan.examples)",
         "plan.examples / max(1, plan.batches)",
         ("tests/unit/runs/test_costs.py",),
@@ -369,14 +369,14 @@ ATTENTION = (
     ),
     Mutant(
         "parts are means over the labels of the loss",
-        "training/loss_accumulator.py",
+        "training/distributed.py",
         "torch.tensor((float(part.total.detach()), float(part.count)), dtype",
         "torch.tensor((float(part.total.detach()), float(loss.count)), dtype",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
     ),
     Mutant(
         "each process tells its own parts",
-        "training/loss_accumulator.py",
+        "training/distributed.py",
         "        distributed.all_reduce_([global_sums])\n",
         "        distributed.all_reduce_([global_sums[:1]])\n",
         (f"{TRAINER}::test_parts_have_counts_of_their_own_however_a_batch_is_dealt_out",),
@@ -488,7 +488,7 @@ ATTENTION = (
     ),
     Mutant(
         "types of restored tensors are not looked at",
-        "training/state_dict_checks.py",
+        "training/checkpoint_savers.py",
         "if (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype):",
         "if tensor.shape != expected[name].shape:",
         (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
@@ -2022,7 +2022,7 @@ TRAINING = (
     ),
     Mutant(
         "the sum of gradients is clipped, not their mean",
-        "training/loss_accumulator.py",
+        "training/distributed.py",
         "if max_norm is not None and norm > max_norm:",
         "if max_norm is not None and norm * num_labels > max_norm:",
         (f"{CHANCE}::test_a_mean_gradient_within_the_limit_is_left_alone",),
@@ -3497,7 +3497,7 @@ COMMANDS = (
     ),
     Mutant(
         "nobody is told that a text has changed since",
-        "runs/data_fingerprints.py",
+        "runs/prepare.py",
         'if old_digest is not None and old_digest != text["sha256"]:',
         "if old_digest is None:",
         ("tests/unit/runs/test_training_run.py::test_text_that_changed_is_encoded_again",),
@@ -4031,7 +4031,7 @@ FIRST_HOUR = (
     ),
     Mutant(
         "what is monitored gets better wherever losses part",
-        "runs/training_warnings.py",
+        "runs/training_reports.py",
         "if overfitting_warning and evaluation.improved",
         "if overfitting_warning",
         ("tests/unit/runs/test_learning_curve.py",),
@@ -4399,8 +4399,8 @@ FIRST_HOUR = (
     Mutant(
         "every other proposal is told",
         "recipes/dataset_proposals.py",
-        ("if dataset.dataset.confidence >= _MIN_ALTERNATIVE_CERTAINTY),\n            ]"),
-        "if dataset.dataset.confidence >= 0)]",
+        "_MIN_ALTERNATIVE_CERTAINTY if task is None else 0.0",
+        "0.0",
         (DRAFTS,),
     ),
     Mutant(
@@ -4902,7 +4902,7 @@ GOING_ON = (
     ),
     Mutant(
         "the table of the target descends from that of the source",
-        "runs/vocabulary_transfer.py",
+        "runs/initialization.py",
         "descents[file].map_rows(",
         "descents[files[0]].map_rows(",
         (BEGUN_ANEW,),
@@ -7176,9 +7176,9 @@ PERCEIVED = (
     ),
     Mutant(
         "files: training needs no more room than its weights",
-        "runs/cost_report.py",
-        ("moments=2 if isinstance(config.optimizer, AdamConfig) else 0,\n        use_bf16=False"),
-        "moments=0,\n        use_bf16=False",
+        "runs/training_reports.py",
+        "moments = 2 if isinstance(config.optimizer, AdamConfig) else 0",
+        "moments = 0",
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(

@@ -354,5 +354,4 @@ def _fingerprint_sides(texts: Sequence[str]) -> Iterator[int]:
 
 
 def _is_held_out(texts: Sequence[str], held_out: frozenset[int]) -> bool:
-    """Whether a side of a pair is held out."""
     return any(side_fingerprint in held_out for side_fingerprint in _fingerprint_sides(texts))

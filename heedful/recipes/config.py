@@ -72,11 +72,8 @@ class Config(BaseModel):
         """Return the description of each key, read from the string below it in the source; read only on demand
         because it takes time.
         """
-        inherited = (base.describe_keys() for base in reversed(cls.__bases__) if issubclass(base, Config))
-        return {
-            **dict(chain.from_iterable(descriptions.items() for descriptions in inherited)),
-            **_read_key_descriptions(cls),
-        }
+        bases = [base for base in reversed(cls.__mro__) if issubclass(base, Config)]
+        return dict(chain.from_iterable(_read_key_descriptions(base).items() for base in bases))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield the values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all keys."""
@@ -122,7 +119,6 @@ def _read_key_descriptions(config_class: type[Config]) -> Mapping[str, str]:
 
 
 def _add_layers_to_schema(schema: dict[str, Any]) -> None:
-    """Add the shorthand `layers` to a JSON schema."""
     schema["properties"]["layers"] = {
         "description": "sets encoder_layers and decoder_layers where they are not given",
         "minimum": 1,
@@ -212,7 +208,6 @@ made absolute."""
 
 
 def _check_path(path: Path) -> Path:
-    """Return the path if it can be used; raise `ValueError` otherwise."""
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("contains a character that UTF-8 cannot encode; rename the file")
@@ -227,7 +222,6 @@ def _check_path(path: Path) -> Path:
 
 
 def _require_not_empty(value: Any) -> Any:
-    """Return the value unless it is an empty string; raise `ValueError` otherwise."""
     if value == "":
         raise ValueError("must not be empty")
     return value

@@ -63,19 +63,13 @@ def propose_datasets(
             if name not in best or dataset.confidence > best[name].dataset.confidence:
                 best[name] = DatasetProposal(name, dataset)
         hints += [hint] if (hint := form.get_hint(files)) else []
-    ordered = sorted(best.values(), key=lambda dataset: -dataset.dataset.confidence)
-    if hints and task is None and not columns:
+    if hints and ((task is None and not columns) or not best):
         raise DataError(hints[0])
-    if ordered:
-        return (
-            ordered
-            if task
-            else [
-                ordered[0],
-                *(dataset for dataset in ordered[1:] if dataset.dataset.confidence >= _MIN_ALTERNATIVE_CERTAINTY),
-            ]
-        )
-    raise DataError(hints[0] if hints else _describe_unknown(files, task, columns))
+    if not best:
+        raise DataError(_describe_unknown(files, task, columns))
+    first, *others = sorted(best.values(), key=lambda proposal: -proposal.dataset.confidence)
+    min_certainty = _MIN_ALTERNATIVE_CERTAINTY if task is None else 0.0
+    return [first, *(other for other in others if other.dataset.confidence >= min_certainty)]
 
 
 def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:

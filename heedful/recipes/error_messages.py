@@ -1,9 +1,10 @@
-"""Messages about problems of a recipe: source, key, value and remedy in one sentence."""
+"""Messages about problems of a recipe: source, key, value and remedy in one sentence; hints for invalid TOML."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -151,7 +152,6 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
 
 
 def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[str]) -> str:
-    """Describe the expected value."""
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
@@ -246,7 +246,6 @@ def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], t
 
 
 def _join_shallowest(keys: Iterable[str]) -> str:
-    """Join the shallowest keys with "or"."""
     return " or ".join(sorted(keys, key=lambda key: key.count("."))[:_MAX_SUGGESTIONS])
 
 
@@ -336,3 +335,40 @@ def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str
         name_part = "" if key_type.value_type is None else "NAME."
         for nested_class in (key_type.value_type or key_type).config_classes:
             yield from _iter_all_keys(nested_class, f"{prefix}{name}.{name_part}")
+
+
+_LINE_NUMBER: Final = re.compile(r"\(at line (\d+)")
+_BARE_VALUE: Final = re.compile(r"^\s*([\w.-]+)\s*=\s*([A-Za-z_./~][^\"'#\[\]{}]*?)\s*(#.*)?$")
+_BARE_WORD_HINTS: Final = dict.fromkeys(("true", "yes", "on"), "is written true")
+_BARE_WORD_HINTS.update(dict.fromkeys(("false", "no", "off"), "is written false"))
+_BARE_WORD_HINTS.update(dict.fromkeys(("none", "null", "nil"), "is not a value: leave the key out"))
+_PATTERN_HINTS: Final = (
+    (
+        re.compile(r'"[^"]*\\[^"]*"'),
+        "in double quotes a backslash begins an escape: write a path in single quotes, as in 'C:\\new\\train.txt', or "
+        "with forward slashes",
+    ),
+    (re.compile("[\u201c\u201d\u2018\u2019\u201e]"), 'quotes must be straight ones, as in task = "tagging"'),
+    (
+        re.compile(r"^\s*[\w.-]+\s*:(\s|$)"),
+        "write a key and its value as in key = value; a table begins with [name]",
+    ),
+)
+"""Patterns of common mistakes in a line, with the hint for each."""
+
+
+def suggest_fix(text: str, error_message: str) -> str:
+    """Return a hint about the line that a TOML parser complains of; empty if the mistake is not recognized."""
+    match = _LINE_NUMBER.search(error_message)
+    lines = text.splitlines()
+    line = lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""
+    hint = _suggest_for_line(line)
+    return f"; {hint}" if hint else ""
+
+
+def _suggest_for_line(line: str) -> str:
+    """Return the hint for a line; empty if no pattern matches."""
+    if match := _BARE_VALUE.match(line):
+        hint = _BARE_WORD_HINTS.get(match[2].lower())
+        return f"{match[2]} {hint}" if hint else f'text must be in quotes, as in {match[1]} = "{match[2]}"'
+    return next((hint_of_pattern for pattern, hint_of_pattern in _PATTERN_HINTS if pattern.search(line)), "")

@@ -15,9 +15,9 @@ from pydantic import ValidationError
 from heedful.argument_checks import require_path, to_text_list
 from heedful.errors import RecipeError
 from heedful.files import LARGEST_RECIPE, NestedTooDeeplyError, parse_toml, read_bytes
-from heedful.recipes import toml, toml_errors
+from heedful.recipes import toml
 from heedful.recipes.config import Config, KeyType, get_key_types
-from heedful.recipes.error_messages import describe_errors
+from heedful.recipes.error_messages import describe_errors, suggest_fix
 from heedful.recipes.overrides import merge_overrides, parse_overrides, resolve_paths
 from heedful.recipes.recipe import FORMAT, Recipe, get_recipe_class
 from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
@@ -197,7 +197,7 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except NestedTooDeeplyError as error:
         raise RecipeError(f"{path}: is nested too deeply for a recipe ({error})") from None
     except ValueError as error:
-        raise RecipeError(f"{path}: is not valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None
+        raise RecipeError(f"{path}: is not valid TOML: {error}{suggest_fix(text, str(error))}") from None
 
 
 def _read_recipe_bytes(path: Path) -> bytes:
@@ -335,7 +335,6 @@ def _is_unset(recipe: Config, path: Sequence[str]) -> bool:
 
 
 def _set_key(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[str, Any]:
-    """Return a nested table with the value at a path."""
     name, *rest = path
     return {**table, name: _set_key(table.get(name, {}), rest, value) if rest else value}
 

@@ -42,7 +42,6 @@ def format_language_tag(language: str) -> str:
 
 
 def _check_tag(text: str) -> str:
-    """Return the tag if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
         raise ValueError(
             f"{text!r} must be one word in angle brackets, as in <captions>, and not one of the model's own tokens"
@@ -51,7 +50,6 @@ def _check_tag(text: str) -> str:
 
 
 def _check_language(text: str) -> str:
-    """Return the language if it is valid; raise `ValueError` otherwise."""
     if not _TAG.fullmatch(f"<{text}>"):
         raise ValueError("must be one word without angle brackets, as in de or pt-BR")
     return text
@@ -107,7 +105,6 @@ class TranslationTextConfig(Config):
     @field_validator("both_ways")
     @classmethod
     def _check_both_ways(cls, both_ways: bool, info: ValidationInfo) -> bool:
-        """Raise `ValueError` if `both_ways` is set and a language is missing."""
         if both_ways and not (info.data.get("source_language") and info.data.get("target_language")):
             raise ValueError("needs source_language and target_language, so that each of them can be requested")
         return both_ways
@@ -358,6 +355,9 @@ def _infer_translation_kind(table: Mapping[str, Any]) -> str | None:
     return infer_text_kind({key: value for key, value in table.items() if not key.endswith("_language")})
 
 
+_BUILT_CONFIGS: Final[dict[str, type[Config]]] = {}
+
+
 def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Config], ...]:
     """Build a config of each file format with the keys for translation, and with `further` ones behind these."""
     configs = tuple(
@@ -369,7 +369,7 @@ def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Con
         )
         for text_format in FORMATS
     )
-    globals().update({config.__name__: config for config in configs})  # where pickle looks for the class of a recipe
+    _BUILT_CONFIGS.update({config.__name__: config for config in configs})
     return configs
 
 
@@ -380,6 +380,13 @@ if TYPE_CHECKING:
     class MixedTextConfig(MixInConfig, TranslationTextConfig):
         """A text for translation that is mixed into another one."""
 else:
+
+    def __getattr__(name: str) -> type[Config]:
+        """Return a config that `_add_translation_keys` built: pickle looks here for the class of a recipe."""
+        if name not in _BUILT_CONFIGS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return _BUILT_CONFIGS[name]
+
     _DIRECTED_CONFIGS = _add_translation_keys("Directed")
     _MIXED_CONFIGS = _add_translation_keys("Mixed", MixInConfig)
     _KIND: Final = Field(discriminator="kind")
@@ -407,7 +414,6 @@ class SeveralTextsConfig(Config):
     @field_validator("weights")
     @classmethod
     def _check_weight_names(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
-        """Raise `ValueError` if a weight names an unknown text."""
         texts = info.data.get("texts", weights)
         if unknown := sorted(set(weights) - set(texts)):
             raise ValueError(f"names {', '.join(unknown)}, but the texts are {', '.join(texts)}")

@@ -1,14 +1,15 @@
-"""Base classes of recipes: the keys that the recipes of all tasks have."""
+"""Base classes of recipes: the keys that the recipes of all tasks have, and limits on the size of a model."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self, TypeAlias
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.errors import RecipeError
 from heedful.recipes.config import (
     AnyPath,
     Config,
@@ -25,6 +26,7 @@ from heedful.registry import list_tasks, load_object
 
 if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader
+
 
 FORMAT: Final = 1
 _SIZE_KEYS: Final = frozenset({"d_model", "heads", "d_ff", "layers", "encoder_layers", "decoder_layers"})
@@ -176,7 +178,6 @@ class Recipe(Config):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_weight_decay(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
-        """Raise an error if weight decay would shrink frozen word vectors."""
         model, decay = info.data.get("model"), training.optimizer.weight_decay
         if model is not None and model.freezes_vectors and decay:
             raise config_error(
@@ -255,7 +256,6 @@ class FineTunableRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_adapter(cls, training: FineTunableTrainingConfig, info: ValidationInfo) -> FineTunableTrainingConfig:
-        """Raise an error if an adapter is given without `init`."""
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
                 "training.adapter", "needs init, the folder of the model whose weights stay unchanged: give that too"
@@ -299,3 +299,47 @@ def format_data_key(name: str) -> str:
 def is_model_known(info: ValidationInfo) -> bool:
     """Whether the table [model] is complete; it is not while it waits for the model that `init` names."""
     return info.data.get("init") is None or isinstance(info.data.get("tokenizer"), GivenTokenizerConfig)
+
+
+MAX_LAYERS: Final = 10_000
+"""Largest number of layers of one part of a model; the deepest published models have a thousand."""
+_TYPICAL_VALUE: Final = 512
+"""Typical value of a number without a default."""
+_TYPICAL_VOCABULARY_SIZE: Final = 32_000
+
+
+def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
+    """Raise `RecipeError` if a model has so many layers that building them would take hours."""
+    for key, value, _ in _iter_numbers(model, key_prefix):
+        name = key.rpartition(".")[2]
+        if (name == "hops" or name.endswith("layers")) and value > MAX_LAYERS:
+            raise RecipeError(f"{key} = {value:,}: a model has at most {MAX_LAYERS:,} of them; make it smaller")
+
+
+def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
+    """Return the key whose value is largest relative to its typical value, as in `model.d_model = 1,048,576`.
+
+    Args:
+        recipe: recipe of the model.
+        sizes: numbers of entries of its vocabularies, by file.
+    """
+    candidates = [
+        (value / max(1, typical), f"{key} = {value:,}") for key, value, typical in _iter_numbers(recipe.model, "model")
+    ]
+    candidates += [(size / _TYPICAL_VOCABULARY_SIZE, f"{file} with {size:,} entries") for file, size in sizes.items()]
+    length = getattr(getattr(recipe, "data", None), "max_length", None)
+    if isinstance(length, int):
+        candidates.append((length / _TYPICAL_VALUE, f"data.max_length = {length:,}"))
+    return max(candidates, default=(0, "model"))[1]
+
+
+def _iter_numbers(config: Config, prefix: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the whole numbers in a table: key, value, and typical value."""
+    for name, field in type(config).model_fields.items():
+        value: Any = getattr(config, name)
+        if isinstance(value, Config):
+            yield from _iter_numbers(value, f"{prefix}.{name}")
+        for number in value if isinstance(value, tuple | list) else (value,):
+            if type(number) is int:
+                typical = field.default if type(field.default) is int else _TYPICAL_VALUE
+                yield f"{prefix}.{name}", number, typical

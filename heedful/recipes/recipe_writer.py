@@ -64,11 +64,9 @@ class RecipeDraft:
 
     @property
     def _default_length(self) -> int | None:
-        """Default maximum of tokens of an example."""
         return get_default_length(self.task)
 
     def _iter_lines(self) -> Iterator[str]:
-        """Yield the lines of the recipe."""
         yield from _format_comment(f"Written by: {self.command}", "What it found:")
         yield from _format_comment(*(f"- {line}" for line in self.observations))
         yield ""
@@ -134,12 +132,10 @@ class RecipeDraft:
 
 
 def _describe_key(key: RecipeKey) -> str:
-    """Describe a key; for a kind, list its choices."""
     return f"one of {key.type.replace('`', '')}" if key.path.endswith(".kind") else key.description
 
 
 def _format_comment(*lines: str) -> Iterator[str]:
-    """Yield lines as wrapped TOML comments."""
     for line in lines:
         printable = "".join(letter if letter.isprintable() else " " for letter in line)
         yield from textwrap.wrap(

@@ -144,7 +144,6 @@ def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
 
 
 def _unwrap_optional(schema: Schema) -> Schema:
-    """Return the schema of an optional key's value."""
     return next((option for option in schema.get("anyOf", ()) if option.get("type") != "null"), schema)
 
 
@@ -160,7 +159,6 @@ def describe_default(key: str, schema: Schema, table: Schema) -> str:
 
 
 def _format_default(default: Any) -> str:
-    """Format a default value."""
     return "its defaults" if isinstance(default, dict) else f"`{json.dumps(default)}`"
 
 
@@ -177,5 +175,4 @@ def describe_range(schema: Schema) -> str:
 
 
 def _format_number(value: float) -> str:
-    """Format a bound."""
     return str(value) if isinstance(value, int) else f"{value:g}"

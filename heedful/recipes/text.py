@@ -116,7 +116,6 @@ class TokenizerConfig(Config):
     @field_validator("size")
     @classmethod
     def _require_size(cls, size: int | None, info: ValidationInfo) -> int | None:
-        """Raise `ValueError` if a subword tokenizer has no size."""
         if size is None and info.data.get("kind") in _DEFAULT_SIZES:
             raise ValueError(f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000')
         return size
@@ -124,7 +123,6 @@ class TokenizerConfig(Config):
     @field_validator("character_coverage")
     @classmethod
     def _check_coverage(cls, character_coverage: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if character coverage is given for a tokenizer that does not use it."""
         kind = info.data.get("kind", "bpe")
         if kind not in _DEFAULT_SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
@@ -143,33 +141,16 @@ class TokenizerConfig(Config):
         """
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
-        lowercase, size = self.lowercase, self.size
+        options: dict[str, Any] = {"size": self.size, "lowercase": self.lowercase}
+        options |= {"masked": add_mask, "tags": tags, "uses_nfc": nfc}
         match self.kind:
             case "bpe" | "unigram":
-                assert size is not None
-                return learn_sentencepiece(
-                    texts,
-                    kind=self.kind,
-                    size=size,
-                    lowercase=lowercase,
-                    character_coverage=self.character_coverage,
-                    masked=add_mask,
-                    tags=tags,
-                    uses_nfc=nfc,
-                )
+                return learn_sentencepiece(texts, kind=self.kind, character_coverage=self.character_coverage, **options)
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
-                return learn_characters(
-                    texts,
-                    size=size,
-                    lowercase=lowercase,
-                    verbatim=verbatim,
-                    masked=add_mask,
-                    tags=tags,
-                    uses_nfc=nfc,
-                )
+                return learn_characters(texts, verbatim=verbatim, **options)
             case "words":
-                return learn_words(texts, size=size, lowercase=lowercase, masked=add_mask, tags=tags, uses_nfc=nfc)
+                return learn_words(texts, **options)
 
 
 class TextTokenizerConfig(TokenizerConfig):
@@ -182,7 +163,6 @@ class TextTokenizerConfig(TokenizerConfig):
     @field_validator("verbatim")
     @classmethod
     def _check_verbatim(cls, verbatim: bool, info: ValidationInfo) -> bool:
-        """Raise `ValueError` if `verbatim` is set for a tokenizer whose pieces have no line ends."""
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
             raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces contain no line ends')

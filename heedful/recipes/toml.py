@@ -35,10 +35,8 @@ def format_document(content: Mapping[str, Any]) -> str:
 
 
 def _format_lines(table: Mapping[str, Any]) -> str:
-    """Format the keys of a table, one a line."""
     return "".join(f"{_format_key(key)} = {format_value(entry)}\n" for key, entry in table.items())
 
 
 def _format_key(name: str) -> str:
-    """Format a key, in quotes if necessary."""
     return name if _BARE_KEY.fullmatch(name) else format_value(name)

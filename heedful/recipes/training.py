@@ -2,12 +2,52 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, Self
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.recipes.adapters import AdapterConfig
-from heedful.recipes.config import Config, FieldRole, PositiveInt, add_default_kind, config_error
+from heedful.recipes.config import Config, FieldRole, PositiveInt, Probability, add_default_kind, config_error
+
+AdapterTarget = Literal["query", "key", "value", "output", "feed_forward"]
+_DEFAULT_TARGETS: Final[tuple[AdapterTarget, ...]] = ("query", "value")
+"""Default of Hu et al. 2021, section 7.1: for a given number of weights, better than adapting one kind of projection
+alone."""
+
+
+class LoraConfig(Config):
+    """Low-rank updates of linear maps: W x + (alpha / rank) B A x, where A and B are trained (Hu et al. 2021)."""
+
+    kind: Literal["lora"] = "lora"
+    rank: PositiveInt = 8
+    """rank of an update: rows of A, columns of B"""
+    alpha: Annotated[float, Field(gt=0)] = 16.0
+    """scale of an update, divided by `rank`"""
+    dropout: Probability = 0.0
+    """dropout on the input of A, in training"""
+    on: Annotated[tuple[AdapterTarget, ...], Field(strict=False, min_length=1)] = _DEFAULT_TARGETS
+    """which projections of each attention are adapted, and "feed_forward" for both layers of that network; all five are
+    worth their memory if a model has much to learn (Dettmers et al. 2023, section 4)"""
+
+    @field_validator("on")
+    @classmethod
+    def _check_duplicates(cls, on: tuple[AdapterTarget, ...]) -> tuple[AdapterTarget, ...]:
+        if duplicates := [role for number, role in enumerate(on) if role in on[:number]]:
+            raise ValueError(f'names "{duplicates[0]}" twice: leave one of them out')
+        return on
+
+
+class BottleneckConfig(Config):
+    """A small network after each attention and feed-forward network, with a residual connection (Houlsby et al.
+    2019).
+    """
+
+    kind: Literal["bottleneck"] = "bottleneck"
+    width: PositiveInt = 64
+    """dimension of its hidden layer"""
+
+
+AdapterConfig = Annotated[LoraConfig | BottleneckConfig, Field(discriminator="kind"), add_default_kind("lora")]
+
 
 NonNegativeInt = Annotated[int, Field(ge=0)]
 PositiveFloat = Annotated[float, Field(gt=0)]
@@ -76,7 +116,6 @@ class CosineConfig(Config):
     @field_validator("floor")
     @classmethod
     def _check_floor(cls, floor: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if the floor is above the rate."""
         rate = info.data.get("rate")
         if rate is not None and floor > rate:
             raise ValueError(f"must not exceed training.schedule.rate = {rate:g}")
@@ -97,7 +136,6 @@ class LinearConfig(Config):
     @field_validator("warmup")
     @classmethod
     def _check_warmup(cls, warmup: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if both `warmup` and `warmup_share` are given."""
         if warmup and info.data.get("warmup_share") is not None:
             raise ValueError("sets the same as training.schedule.warmup_share: leave one of them out")
         return warmup
@@ -170,7 +208,6 @@ class TrainingConfig(Config):
     @classmethod
     def _require_limit(cls, minutes: float | None, info: ValidationInfo) -> float | None:
         # A limit that is wrong itself is absent from info.data; it has its own message.
-        """Raise an error if neither steps nor epochs nor minutes are given."""
         limits = [minutes, *(info.data.get(name, 0) for name in ("steps", "epochs"))]
         if all(limit is None for limit in limits):
             raise config_error(
@@ -181,7 +218,6 @@ class TrainingConfig(Config):
     @field_validator("keep")
     @classmethod
     def _check_keep(cls, keep: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if fewer checkpoints are kept than averaged."""
         average = info.data.get("average")
         if average is not None and keep < average:
             raise ValueError(f"must be at least training.average = {average}; averaged checkpoints must be kept")
@@ -211,7 +247,6 @@ class FineTunableTrainingConfig(TrainingConfig):
     @field_validator("freeze")
     @classmethod
     def _check_freeze(cls, freeze: int | str, info: ValidationInfo) -> int | str:
-        """Raise `ValueError` if `freeze` is given together with an adapter."""
         if freeze != 0 and info.data.get("adapter") is not None:
             raise ValueError(
                 "has no effect with training.adapter, which keeps all weights of init: leave one of them out"
@@ -232,7 +267,6 @@ class FineTuningTrainingConfig(FineTunableTrainingConfig):
     @field_validator("min_steps")
     @classmethod
     def _check_min_steps(cls, min_steps: int | None, info: ValidationInfo) -> int | None:
-        """Raise `ValueError` if `min_steps` is given without `epochs`."""
         if min_steps is not None and "epochs" in info.data and info.data["epochs"] is None:
             raise ValueError("extends training beyond training.epochs: give that too, or leave min_steps out")
         return min_steps

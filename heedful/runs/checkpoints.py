@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from heedful.atomic_io import (
     MODEL_FILE,
     RunManifest,
     compute_digest,
-    load_parameters,
     load_tensors,
     read_manifest,
     save_tensors,
@@ -27,7 +26,7 @@ from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix
 from heedful.errors import RunError
 from heedful.files import read_json
 from heedful.training.callbacks import CheckpointSaver, TrainingSnapshot, TrainState, ValidationResult
-from heedful.training.state_dict_checks import require_same_tensors
+from heedful.training.checkpoint_savers import require_same_tensors
 
 _GATHERED_KEY = "gathered"
 METRICS_FILE = "metrics.jsonl"
@@ -163,17 +162,6 @@ def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
     return read_stored_weights(folder, step=step).dequantize()
 
 
-def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
-    """Load a run's weights into a model: the finished model, else the best checkpoint so far, or the checkpoint of
-    `step`.
-
-    Raises:
-        RunError: there are no weights yet, a file is damaged, or the weights belong to another model.
-    """
-    weights = read_stored_weights(folder, step=step)
-    load_parameters(model, weights.dequantize(), location=str(weights.path))
-
-
 @dataclass(frozen=True)
 class StoredWeights:
     """Tensors of a weights file.
@@ -262,15 +250,12 @@ def is_inference_only(folder: Path) -> bool:
 
 
 def _weights_name(step: int) -> str:
-    """Return the name of the weights file of a checkpoint."""
     return f"checkpoints/step-{step:08}.safetensors"
 
 
 def _training_name(step: int) -> str:
-    """Return the name of the training-state file of a checkpoint."""
     return f"checkpoints/step-{step:08}.training.safetensors"
 
 
 def _progress_name(step: int, *, evaluated: bool) -> str:
-    """Return the name of the progress file of a checkpoint."""
     return f"checkpoints/step-{step:08}{'' if evaluated else '.interrupted'}.json"

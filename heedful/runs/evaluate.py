@@ -20,7 +20,7 @@ from heedful.models.model_size import measure_model as measure_size
 from heedful.recipes.recipe import EngineName, Recipe, get_recipe_class
 from heedful.registry import DEFAULT_TASK, load_object
 from heedful.runs.adapter_runs import count_parameters
-from heedful.runs.checkpoints import get_best_step
+from heedful.runs.checkpoints import METRICS_FILE, get_best_step
 from heedful.runs.device import find_device, tune_malloc
 from heedful.runs.learning_curve import has_numbers, read_records
 from heedful.runs.load import load_trained_model
@@ -104,7 +104,7 @@ def describe_system(run: Run[Any, Any]) -> EvaluatedSystem:
     """
     manifest = read_manifest(run.folder)
     step = get_best_step(run.folder, replace(manifest, best=None) if manifest.finished else manifest)
-    records_read = list(read_records(run.folder / "metrics.jsonl"))
+    records_read = list(read_records(run.folder / METRICS_FILE))
     speeds = [
         record["labels_per_second"] for record in records_read if has_numbers(record, "training", "labels_per_second")
     ]

@@ -25,8 +25,7 @@ from heedful.runs.adapter_runs import (
     read_adapter_file,
 )
 from heedful.runs.checkpoints import read_stored_weights
-from heedful.runs.inference_copy import save_inference_copy
-from heedful.runs.load import open_run, require_task
+from heedful.runs.load import open_run, require_task, save_inference_copy
 from heedful.runs.origin import open_origin
 from heedful.tasks.portable_model import PortableModel
 from heedful.tasks.task import Run

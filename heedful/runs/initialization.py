@@ -9,13 +9,14 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
+from heedful.data.vocabulary_mapping import VocabularyMapping, is_same_vocabulary
 from heedful.errors import RunError
+from heedful.models.model_size import build_without_memory
 from heedful.models.shared_parameters import find_shared_names
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.adapter_runs import AdapterFile, build_adapter_file, get_adapter, read_adapter_file, require_same_base
 from heedful.runs.resolve import find_given_tokenizers
-from heedful.runs.vocabulary_transfer import find_vocabulary_parameters, transfer_vocabulary
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run, get_task
 
@@ -63,8 +64,8 @@ def build_model_to_resume(run: Run[Any, Any], origin: PretrainedSource | None = 
     """
     model: nn.Module = run.init_model()
     if get_adapter(run.recipe) is not None:
-        _copy_pretrained(model, run, origin, log=_discard_message)
-        _attach_adapter(model, run, log=_discard_message)
+        _copy_pretrained(model, run, origin, log=ignore_message)
+        _attach_adapter(model, run, log=ignore_message)
     return model
 
 
@@ -89,8 +90,8 @@ def get_frozen_names(run: Run[Any, Any]) -> frozenset[str]:
     return frozenset(() if adapter_file is None else adapter_file.taken)
 
 
-def _discard_message(_: str) -> None:
-    """Ignore a message that was already logged when training started."""
+def ignore_message(_: str) -> None:
+    """Ignore a message that another process logs, or that was logged when training started."""
 
 
 def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
@@ -195,5 +196,70 @@ def _list_modules(names: list[str]) -> str:
 
 
 def _format_shape(tensor: torch.Tensor) -> str:
-    """Format the shape of a tensor as in 3 x 4."""
     return " x ".join(map(str, tensor.shape))
+
+
+def transfer_vocabulary(
+    origin: PretrainedSource, run: Run[Any, Any], *, log: Callable[[str], None]
+) -> Mapping[str, Tensor]:
+    """Return the parameters of a model with the entries of its vocabularies replaced by those of the run's
+    (`VocabularyMapping`).
+
+    The model itself shows which parameters have an entry for each piece (`find_vocabulary_parameters`), so it may be of
+    any family.
+
+    Args:
+        origin: the model, which has the architecture of the run.
+        run: a run with newly learned vocabularies.
+        log: receives the number of known pieces.
+    """
+    files = run.task.tokenizer_files
+    old_tokenizers = dict(zip(files, origin.tokenizers, strict=True))
+    descents: dict[str, VocabularyMapping] = {}
+    for file in files:
+        readers = [
+            old_tokenizers[file],
+            *(
+                tokenizer
+                for tokenizer in old_tokenizers.values()
+                if tokenizer is not old_tokenizers[file] and is_same_vocabulary(tokenizer, old_tokenizers[file])
+            ),
+        ]
+        descents[file] = VocabularyMapping.from_tokenizers(readers, run.get_tokenizer(file))
+    summaries = {file: str(descent) for file, descent in descents.items()}
+    if len(set(summaries.values())) == 1:
+        summaries = {"": summaries[files[0]]}
+    for file, summary in summaries.items():
+        log(f"the new vocabulary{file and f' {file}'}: {summary}")
+    tensors = dict(origin.tensors)
+    for name, (file, dimension) in find_vocabulary_parameters(run).items():
+        if name in tensors:
+            tensors[name] = descents[file].map_rows(tensors[name].movedim(dimension, 0)).movedim(0, dimension)
+    return tensors
+
+
+def find_vocabulary_parameters(run: Run[Any, Any]) -> Mapping[str, tuple[str, int]]:
+    """Return the parameters with an entry for each piece of a vocabulary: by name, the vocabulary's file and the
+    dimension of the entries.
+
+    They are the parameters that grow when the vocabulary grows, as measured on models without memory (meta device).
+    """
+
+    def compute_shapes(grown_file: str = "") -> dict[str, tuple[int, ...]]:
+        """Return the parameter shapes of the model if the vocabulary `grown_file` had one more entry."""
+        sizes = {file: size + (file == grown_file) for file, size in run.vocab_sizes.items()}
+        with build_without_memory():
+            model = run.task.build_model(run.recipe, sizes)
+        return {name: tuple(parameter.shape) for name, parameter in model.named_parameters()}
+
+    old_shapes, parameters = compute_shapes(), {}
+    for file in run.task.tokenizer_files:
+        for name, shape in compute_shapes(file).items():
+            grown_dimensions = [
+                dimension
+                for dimension, (new_size, old_size) in enumerate(zip(shape, old_shapes[name], strict=True))
+                if new_size != old_size
+            ]
+            if grown_dimensions:
+                parameters[name] = (file, grown_dimensions[0])
+    return parameters

@@ -1,44 +1,58 @@
-"""Opening of run folders and loading of trained models."""
+"""Run folders: writing and opening them, loading their trained models, and copies for inference only."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final, NoReturn, TypeVar, overload
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from heedful.argument_checks import require_path
 from heedful.atomic_io import (
     MANIFEST,
+    MODEL_FILE,
     RunManifest,
+    atomic_folder,
     compute_digest,
     read_manifest,
+    save_tensors,
     verify_file,
     write_json,
     write_manifest,
 )
 from heedful.engines.select_engine import prepare_for_inference
+from heedful.english_words import add_article
 from heedful.errors import RecipeError, RunError
 from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face_folder
 from heedful.models.initialisation import skip_initialization
 from heedful.recipes.load import build_stored_recipe, resume_recipe
 from heedful.recipes.recipe import EngineName, Recipe
-from heedful.runs.adapter_runs import ADAPTER_FILE as ADAPTER
-from heedful.runs.adapter_runs import AdapterFile, build_uninitialized_model, load_full_weights
-from heedful.runs.checkpoints import is_weights_file
+from heedful.runs.adapter_runs import (
+    ADAPTER_FILE,
+    AdapterFile,
+    apply_adapter,
+    apply_adapter_to_hf,
+    build_uninitialized_model,
+    load_full_weights,
+    open_adapter,
+)
+from heedful.runs.checkpoints import METRICS_FILE, get_best_step, is_weights_file
 from heedful.runs.device import find_device
-from heedful.runs.external_adapter import apply_adapter, apply_adapter_to_hf, open_adapter
 from heedful.tasks.embedder import Embedder, TextEmbedder
 from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 from heedful.tasks.task import Run, get_task
 
 FORMAT: Final = 1
 CONFIG: Final = "config.json"
+_COPIED_FILES: Final = (METRICS_FILE, "*.json", "tasks/*/*.json")
+"""Files besides weights that are copied: the learning curve and findings of the task about the final model."""
 
 PredictorT = TypeVar("PredictorT")
 
@@ -60,9 +74,47 @@ def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
     write_json(run.folder / CONFIG, content)
     files[CONFIG] = compute_digest(run.folder / CONFIG)
     if adapter is not None:
-        write_json(run.folder / ADAPTER, adapter.model_dump(mode="json"))
-        files[ADAPTER] = compute_digest(run.folder / ADAPTER)
+        write_json(run.folder / ADAPTER_FILE, adapter.model_dump(mode="json"))
+        files[ADAPTER_FILE] = compute_digest(run.folder / ADAPTER_FILE)
     write_manifest(run.folder, RunManifest(files=files))
+
+
+def save_inference_copy(
+    run: Run[Any, Any], tensors: Mapping[str, Tensor], folder: Path, *, use: str, step: int | None, recipe: Recipe
+) -> None:
+    """Write a copy of a trained run for inference only.
+
+    Args:
+        run: the trained run.
+        tensors: tensors of its model, at `step`.
+        folder: the folder to write; new or empty.
+        use: purpose of the folder for error messages, as `atomic_folder` expects it.
+        step: a kept checkpoint; None for the finished or the best model.
+        recipe: the recipe to write.
+
+    Raises:
+        RunError: `folder` is not empty or cannot be written.
+    """
+    old_manifest = read_manifest(run.folder)
+    with atomic_folder(folder, purpose=use) as partial:
+        save_run(replace(run, folder=partial, recipe=recipe))
+        saved = save_tensors(partial / MODEL_FILE, tensors)
+        for path in (entry for pattern in _COPIED_FILES for entry in run.folder.glob(pattern)):
+            if path.name not in (MANIFEST, CONFIG, ADAPTER_FILE):
+                (partial / path.relative_to(run.folder)).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copyfile(path, partial / path.relative_to(run.folder))
+        copied_digests = {name: entry for name, entry in old_manifest.files.items() if (partial / name).is_file()}
+        final_step = get_best_step(run.folder, old_manifest) if step is None else step
+        manifest = read_manifest(partial).with_file(MODEL_FILE, saved)
+        copied = {name: digest_ for name, digest_ in copied_digests.items() if name not in manifest.files}
+        manifest = replace(
+            manifest,
+            files={**copied, **manifest.files},
+            last=final_step,
+            best=final_step,
+            finished=old_manifest.finished,
+        )
+        write_manifest(partial, manifest)
 
 
 def open_run(folder: Path, recipe: Recipe | None = None) -> Run[Any, Any]:
@@ -276,15 +328,9 @@ def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"
     raise RunError(
-        f"{subject} is {_choose_article(actual.__name__)} {actual.__name__} and not "
-        f"{_choose_article(kind.__name__)} {kind.__name__}; load it with "
+        f"{subject} is {add_article(actual.__name__)} and not {add_article(kind.__name__)}; load it with "
         f"{argument}={module_prefix}{actual.__name__}"
     )
-
-
-def _choose_article(name: str) -> str:
-    """Return "a" or "an" for a name."""
-    return "an" if name[0].lower() in "aeiou" else "a"
 
 
 def load_predictor(
@@ -319,9 +365,7 @@ def load_predictor(
         )
     if not isinstance(predictor, predictor_type):
         actual_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(predictor).__name__).lower()
-        raise RunError(
-            f"{folder}: is {_choose_article(actual_name)} {actual_name} and not a model that {use}; give another model"
-        )
+        raise RunError(f"{folder}: is {add_article(actual_name)} and not a model that {use}; give another model")
     return predictor
 
 

@@ -29,8 +29,7 @@ def open_predecessor(folder: Path) -> PretrainedSource:
     """
     if is_hugging_face_folder(folder):
         origin = open_hugging_face(folder).origin
-        hf_tokenizers = (origin.tokenizer,) if isinstance(origin.tokenizer, Tokenizer) else origin.tokenizer
-        return PretrainedSource(folder, origin.model, hf_tokenizers, origin.tensors)
+        return PretrainedSource(folder, origin.model, origin.tokenizers, origin.tensors)
     run = open_run(folder)
     if any(isinstance(vocabulary, Factor) for vocabulary in run.vocabularies.values()):
         raise RunError(

@@ -1,6 +1,4 @@
-"""Preparation of a run: locking its folder, learning vocabularies, and encoding texts into corpora that are cached
-by fingerprint.
-"""
+"""Preparation of a run: lock, vocabularies, fingerprints of texts, and corpora that are cached by fingerprint."""
 
 from __future__ import annotations
 
@@ -16,20 +14,84 @@ from filelock import FileLock, Timeout
 from heedful.atomic_io import MANIFEST, compute_digest
 from heedful.data.corpus import Corpus, compute_fingerprint
 from heedful.errors import DataError, RunError
+from heedful.files import read_json
 from heedful.recipes.config import FieldRole, find_keys_with_role, iter_fixed_keys
-from heedful.recipes.recipe import PARTS, Recipe, format_data_key
+from heedful.recipes.recipe import PARTS, DataConfig, Recipe, format_data_key
 from heedful.recipes.text import TokenizerConfig
-from heedful.runs.checkpoints import is_inference_only
-from heedful.runs.data_fingerprints import describe_missing_text, read_recorded_fingerprints
+from heedful.runs.checkpoints import METRICS_FILE, is_inference_only
 from heedful.runs.initialization import create_run, prepare_adapter_file
-from heedful.runs.load import has_checkpoint, open_run, resume_run_recipe, save_run
+from heedful.runs.load import has_checkpoint, open_run, read_run_recipe, resume_run_recipe, save_run
 from heedful.runs.metrics_log import load_writer_class
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run, get_task, prefix_data_errors
 
+TextFingerprints = Mapping[str, Mapping[str, Mapping[str, Any]]]
+"""For each part of each dataset of a recipe: the names of its files, and one sha256 of their content."""
+
+RUN_FILE = "run.json"
+_PARTS = ("train", "validation")
+_MAX_DIGEST_SHOWN = 12
+
+
+def fingerprint_texts(recipe: Recipe) -> TextFingerprints:
+    """Compute the fingerprints of a recipe's texts; raise `DataError` if one cannot be read."""
+    return {
+        name: {
+            part: {"files": [path.name for path in paths], "sha256": compute_fingerprint(paths)}
+            for part, paths in ((part, _list_paths(data, part)) for part in _PARTS)
+        }
+        for name, data in recipe.datasets.items()
+    }
+
+
+def _list_paths(data: DataConfig, part: str) -> list[Path]:
+    return [path for reader in data.readers(part).values() for path in reader.paths]
+
+
+def to_stored_form(fingerprints: TextFingerprints) -> Mapping[str, Any]:
+    """Return fingerprints in the form of run.json: without the level of task names if there is only one unnamed
+    task.
+    """
+    return fingerprints.get("", fingerprints)
+
+
+def read_recorded_fingerprints(folder: Path) -> TextFingerprints:
+    """Read the fingerprints that a run recorded when it was last started or resumed; empty if they cannot be read."""
+    try:
+        stored = read_json(folder / RUN_FILE)["data"]
+        fingerprints = {"": stored} if "train" in stored and "sha256" in stored["train"] else stored
+        return {name: {part: parts[part] for part in _PARTS if part in parts} for name, parts in fingerprints.items()}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> Iterator[str]:
+    """Yield a sentence for each part whose text has changed."""
+    for name, parts in current.items():
+        for part, text in parts.items():
+            old_digest = recorded.get(name, {}).get(part, {}).get("sha256")
+            if old_digest is not None and old_digest != text["sha256"]:
+                location = f"{format_data_key(name)}.{part}: {', '.join(text['files'])}"
+                digests = f"sha256 {str(old_digest)[:_MAX_DIGEST_SHOWN]} then, {text['sha256'][:_MAX_DIGEST_SHOWN]} now"
+                yield (
+                    f"{location}: has changed since this run was last trained ({digests}); restore the old text, or "
+                    "start another run with --output"
+                )
+
+
+def describe_missing_text(recorded: TextFingerprints) -> str:
+    """Describe the text of a run that can no longer be found: its files and digests."""
+    files = [
+        f"{format_data_key(name)}.{part}: {', '.join(text['files'])}, sha256 {str(text['sha256'])[:_MAX_DIGEST_SHOWN]}"
+        for name, parts in recorded.items()
+        for part, text in parts.items()
+    ]
+    return "; ".join(files)
+
+
 _LOCK = ".lock"
 _RUN_FILES = (_LOCK, "config.json", "tokenizer")
-_TRAINED_FILES = ("checkpoints", "model.safetensors", "metrics.jsonl")
+_TRAINED_FILES = ("checkpoints", "model.safetensors", METRICS_FILE)
 
 
 def require_inputs(recipe: Recipe) -> None:
@@ -120,10 +182,10 @@ def open_or_create_run(
     folder = recipe.output
     if not (folder / MANIFEST).exists():
         return _create_run(recipe, origin, log=log)
-    stored_run = open_run(folder)
+    stored_recipe = read_run_recipe(folder)
     recipe = resume_run_recipe(folder, recipe)
-    same_request = _get_signature(stored_run.recipe) == _get_signature(recipe)
-    run = open_run(folder, recipe) if same_request else stored_run
+    same_request = _get_signature(stored_recipe) == _get_signature(recipe)
+    run = open_run(folder, recipe if same_request else stored_recipe)
     unchanged_keys = [
         f"{format_data_key(name)}.{key}."
         for name, data in (recipe.datasets.items() if same_request else ())
@@ -131,14 +193,14 @@ def open_or_create_run(
         if _is_encoded(run, name, part)
         for key in data.get_tables(part)
     ]
-    stored_values, new_values = dict(iter_fixed_keys(stored_run.recipe)), dict(iter_fixed_keys(recipe))
+    stored_values, new_values = dict(iter_fixed_keys(stored_recipe)), dict(iter_fixed_keys(recipe))
     differing_keys = sorted(
         key for key in stored_values.keys() | new_values.keys() if stored_values.get(key) != new_values.get(key)
     )
     if forbidden_keys := [key for key in differing_keys if not key.startswith(tuple(unchanged_keys))]:
         if not has_checkpoint(folder):
             log(f"{folder}: nothing was trained with the earlier recipe; starting again")
-            for name in ("metrics.jsonl", MANIFEST):
+            for name in (METRICS_FILE, MANIFEST):
                 (folder / name).unlink(missing_ok=True)
             return _create_run(recipe, origin, log=log)
         raise RunError(
@@ -206,7 +268,7 @@ def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
     data, member = run.recipe.datasets[name], run.member_runs[name].recipe
     count = member.get_sample_size(part)
     return compute_fingerprint(
-        (path for reader in data.readers(part).values() for path in reader.paths),
+        _list_paths(data, part),
         *data.list_settings(part),
         data.model_dump_json(include=find_keys_with_role(type(data), FieldRole.ENCODING)),
         *(compute_digest(run.folder / file) for file in run.vocabularies),

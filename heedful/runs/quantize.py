@@ -13,8 +13,7 @@ from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face_folder
 from heedful.models.initialisation import skip_initialization
 from heedful.runs.adapter_runs import build_uninitialized_model, load_full_weights
-from heedful.runs.inference_copy import save_inference_copy
-from heedful.runs.load import open_run
+from heedful.runs.load import open_run, save_inference_copy
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:

@@ -24,24 +24,26 @@ from heedful.errors import RecipeError
 from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
-from heedful.runs.checkpoints import load_snapshot, write_final_model
-from heedful.runs.cost_report import CostReporter, require_memory
-from heedful.runs.data_fingerprints import (
-    RUN_FILE,
-    describe_changes,
-    fingerprint_texts,
-    read_recorded_fingerprints,
-    to_stored_form,
-)
+from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
 from heedful.runs.device import find_device, tune_malloc
-from heedful.runs.initialization import build_model_to_resume, init_model
+from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
-from heedful.runs.prepare import lock_run_folder, open_corpus, open_or_create_run, require_inputs
+from heedful.runs.prepare import (
+    RUN_FILE,
+    describe_changes,
+    fingerprint_texts,
+    lock_run_folder,
+    open_corpus,
+    open_or_create_run,
+    read_recorded_fingerprints,
+    require_inputs,
+    to_stored_form,
+)
 from heedful.runs.resolve import ResolvedRecipe, fit_recipe, resolve_recipe
 from heedful.runs.trainer_factory import build_trainer, freeze_parameters
-from heedful.runs.training_warnings import TrainingWarnings
+from heedful.runs.training_reports import CostReporter, TrainingWarnings, require_memory
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run
@@ -74,7 +76,7 @@ class TrainResult:
     def _repr_html_(self) -> str:
         from heedful.runs.curve_plots import CurvePlots
 
-        curve = CurvePlots({str(self.folder): read_curve(self.folder / "metrics.jsonl")})
+        curve = CurvePlots({str(self.folder): read_curve(self.folder / METRICS_FILE)})
         return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"
 
 
@@ -117,7 +119,6 @@ def _train_recipe(
     log: Callable[[str], None],
     device: str | torch.device | None,
 ) -> TrainResult:
-    """Train a resolved recipe; see `train`."""
     recipe = resolved.recipe
     require_inputs(recipe)
     tune_malloc()
@@ -142,7 +143,7 @@ def _train_recipe(
             return opened
 
         run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(
-            recipe, resolved.origin, _discard_message
+            recipe, resolved.origin, ignore_message
         )
         signal = _run_training(
             run,
@@ -150,19 +151,14 @@ def _train_recipe(
             resolved,
             process_group=process_group,
             callbacks=callbacks,
-            log=log if process_group.is_leader else _discard_message,
+            log=log if process_group.is_leader else ignore_message,
         )
     return TrainResult(run.folder, signal, process_group.is_leader)
-
-
-def _discard_message(_: str) -> None:
-    """Ignore a message; used by all processes but the first."""
 
 
 def _open_run_and_corpora(
     recipe: Recipe, origin: PretrainedSource | None, log: Callable[[str], None]
 ) -> tuple[Run[Any, Any], Corpora]:
-    """Open or create the run and open its corpora."""
     run = open_or_create_run(recipe, origin, log=log)
     return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 
@@ -243,7 +239,7 @@ def _run_training(
             f'training.monitor = "{monitor}": cannot be measured on these data; choose one of '
             f"{', '.join(sorted(objective.metric_names))}"
         )
-    metrics_log = MetricsLog(run.folder / "metrics.jsonl")
+    metrics_log = MetricsLog(run.folder / METRICS_FILE)
     with ExitStack() as files:
         callbacks_of_process: list[Callback] = []
         if process_group.is_leader:

@@ -93,7 +93,6 @@ def uses_bf16(config: TrainingConfig, model: nn.Module, device: torch.device) ->
 def _build_optimizer(
     config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]
 ) -> Optimizer:
-    """Build the optimizer."""
     decay = config.optimizer.weight_decay
     match config.optimizer:
         case SgdConfig():

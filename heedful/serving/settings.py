@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, ValidationError, ValidationInfo, fi
 
 from heedful.errors import RecipeError
 from heedful.files import LARGEST_RECIPE, parse_toml, read_text
-from heedful.recipes import toml, toml_errors
+from heedful.recipes import toml
 from heedful.recipes.config import Config, InputPath, PositiveInt
-from heedful.recipes.error_messages import describe_errors
+from heedful.recipes.error_messages import describe_errors, suggest_fix
 from heedful.recipes.overrides import merge_overrides, parse_overrides, resolve_paths
 from heedful.recipes.recipe import EngineName
 
@@ -217,4 +217,4 @@ def _read_toml(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise RecipeError(f"{path}: byte {error.start} is not UTF-8; save it as UTF-8") from None
     except ValueError as error:
-        raise RecipeError(f"{path}: is not valid TOML: {error}{toml_errors.suggest_fix(text, str(error))}") from None
+        raise RecipeError(f"{path}: is not valid TOML: {error}{suggest_fix(text, str(error))}") from None

@@ -90,6 +90,11 @@ class PortableModel:
         return {**self.tensors, **{name: self.tensors[first] for name, first in self.aliases.items()}}
 
     @property
+    def tokenizers(self) -> tuple[Tokenizer, ...]:
+        """Its tokenizer, or those of both languages."""
+        return (self.tokenizer,) if isinstance(self.tokenizer, Tokenizer) else self.tokenizer
+
+    @property
     def vocab_size(self) -> int | tuple[int, int]:
         """Size of the vocabulary, or of both."""
         if isinstance(self.tokenizer, Tokenizer):

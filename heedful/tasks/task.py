@@ -23,8 +23,7 @@ from heedful.errors import DataError, RunError
 from heedful.memory_limits import get_memory_limit
 from heedful.models.interface import Encoder
 from heedful.models.model_size import ModelTooLargeError, limit_model_size
-from heedful.recipes.recipe import Recipe
-from heedful.recipes.size_limits import check_num_layers, find_largest_key
+from heedful.recipes.recipe import Recipe, check_num_layers, find_largest_key
 from heedful.recipes.text import TokenizerConfig
 from heedful.registry import load_object
 from heedful.tasks.auto_settings import ComputeBudget, Settings

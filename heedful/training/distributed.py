@@ -1,22 +1,27 @@
-"""Data-parallel training: each process takes its share of every batch, and gradients are summed.
+"""Processes of a training: the sums of losses and gradients over all of them, and the signals that stop them.
 
-Started by torchrun, which sets the environment; without it there is one process and these functions do nothing.
+Torchrun starts them and sets the environment; without it there is one process, and nothing is exchanged.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterable, Iterator
+import signal
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
+from types import FrameType
 from typing import TypeVar
 
 import torch
 from torch import Tensor, distributed
 
 from heedful.errors import TrainingError
+from heedful.tasks.objective import Loss, LossPart
+from heedful.training.callbacks import LossSum
 
 Result = TypeVar("Result")
 
@@ -159,7 +164,6 @@ def _convert_peer_errors() -> Iterator[None]:
 
 
 def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """Group tensors into buckets of limited size."""
     bucket: list[Tensor] = []
     num_bytes = 0
     for tensor in tensors:
@@ -171,3 +175,106 @@ def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
         num_bytes += size
     if bucket:
         yield bucket
+
+
+class LossAccumulator:
+    """Sums and label counts of the losses of an update, in total and for each named part.
+
+    Where a loss has no part `nll`, the loss itself is used for it.
+
+    Args:
+        parts: names of the parts; the same in all processes, whose sums are exchanged in this order.
+    """
+
+    def __init__(self, parts: Iterable[str]) -> None:
+        self._names = ("", *sorted({"nll", *parts}))
+        self._sums = torch.zeros(len(self._names), 2, dtype=torch.float64)
+
+    def add(self, loss: Loss) -> None:
+        """Add the loss of one batch."""
+        parts = {"nll": LossPart(loss.total, loss.count), **loss.parts, "": LossPart(loss.total, loss.count)}
+        assert parts.keys() <= {*self._names}, f"the task does not announce {sorted(parts.keys() - {*self._names})}"
+        for row, name in enumerate(self._names):
+            if name in parts:
+                part = parts[name]
+                self._sums[row] += torch.tensor((float(part.total.detach()), float(part.count)), dtype=torch.float64)
+
+    def all_reduce(self, distributed: DistributedContext) -> None:
+        """Add the sums of all other processes."""
+        global_sums = self._sums.to(distributed.device)
+        distributed.all_reduce_([global_sums])
+        self._sums = global_sums.cpu()
+
+    @property
+    def loss(self) -> LossSum:
+        """The total loss and its label count."""
+        return self._sums_by_name()[""]
+
+    @property
+    def parts(self) -> Mapping[str, LossSum]:
+        """The parts of the loss that have labels."""
+        return {name: part for name, part in self._sums_by_name().items() if name and part.count}
+
+    def _sums_by_name(self) -> dict[str, LossSum]:
+        """Return the sums as `LossSum` by name; the total has the empty name."""
+        return {name: LossSum(*row) for name, row in zip(self._names, self._sums.tolist(), strict=True)}
+
+
+def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: DistributedContext) -> list[Tensor]:
+    """Sum the gradients over all processes, and return those of parameters with a gradient in any process.
+
+    A process without examples sends zeros. A parameter without a gradient in any process gets none, as with one
+    process: with a zero gradient the optimizer would decay and move it.
+    """
+    all_parameters = list(parameters.values())
+    if distributed.size > 1:
+        has_gradient = torch.tensor(
+            [float(parameter.grad is not None) for parameter in all_parameters], device=distributed.device
+        )
+        distributed.all_reduce_([has_gradient])
+        for parameter, num_processes in zip(all_parameters, has_gradient.tolist(), strict=True):
+            if num_processes and parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+    gradients = [parameter.grad for parameter in all_parameters if parameter.grad is not None]
+    distributed.all_reduce_(gradients)
+    return gradients
+
+
+def normalize_and_clip(gradients: Sequence[Tensor], *, num_labels: float, max_norm: float | None) -> float:
+    """Divide summed gradients by the number of labels, clip them, and return their norm before clipping."""
+    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / num_labels
+    factor = 1 / num_labels
+    if max_norm is not None and norm > max_norm:
+        factor *= max_norm / norm
+    torch._foreach_mul_(list(gradients), factor)
+    return norm
+
+
+class StopSignal:
+    """The signal that was received; 0 while there was none."""
+
+    def __init__(self) -> None:
+        self.signal = 0
+
+    def handle_signal(self, number: int, _frame: FrameType | None) -> None:
+        """Record the first signal; a second SIGINT raises KeyboardInterrupt."""
+        if self.signal and number == signal.SIGINT:
+            raise KeyboardInterrupt
+        self.signal = number
+
+
+@contextmanager
+def catch_stop_signals() -> Iterator[StopSignal]:
+    """Catch SIGINT and SIGTERM inside the block; outside the main thread nothing is caught."""
+    stop_signal = StopSignal()
+    if threading.current_thread() is not threading.main_thread():
+        yield stop_signal
+        return
+    old_handlers = {
+        number: signal.signal(number, stop_signal.handle_signal) for number in (signal.SIGINT, signal.SIGTERM)
+    }
+    try:
+        yield stop_signal
+    finally:
+        for number, handler in old_handlers.items():
+            signal.signal(number, handler)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.optim.adamw import adamw
 
-from heedful.training.state_dict_checks import require_same_tensors
+from heedful.training.checkpoint_savers import require_same_tensors
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,6 @@ class SGD(Optimizer):
     """Stochastic gradient descent, w - rate g (Robbins & Monro 1951), without momentum."""
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
-        """Decay and update the parameters of one group."""
         for name in group.names:
             parameter = self._parameters[name]
             if parameter.grad is not None:
@@ -144,7 +143,6 @@ class Adam(Optimizer):
         )
 
     def _get_moments(self, name: str) -> dict[str, Tensor]:
-        """Return the moments of a parameter, creating them as zeros."""
         if name not in self._moments:
             templates = _build_moment_templates(self._parameters[name])
             self._moments[name] = {moment: torch.zeros_like(template) for moment, template in templates.items()}

@@ -116,6 +116,5 @@ def has_fast_bf16(device: torch.device) -> bool:
 
 
 def _cpu_has_bf16() -> bool:
-    """Return whether the CPU has AMX or AVX512-BF16."""
     probes: Sequence[str] = ("_is_amx_tile_supported", "_is_avx512_bf16_supported")
     return any(bool(getattr(torch.cpu, probe, lambda: False)()) for probe in probes)

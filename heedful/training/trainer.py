@@ -26,15 +26,19 @@ from heedful.training.callbacks import (
     TrainState,
     ValidationResult,
 )
-from heedful.training.checkpoint_savers import NullCheckpointSaver
-from heedful.training.distributed import DistributedContext, single_process
+from heedful.training.checkpoint_savers import NullCheckpointSaver, require_same_tensors
+from heedful.training.distributed import (
+    DistributedContext,
+    LossAccumulator,
+    all_reduce_gradients,
+    catch_stop_signals,
+    normalize_and_clip,
+    single_process,
+)
 from heedful.training.history import TrainingHistory
-from heedful.training.interruption import catch_stop_signals
-from heedful.training.loss_accumulator import LossAccumulator, all_reduce_gradients, normalize_and_clip
 from heedful.training.optimizers import Adam, MovingAverage, Optimizer
 from heedful.training.precision import FullPrecision, Precision
 from heedful.training.schedules import InverseSquareRootSchedule, LearningRateSchedule
-from heedful.training.state_dict_checks import require_same_tensors
 
 
 @dataclass(frozen=True)
@@ -234,7 +238,6 @@ class Trainer(Generic[Batch]):
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
     def _build_plan(self, updates: Sequence[Sequence[RowIndices]]) -> EpochPlan:
-        """Return the plan of the current epoch."""
         sizes = [len(batches) for batches in updates]
         num_done = sum(offset < self.progress.position for offset in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
@@ -242,7 +245,6 @@ class Trainer(Generic[Batch]):
         return EpochPlan(self.progress, len(updates), min(num_done, len(updates)), sum(sizes), examples, evaluate_every)
 
     def _is_finished(self) -> bool:
-        """Return whether a limit is reached."""
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
@@ -356,7 +358,6 @@ class Trainer(Generic[Batch]):
         return dict(zip(names, numbers, strict=True)), seconds
 
     def _evaluate_model(self) -> Mapping[str, float]:
-        """Evaluate the model, with averaged weights if there are any."""
         self.model.eval()
         with torch.no_grad(), self._use_average():
             metrics = self.objective.evaluate(self.model)
@@ -391,11 +392,9 @@ class Trainer(Generic[Batch]):
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
     def _elapsed_seconds(self) -> float:
-        """Return the seconds since training began."""
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
-        """Build the error about a value that is not finite."""
         rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
@@ -426,17 +425,14 @@ def _find_devices(
 
 
 def _default_schedule(steps: int | None) -> LearningRateSchedule:
-    """Return the default learning rate schedule for this number of updates."""
     return InverseSquareRootSchedule(1e-3, 1000 if steps is None else max(1, min(4000, steps // 10)))
 
 
 def _default_config(steps: int | None) -> TrainerConfig:
-    """Return the default options for this number of updates."""
     return TrainerConfig() if steps is None else TrainerConfig(evaluate_every=max(1, steps // 10))
 
 
 def _copy_weights(weights: Mapping[str, Tensor], parameters: Mapping[str, Any]) -> None:
-    """Copy tensors into parameters, by name."""
     with torch.no_grad():
         for name, weight in weights.items():
             parameters[name].copy_(weight)

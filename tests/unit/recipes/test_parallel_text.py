@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from documents import SAMPLES
 
 from heedful.recipes.load import build_recipe
+from heedful.recipes.parallel_data import FORMATS, infer_text_kind
 
 
 @pytest.mark.parametrize(
@@ -37,3 +39,39 @@ def test_every_form_of_parallel_text_reads_sources_before_targets(
     recipe: Any = build_recipe(content, source="test")
     first = next(iter(recipe.data.reader("train")))
     assert (first.source, first.target) == pair
+
+
+def test_recipes_of_every_format_can_be_pickled() -> None:
+    """A format with the keys for translation is a class that no source file holds."""
+    text = {"path": "a.po"}
+    data = {"train": {"source": "a", "target": "b"}, "validation": text, "rehearse": {**text, "share": 0.2}}
+    recipe = build_recipe({"output": "run", "data": data, "training": {"steps": 1}}, source="test")
+    assert pickle.loads(pickle.dumps(recipe)) == recipe
+
+
+@pytest.mark.parametrize(
+    ("table", "kind"),
+    [
+        ({"source": "a"}, "lines"),
+        ({"target": "a", "path": "a.tmx"}, "lines"),
+        ({"path": "a.jsonl"}, "jsonl"),
+        ({"path": "A.NDJSON.gz"}, "jsonl"),
+        ({"path": "a.txt", "source_field": "en"}, "jsonl"),
+        ({"path": "a.parquet", "source_field": "en"}, "parquet"),
+        ({"path": "a.parquet"}, "parquet"),
+        ({"path": "a.po", "target_language": "de"}, "tmx"),
+        ({"path": "a.xml.gz"}, "tmx"),
+        ({"path": "a.po"}, "po"),
+        ({"path": "a.xliff"}, "xliff"),
+        ({"path": "a.po", "source_column": 1}, "tsv"),
+        ({"path": "a"}, "tsv"),
+        ({}, None),
+    ],
+)
+def test_the_format_follows_from_the_keys_and_the_name(table: dict[str, Any], kind: str | None) -> None:
+    assert infer_text_kind(table) == kind
+
+
+def test_no_two_formats_have_the_same_suffix() -> None:
+    suffixes = [suffix for text_format in FORMATS for suffix in text_format.suffixes]
+    assert len(suffixes) == len(set(suffixes))

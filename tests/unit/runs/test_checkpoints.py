@@ -23,7 +23,7 @@ from heedful.runs.checkpoints import (
     FolderCheckpointSaver,
     average_weights,
     load_snapshot,
-    load_weights,
+    read_stored_weights,
     write_final_model,
 )
 from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationResult
@@ -31,6 +31,11 @@ from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationR
 
 class Killed(BaseException):
     """Stands for a kill -9: nobody catches it, and nothing is cleaned up by hand."""
+
+
+def load_weights(folder: Path, model: nn.Module, *, step: int | None = None) -> None:
+    stored = read_stored_weights(folder, step=step)
+    files.load_parameters(model, stored.dequantize(), location=str(stored.path))
 
 
 def weights(step: int) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +23,13 @@ from heedful.data.vocabulary_mapping import VocabularyMapping
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.recipes.error_messages import find_risks
 from heedful.runs.export import export_hugging_face
-from heedful.runs.initialization import create_run, init_model
+from heedful.runs.initialization import create_run, find_vocabulary_parameters, init_model
 from heedful.runs.load import open_run
 from heedful.runs.origin import open_predecessor
 from heedful.runs.prepare import open_corpus
 from heedful.runs.resolve import fit_recipe, resolve_recipe
 from heedful.runs.train import train
-from heedful.runs.vocabulary_transfer import find_vocabulary_parameters
+from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
 
 CPU = torch.device("cpu")
 SITTING = """\
@@ -332,6 +333,30 @@ def test_rehearsed_text_may_move_and_must_be_there(
     (tmp_path / "moved.de").unlink()
     with pytest.raises(DataError, match=r"moved\.de: there is no such file"):
         train(heedful.load_recipe(path, [*moved, "--training.steps", "8"]), device="cpu")
+
+
+def test_the_other_model_is_opened_once_and_freed(
+    trained: Path, going: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opened: list[weakref.ref[Any]] = []
+    was_freed: list[bool] = []
+
+    def open_counted(folder: Path) -> Any:
+        origin = open_predecessor(folder)
+        opened.append(weakref.ref(origin))
+        return origin
+
+    class Watcher(Callback):
+        def on_step_end(self, update: StepMetrics) -> None:
+            was_freed.append(opened[0]() is None)
+
+        def on_evaluate(self, evaluation: ValidationResult) -> None: ...
+
+    monkeypatch.setattr("heedful.runs.resolve.open_predecessor", open_counted)
+    train(heedful.load_recipe(going(trained)), device="cpu", listeners=[Watcher()])
+    assert len(opened) == 1
+    assert was_freed
+    assert all(was_freed), "its weights take no memory while this model is trained"
 
 
 @pytest.mark.parametrize("freeze", ["embeddings", "1", "encoder"])

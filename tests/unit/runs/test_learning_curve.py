@@ -14,7 +14,7 @@ from heedful.runs.learning_curve import (
     describe_high_perplexity,
     read_curve,
 )
-from heedful.runs.training_warnings import TrainingWarnings, build_trend
+from heedful.runs.training_reports import TrainingWarnings, build_trend
 from heedful.training.callbacks import StepMetrics, TrainState, ValidationResult
 
 GOLDEN = Path(__file__).parents[2] / "golden"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,8 +13,10 @@ import pytest
 
 from heedful import RunError, load_recipe, train
 from heedful.atomic_io import compute_digest, read_manifest, write_json, write_manifest
+from heedful.recipes.load import build_stored_recipe
+from heedful.recipes.recipe import Recipe
 from heedful.runs.checkpoints import read_weights
-from heedful.runs.load import open_run, resume_run_recipe
+from heedful.runs.load import open_run, read_run_recipe, resume_run_recipe
 
 RECURRENT = ("--model.kind", "recurrent", "--model.d_model", "8")
 LUONG = ("--model.reading.kind", "luong", "--model.reading.score", "additive")
@@ -78,3 +81,28 @@ def test_an_older_run_is_not_taken_for_one_of_another_recipe(small: Path) -> Non
         fit(small, *asked, "--model.positions.first", "1")
     with pytest.raises(RunError, match=r"recipe differs in model\.positions\.first, model\.positions\.kind;"):
         fit(small, "--model.positions.kind", "none")
+
+
+def test_a_stored_recipe_is_built_once_until_its_file_changes(
+    trained: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "run"
+    shutil.copytree(trained, folder)
+    built: list[str] = []
+
+    def build(table: Mapping[str, Any], *, source: str) -> Recipe:
+        built.append(source)
+        return build_stored_recipe(table, source=source)
+
+    monkeypatch.setattr("heedful.runs.load.build_stored_recipe", build)
+    recipe = read_run_recipe(folder)
+    assert open_run(folder).recipe is recipe
+    assert built == [str(folder / "config.json")]
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    config["recipe"]["seed"] = 7
+    write_json(folder / "config.json", config)
+    with pytest.raises(RunError, match="its sha256 differs"):
+        read_run_recipe(folder)
+    manifest = read_manifest(folder)
+    write_manifest(folder, manifest.with_file("config.json", compute_digest(folder / "config.json")))
+    assert read_run_recipe(folder).seed == 7

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from heedful.training.distributed import DistributedContext
-from heedful.training.interruption import catch_stop_signals
+from heedful.training.distributed import DistributedContext, catch_stop_signals
 from heedful.training.trainer import StoppingLimits, TrainerConfig
 
 Make = Callable[..., Any]

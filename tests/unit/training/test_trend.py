@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from heedful.training.callbacks import TrainState
-from heedful.training.overfitting import LossTrend, describe_overfitting, describe_stall
+from heedful.training.history import LossTrend, describe_overfitting, describe_stall
 
 
 def told(losses: list[tuple[float, float]]) -> dict[int, str]:

@@ -1,6 +1,4 @@
-"""Reports the cost of a training run: memory and updates before it starts, and the time after a few measured
-updates.
-"""
+"""Callbacks that report while a run is trained: what it costs, and whether it still has a benefit."""
 
 from __future__ import annotations
 
@@ -18,14 +16,16 @@ from heedful.models.model_size import (
     estimate_training_memory,
     measure_model,
 )
-from heedful.recipes.size_limits import find_largest_key
+from heedful.recipes.recipe import find_largest_key
 from heedful.recipes.training import AdamConfig, TrainingConfig
 from heedful.runs.adapter_runs import build_uninitialized_model
 from heedful.runs.device import get_peak_memory
+from heedful.runs.learning_curve import LearningCurve, TrainingPoint, ValidationPoint
 from heedful.runs.trainer_factory import build_limits, freeze_parameters, uses_bf16
 from heedful.tasks.task import Run
 from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, ValidationResult
 from heedful.training.eta import ExpectedEnd, TrainingForecast, format_duration
+from heedful.training.history import LossTrend, describe_overfitting, describe_stall
 
 _UPDATES, _SECONDS = 10, 10.0
 """The time is estimated after this many updates, or after this many seconds."""
@@ -52,19 +52,23 @@ def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
     with build_without_memory():
         model: nn.Module = build_uninitialized_model(run)
     freeze_parameters(model, config)
-    memory = estimate_training_memory(
-        model,
-        moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
-        use_bf16=False,  # which needs less
-        has_average=config.ema is not None,
-        tokens=1,
-        length=1,
-    )
+    memory = _estimate_memory(config, model, use_bf16=False, tokens=1, length=1)  # bf16 needs less
     if memory.bytes_without_activations > limit:
         reason = f"training: {find_largest_key(run.recipe, run.vocab_sizes)}"
         raise ModelTooLargeError(
             bytes_=memory.bytes_without_activations, modules=0, max_bytes=float(limit), reason=reason
         )
+
+
+def _estimate_memory(
+    config: TrainingConfig, model: nn.Module, *, use_bf16: bool, tokens: int, length: int
+) -> TrainingMemory:
+    """Estimate the memory for a batch of so many tokens, in texts of this length."""
+    moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
+    has_average = config.ema is not None
+    return estimate_training_memory(
+        model, moments=moments, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
+    )
 
 
 def _get_device_memory(device: torch.device) -> int | None:
@@ -100,14 +104,9 @@ class CostReporter(Callback):
             return
         self._plan_reported, self._start_seconds = True, plan.progress.seconds
         config = self._config
-        memory = estimate_training_memory(
-            self._model,
-            moments=2 if isinstance(config.optimizer, AdamConfig) else 0,
-            use_bf16=uses_bf16(config, self._model, self._device),
-            has_average=config.ema is not None,
-            tokens=config.batch_tokens,
-            length=round(config.batch_tokens * plan.batches / max(1, plan.examples)),
-        )
+        use_bf16 = uses_bf16(config, self._model, self._device)
+        length = round(config.batch_tokens * plan.batches / max(1, plan.examples))
+        memory = _estimate_memory(config, self._model, use_bf16=use_bf16, tokens=config.batch_tokens, length=length)
         self._log(f"{measure_model(self._model).num_parameters:,} parameters; {describe_memory(memory)}")
         self._log(_describe_updates(plan, config, self._forecast))
 
@@ -182,3 +181,47 @@ def _describe_updates(plan: EpochPlan, config: TrainingConfig, forecast: Trainin
     if config.minutes is not None:
         text += f"; at most {format_duration(60 * config.minutes)}"
     return text
+
+
+class TrainingWarnings(Callback):
+    """Callback that warns once if validation stops improving, and once if training and validation loss diverge.
+
+    Args:
+        config: the training config.
+        past: learning curve of earlier sessions of the run.
+        log: receives each warning.
+    """
+
+    def __init__(self, config: TrainingConfig, *, past: LearningCurve, log: Callable[[str], None]) -> None:
+        self._config = config
+        self._trend = build_trend(past)
+        self._log = log
+
+    def on_step_end(self, update: StepMetrics) -> None:
+        """Record the training loss, without label smoothing and other additions."""
+        self._trend = self._trend.add_update(update.nll, num_labels=update.labels)
+
+    def on_evaluate(self, evaluation: ValidationResult) -> None:
+        """Record the validation loss and log any warning."""
+        progress, old_trend = evaluation.progress, self._trend
+        if "loss" in evaluation.metrics:
+            self._trend = old_trend.add_evaluation(evaluation.metrics["loss"], step=progress.step)
+        monitor, overfitting_warning = self._config.monitor, describe_overfitting(old_trend, self._trend)
+        if overfitting_warning and evaluation.improved:
+            overfitting_warning += f"; {monitor} still improves, and it determines the best checkpoint"
+        for warning in filter(
+            None, (describe_stall(progress, monitor=monitor, patience=self._config.patience), overfitting_warning)
+        ):
+            self._log(warning)
+
+
+def build_trend(curve: LearningCurve) -> LossTrend:
+    """Build the trend of losses from a learning curve."""
+    points: list[TrainingPoint | ValidationPoint] = [*curve.training, *curve.validation]
+    trend = LossTrend()
+    for point in sorted(points, key=lambda point: point.step):  # at one step training comes first
+        if isinstance(point, TrainingPoint):
+            trend = trend.add_update(point.loss)
+        else:
+            trend = trend.add_evaluation(point.loss, step=point.step)
+    return trend
