@@ -6269,8 +6269,8 @@ BESIDE = (
     Mutant(
         "metrics: TER's case flag is exchanged",
         "metrics/weighted_sacrebleu.py",
-        "self._metric = TER(case_sensitive=not lowercase)",
-        "self._metric = TER(case_sensitive=lowercase)",
+        "self.metric = TER(case_sensitive=not lowercase)",
+        "self.metric = TER(case_sensitive=lowercase)",
         ("tests/unit/metrics/test_translation.py::test_edit_rates_leave_case_aside_where_they_are_asked",),
     ),
     Mutant(
