@@ -5489,9 +5489,9 @@ JUDGED = (
     ),
     Mutant(
         "judges: a shorter length of the tokenizer counts for nothing",
-        "foreign/judges.py",
-        "return int(min(max_length, model_folder.max_positions))",
-        "return model_folder.max_positions",
+        "foreign/hugging_face.py",
+        "return int(min(value, self.max_positions))",
+        "return self.max_positions",
         (JUDGES,),
     ),
     Mutant(

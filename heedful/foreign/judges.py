@@ -23,12 +23,10 @@ from heedful.errors import RecipeError, RunError
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import (
-    HuggingFaceFolder,
     build_from_origin,
     open_hugging_face,
 )
 from heedful.foreign.safetensors_files import list_weight_files, read_folder_tensors
-from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.metrics.judge import JudgeScores, TranslationJudge
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.initialisation import skip_initialization
@@ -39,8 +37,6 @@ from heedful.tensors import move_to_device
 
 _DIGEST_LENGTH: Final = 12
 """Number of hexadecimal digits of a SHA-256 in a signature."""
-_MIN_TOKENS: Final = 5
-"""Smallest number of tokens that a judge must read: one of each text, begin and two ends."""
 _EXPECTED_FOLDER: Final = (
     "a BertForSequenceClassification with one output, as config.json, model.safetensors and vocabulary"
 )
@@ -98,7 +94,7 @@ def _open_regression_judge(folder: Path, *, device: torch.device) -> RegressionJ
     origin = opened.build_origin(tensors)
     head = {f"output.{parameter}": tensors[name] for parameter, name in output.items()}
     model = _load_regression_model(origin, head, device=device)
-    tokenizer, max_tokens = origin.tokenizer, _read_max_tokens(opened)
+    tokenizer, max_tokens = origin.tokenizer, opened.read_max_text_length(reader="a judge reads")
     assert isinstance(tokenizer, Tokenizer), "an encoder reads one language"
     name = folder.resolve().name
     fields = {
@@ -186,19 +182,6 @@ def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, de
     tensors = {name: tensor for name, tensor in origin.tensors.items() if name.startswith("encoder.")}
     prepare_for_inference(model, {**tensors, **head}, engine=None, device=device, origin=location)
     return model
-
-
-def _read_max_tokens(model_folder: HuggingFaceFolder) -> int:
-    """Return the maximum input length: the model's positions or the tokenizer's smaller limit; raise RunError if
-    that is invalid.
-    """
-    path = model_folder.folder / "tokenizer_config.json"
-    max_length = read_json_or_empty(path).get("model_max_length", model_folder.max_positions)
-    if not isinstance(max_length, int | float) or not max_length >= _MIN_TOKENS:
-        raise RunError(
-            f"{path}: model_max_length = {max_length!r}: a judge reads at least {_MIN_TOKENS} tokens; mend the file"
-        )
-    return int(min(max_length, model_folder.max_positions))
 
 
 def _hash_files(files: Sequence[Path]) -> str:
