@@ -16,7 +16,7 @@ from heedful.blocks.readout import DeepOutput
 from heedful.blocks.recurrent import GRU, BidirectionalLayer, RecurrentCellStack, RecurrentStack
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.models.recurrent_decoder import InputFeedingDecoder, LinearStateInit, SourceAttention
-from heedful.models.recurrent_encoder import FinalStatePooler, RecurrentEncoder, take_both_ends
+from heedful.models.recurrent_encoder import RecurrentEncoder, take_both_ends
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tensors import Tokens
 
@@ -121,7 +121,7 @@ def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> Sequenc
     encoder = RecurrentEncoder(
         TokenEmbedding(build_embedding(vocabulary, d_embedding), scaled=False),
         RecurrentStack([BidirectionalLayer(GRU(d_embedding, d_model), GRU(d_embedding, d_model))]),
-        summary=FinalStatePooler(take_both_ends),
+        summary=take_both_ends,
     )
     decoder = InputFeedingDecoder(
         TokenEmbedding(build_embedding(vocabulary, d_embedding), scaled=False),

@@ -5489,9 +5489,9 @@ JUDGED = (
     ),
     Mutant(
         "judges: a shorter length of the tokenizer counts for nothing",
-        "foreign/judges.py",
-        "return int(min(max_length, model_folder.max_positions))",
-        "return model_folder.max_positions",
+        "foreign/hugging_face.py",
+        "return int(min(value, self.max_positions))",
+        "return self.max_positions",
         (JUDGES,),
     ),
     Mutant(
@@ -6269,8 +6269,8 @@ BESIDE = (
     Mutant(
         "metrics: TER's case flag is exchanged",
         "metrics/weighted_sacrebleu.py",
-        "self._metric = TER(case_sensitive=not lowercase)",
-        "self._metric = TER(case_sensitive=lowercase)",
+        "self.metric = TER(case_sensitive=not lowercase)",
+        "self.metric = TER(case_sensitive=lowercase)",
         ("tests/unit/metrics/test_translation.py::test_edit_rates_leave_case_aside_where_they_are_asked",),
     ),
     Mutant(

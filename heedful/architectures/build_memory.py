@@ -7,10 +7,8 @@ from torch import nn
 from heedful.architectures.memory import MemoryNetworkConfig, MemoryNetworkDecoderConfig
 from heedful.models.language_model import LanguageModel
 from heedful.models.memory_network import (
-    AdjacentTying,
     ChainedHops,
     HopUpdate,
-    LayerWiseTying,
     MemoryNetwork,
     SentenceEmbedding,
     WeightTying,
@@ -28,7 +26,7 @@ def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answer
         facts: maximum number of facts in a story.
     """
     width, hops = config.d_model, config.hops
-    tying: WeightTying = AdjacentTying(hops) if config.tie == "adjacent" else LayerWiseTying()
+    tying = WeightTying.adjacent(hops) if config.tie == "adjacent" else WeightTying.layer_wise()
     model = MemoryNetwork(
         SentenceEmbedding(vocabulary, width, tying.num_tables, ordered=config.sentences == "positions"),
         tying,

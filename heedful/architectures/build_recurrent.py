@@ -174,9 +174,7 @@ def _build_single_encoder(
     return encoders.RecurrentEncoder(
         embedding,
         RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
-        summary=encoders.FinalStatePooler(
-            encoders.take_both_ends if config.bidirectional else encoders.take_last_state
-        ),
+        summary=encoders.take_both_ends if config.bidirectional else encoders.take_last_state,
         dropout=config.dropout,
     )
 
@@ -226,17 +224,15 @@ def _build_embedding(
 def _build_encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
     """Build the encoder with the summary that the decoder needs."""
     if config.start == "carried":
-        pool_states = encoders.take_all_layers
+        summary: encoders.StateSummary = encoders.take_all_layers
     elif not config.bidirectional:
-        pool_states = encoders.take_last_state
+        summary = encoders.take_last_state
     else:
-        pool_states = (
-            encoders.take_both_ends if isinstance(config.reading, ContextConfig) else encoders.take_first_backward
-        )
+        summary = encoders.take_both_ends if isinstance(config.reading, ContextConfig) else encoders.take_first_backward
     return encoders.RecurrentEncoder(
         embedding,
         RecurrentStack(_build_layers(config, num_layers=config.encoder_layers), dropout=config.dropout),
-        summary=encoders.FinalStatePooler(pool_states),
+        summary=summary,
         order=_ORDERS[config.source_order],
         dropout=config.dropout,
     )

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, Self, Union
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self, Union
 
 from pydantic import Field
 
@@ -61,10 +61,34 @@ class TranslationArchitecture(LayeredConfig, ConditionalArchitecture):
         return False
 
 
-class TiedArchitecture(TranslationArchitecture):
+class _VectorsConfig(Config):
+    """Abstract: embedding tables that may start from word vectors, and then may stay fixed."""
+
+    _vector_keys: ClassVar[tuple[str, ...]]
+
+    if TYPE_CHECKING:  # subclasses document it behind the files
+        freeze_vectors: bool
+
+    @property
+    def word_vectors(self) -> Mapping[str, Path]:
+        """Files of word vectors by their keys."""
+        return {key: path for key in self._vector_keys if (path := getattr(self, key)) is not None}
+
+    @property
+    def freezes_vectors(self) -> bool:
+        """Whether pre-trained word vectors stay fixed."""
+        return self.freeze_vectors
+
+    def drop_initial_vectors(self) -> Self:
+        """Return a copy without the files of word vectors."""
+        return self.model_copy(update={**dict.fromkeys(self._vector_keys), "freeze_vectors": False})
+
+
+class TiedArchitecture(_VectorsConfig, TranslationArchitecture):
     """Abstract: an embedding table for each language, which may be shared, and may start from word vectors."""
 
     supports_factors: ClassVar[bool] = True
+    _vector_keys: ClassVar = ("source_vectors", "target_vectors")
 
     tie: Literal["three_way", "two_way", "none"] = "three_way"
     """which embedding tables are shared: decoder input and output (two_way), the encoder's as well (three_way), or
@@ -81,43 +105,16 @@ class TiedArchitecture(TranslationArchitecture):
         """Whether both languages share an embedding table."""
         return self.tie == "three_way"
 
-    @property
-    def word_vectors(self) -> Mapping[str, Path]:
-        """Files of word vectors for both languages."""
-        paths = {"source_vectors": self.source_vectors, "target_vectors": self.target_vectors}
-        return {key: path for key, path in paths.items() if path is not None}
 
-    @property
-    def freezes_vectors(self) -> bool:
-        """Whether pre-trained word vectors stay fixed."""
-        return self.freeze_vectors
-
-    def drop_initial_vectors(self) -> Self:
-        """Return a copy without the files of word vectors."""
-        return self.model_copy(update={"source_vectors": None, "target_vectors": None, "freeze_vectors": False})
-
-
-class EmbeddedConfig(Config):
+class EmbeddedConfig(_VectorsConfig):
     """Abstract: one embedding table, which may start from word vectors."""
+
+    _vector_keys: ClassVar = ("vectors",)
 
     vectors: InputPath | None = None
     """pre-trained word vectors (word2vec or GloVe text) that the embeddings start from"""
     freeze_vectors: FreezeVectors = False
     """keep pre-trained word vectors fixed, while all other pieces are trained"""
-
-    @property
-    def word_vectors(self) -> Mapping[str, Path]:
-        """The file of word vectors, if there is one."""
-        return {} if self.vectors is None else {"vectors": self.vectors}
-
-    @property
-    def freezes_vectors(self) -> bool:
-        """Whether pre-trained word vectors stay fixed."""
-        return self.freeze_vectors
-
-    def drop_initial_vectors(self) -> Self:
-        """Return a copy without the file of word vectors."""
-        return self.model_copy(update={"vectors": None, "freeze_vectors": False})
 
 
 class MemoryDecoderArchitecture(ArchitectureConfig):

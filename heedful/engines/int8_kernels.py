@@ -12,6 +12,7 @@ import platform
 import time
 import warnings
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import cache
 from typing import Any, ClassVar, Final
 
@@ -123,6 +124,16 @@ class FloatKernel(Int8Kernel):
         return x.mul(INPUT_LEVELS).round_() @ self._columns.to(x.dtype)
 
 
+def time_calls(function: Callable[[], object], *, count: int) -> float:
+    """Return the seconds of the fastest of some calls."""
+    seconds = []
+    for _ in range(count):
+        start = time.perf_counter()
+        function()
+        seconds.append(time.perf_counter() - start)
+    return min(seconds)
+
+
 @cache
 def find_kernels() -> tuple[type[Int8Kernel], ...]:
     """Return the kernels that work here, at least one."""
@@ -182,9 +193,4 @@ class Int8Product:
         """Return the best of three run times of a kernel."""
         prepared = self._get_kernel(kernel)
         x = x / x.abs().amax().clamp(min=_TINY)
-        seconds = []
-        for _ in range(3):  # the first of them prepares what the others use
-            start = time.perf_counter()
-            prepared.multiply(x)
-            seconds.append(time.perf_counter() - start)
-        return min(seconds)
+        return time_calls(lambda: prepared.multiply(x), count=3)  # the first of them prepares what the others use

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, get_args
@@ -13,7 +12,7 @@ from torch import Tensor, nn
 from heedful.atomic_io import load_parameters
 from heedful.engines.column_major import store_column_major
 from heedful.engines.int8 import Int8Linear, Int8Matrix, find_quantizable, quantize_to_int8
-from heedful.engines.int8_kernels import Int8Product
+from heedful.engines.int8_kernels import Int8Product, time_calls
 from heedful.errors import RecipeError
 from heedful.native import load_library
 from heedful.recipes.recipe import EngineName
@@ -153,9 +152,4 @@ def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> f
 def _time_linear(linear: nn.Linear) -> float:
     """Return the best of five run times of a linear map."""
     x = torch.ones(_TRIAL_ROWS, linear.in_features)
-    seconds = []
-    for _ in range(5):
-        start = time.perf_counter()
-        linear(x)
-        seconds.append(time.perf_counter() - start)
-    return min(seconds)
+    return time_calls(lambda: linear(x), count=5)

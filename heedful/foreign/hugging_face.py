@@ -277,7 +277,9 @@ class HuggingFaceFolder:
     ) -> Classifier | Tagger | QuestionAnsweringPredictor:
         """Build the predictor of a fine-tuned encoder: classes or numbers, tags, or answer spans."""
         reading = head.settings
-        max_length = self.max_text_length if reading.max_length is None else min(reading.max_length, self.max_positions)
+        max_length = (
+            self.read_max_text_length() if reading.max_length is None else min(reading.max_length, self.max_positions)
+        )
         if isinstance(model, TextClassifier):
             return Classifier(
                 model,
@@ -303,9 +305,9 @@ class HuggingFaceFolder:
             threshold=reading.threshold,
         )
 
-    @property
-    def max_text_length(self) -> int:
-        """Maximum number of tokens of a text: the model's positions, or fewer if the tokenizer has a smaller limit.
+    def read_max_text_length(self, *, reader: str = "a text has") -> int:
+        """Read the maximum number of tokens of a text: the model's positions, or fewer if the tokenizer has a smaller
+        limit; `reader` begins what messages say of the least number.
 
         Raises:
             RunError: model_max_length in tokenizer_config.json is not a number of tokens.
@@ -314,7 +316,7 @@ class HuggingFaceFolder:
         value = read_json_or_empty(path).get("model_max_length", self.max_positions)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value >= _MIN_TOKENS:
             raise RunError(
-                f"{path}: model_max_length = {value!r}: a text has at least {_MIN_TOKENS} tokens; mend the file"
+                f"{path}: model_max_length = {value!r}: {reader} at least {_MIN_TOKENS} tokens; mend the file"
             )
         return int(min(value, self.max_positions))
 

@@ -168,14 +168,10 @@ def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, An
     """
     if family.config_class is DecoderConfig:
         return {}
-    special = _tokenizer_pair(origin)[1].special
-    tokenizer = _tokenizer_pair(origin)[1]
-    forbidden = [
-        number for number in special.suppressed_ids if number < getattr(tokenizer, "num_known_ids", tokenizer.size)
-    ]
-    return (
-        {"bad_words_ids": [[number] for number in forbidden], "max_length": _max_positions(origin)} if forbidden else {}
-    )
+    _, tokenizer = _tokenizer_pair(origin)
+    size = getattr(tokenizer, "num_known_ids", tokenizer.size)
+    forbidden = [[number] for number in tokenizer.special.suppressed_ids if number < size]
+    return {"bad_words_ids": forbidden, "max_length": _max_positions(origin)} if forbidden else {}
 
 
 def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path) -> list[str]:

@@ -6,8 +6,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from pathlib import Path
 from typing import Final, final
@@ -24,12 +23,10 @@ from heedful.errors import RecipeError, RunError
 from heedful.foreign.families.bert import BERT
 from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import (
-    HuggingFaceFolder,
     build_from_origin,
     open_hugging_face,
 )
 from heedful.foreign.safetensors_files import list_weight_files, read_folder_tensors
-from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.metrics.judge import JudgeScores, TranslationJudge
 from heedful.models.encoders import TransformerEncoder
 from heedful.models.initialisation import skip_initialization
@@ -40,11 +37,23 @@ from heedful.tensors import move_to_device
 
 _DIGEST_LENGTH: Final = 12
 """Number of hexadecimal digits of a SHA-256 in a signature."""
-_MIN_TOKENS: Final = 5
-"""Smallest number of tokens that a judge must read: one of each text, begin and two ends."""
 _EXPECTED_FOLDER: Final = (
     "a BertForSequenceClassification with one output, as config.json, model.safetensors and vocabulary"
 )
+
+
+_UNSUPPORTED_FOLDERS: Final[Mapping[tuple[str, ...], str]] = {
+    ("hparams.yaml", "checkpoints/model.ckpt", "model.ckpt"): (
+        "is a COMET model with pickled weights, and opening them may run a program; save the translations with "
+        "heedful evaluate --output and score them with comet-score of the package unbabel-comet"
+    ),
+    (
+        "bleurt_config.json",
+        "saved_model.pb",
+    ): f"is a TensorFlow model; take one that was converted to {_EXPECTED_FOLDER}",
+    (MANIFEST,): "is a run of heedful; write it with heedful export, and name that folder",
+}
+"""Folders that are recognised but cannot be opened, by files of which one is there: what they are, and what to do."""
 
 
 def open_judge(folder: Path, *, device: torch.device) -> TranslationJudge:
@@ -57,117 +66,53 @@ def open_judge(folder: Path, *, device: torch.device) -> TranslationJudge:
     """
     if not folder.is_dir():
         raise RecipeError(f"{folder}: there is no such folder; name one that contains a judge, {_EXPECTED_FOLDER}")
-    for kind in JUDGE_FOLDERS:
-        if kind.matches_folder(folder):
-            return kind.open(folder, device=device)
+    if is_hugging_face_folder(folder):
+        return _open_regression_judge(folder, device=device)
+    for files, explanation in _UNSUPPORTED_FOLDERS.items():
+        if any((folder / file).exists() for file in files):
+            raise RunError(f"{folder}: {explanation}")
     raise RunError(f"{folder}: does not contain a judge; take a folder with {_EXPECTED_FOLDER}")
 
 
-class JudgeFolder(ABC):
-    """A kind of folder that may hold a learned translation metric."""
-
-    @abstractmethod
-    def matches_folder(self, folder: Path) -> bool:
-        """Return whether a folder is of this kind."""
-
-    @abstractmethod
-    def open(self, folder: Path, *, device: torch.device) -> TranslationJudge:
-        """Open the judge in such a folder; raise RunError if this is not possible."""
-
-
-@final
-@dataclass(frozen=True)
-class UnsupportedJudgeFolder(JudgeFolder):
-    """A kind of folder that heedful recognises but cannot open.
-
-    Attributes:
-        marker_files: files of which such a folder has at least one.
-        explanation: what the folder is, and what to do instead.
-    """
-
-    marker_files: tuple[str, ...]
-    explanation: str
-
-    def matches_folder(self, folder: Path) -> bool:
-        """Return whether the folder has one of the marker files."""
-        return any((folder / mark).exists() for mark in self.marker_files)
-
-    def open(self, folder: Path, *, device: torch.device) -> TranslationJudge:
-        """Raise RunError with the explanation."""
-        raise RunError(f"{folder}: {self.explanation}")
-
-
-@final
-class BertRegressionFolder(JudgeFolder):
-    """A folder with a `BertForSequenceClassification` with one output, in the format of transformers."""
-
-    def matches_folder(self, folder: Path) -> bool:
-        """Return whether config.json is that of a Hugging Face model."""
-        return is_hugging_face_folder(folder)
-
-    def open(self, folder: Path, *, device: torch.device) -> RegressionJudge:
-        """Load the model in single precision and build its judge."""
-        opened, config, head_location = (
-            open_hugging_face(folder),
-            folder / CONFIG_FILE,
-            BERT.heads.locations["number"],
+def _open_regression_judge(folder: Path, *, device: torch.device) -> RegressionJudge:
+    """Open a `BertForSequenceClassification` with one output, in single precision."""
+    opened, config, head_location = open_hugging_face(folder), folder / CONFIG_FILE, BERT.heads.locations["number"]
+    if opened.family is not BERT:
+        raise RunError(
+            f"{config}: model_type = {opened.family.model_type!r}: judges have {BERT.model_type!r}; take "
+            + _EXPECTED_FOLDER
         )
-        if opened.family is not BERT:
-            raise RunError(
-                f"{config}: model_type = {opened.family.model_type!r}: judges have {BERT.model_type!r}; take "
-                + _EXPECTED_FOLDER
-            )
-        architectures = opened.content.get("architectures") or [head_location.architecture]
-        if head_location.architecture not in architectures:
-            raise RunError(f"{config}: architectures = {architectures!r}: this is not a judge; take {_EXPECTED_FOLDER}")
-        tensors = read_folder_tensors(folder, auto_class="AutoModelForSequenceClassification")
-        output = {parameter: f"{head_location.output}.{parameter}" for parameter in ("weight", "bias")}
-        if missing := [name for name in output.values() if name not in tensors]:
-            raise RunError(
-                f"{folder}: does not contain tensor {missing[0]}, which turns a text into a number; "
-                f"take {_EXPECTED_FOLDER}"
-            )
-        origin = opened.build_origin(tensors)
-        head = {f"output.{parameter}": tensors[name] for parameter, name in output.items()}
-        model, tokenizer, max_tokens = (
-            _load_regression_model(origin, head, device=device),
-            origin.tokenizer,
-            _read_max_tokens(opened),
+    architectures = opened.content.get("architectures") or [head_location.architecture]
+    if head_location.architecture not in architectures:
+        raise RunError(f"{config}: architectures = {architectures!r}: this is not a judge; take {_EXPECTED_FOLDER}")
+    tensors = read_folder_tensors(folder, auto_class="AutoModelForSequenceClassification")
+    output = {parameter: f"{head_location.output}.{parameter}" for parameter in ("weight", "bias")}
+    if missing := [name for name in output.values() if name not in tensors]:
+        raise RunError(
+            f"{folder}: does not contain tensor {missing[0]}, which turns a text into a number; take {_EXPECTED_FOLDER}"
         )
-        assert isinstance(tokenizer, Tokenizer), "an encoder reads one language"
-        name = folder.resolve().name
-        fields = {
-            "kind": "bert-regression",
-            "model": name,
-            "weights": _hash_files(list_weight_files(folder))[:_DIGEST_LENGTH],
-            "vocabulary": tokenizer.sha256[:_DIGEST_LENGTH],
-            "reads": "reference+candidate",
-            "tokens": max_tokens,
-        }
-        return RegressionJudge(
-            model,
-            tokenizer=tokenizer,
-            max_tokens=max_tokens,
-            path=folder,
-            name=name,
-            signature="|".join(f"{key}:{value}" for key, value in fields.items()),
-        )
-
-
-JUDGE_FOLDERS: Final[tuple[JudgeFolder, ...]] = (
-    BertRegressionFolder(),
-    UnsupportedJudgeFolder(
-        ("hparams.yaml", "checkpoints/model.ckpt", "model.ckpt"),
-        "is a COMET model with pickled weights, and opening them may run a program; save the translations with "
-        "heedful evaluate --output and score them with comet-score of the package unbabel-comet",
-    ),
-    UnsupportedJudgeFolder(
-        ("bleurt_config.json", "saved_model.pb"),
-        f"is a TensorFlow model; take one that was converted to {_EXPECTED_FOLDER}",
-    ),
-    UnsupportedJudgeFolder((MANIFEST,), "is a run of heedful; write it with heedful export, and name that folder"),
-)
-"""Kinds of folders; the first that recognises a folder opens it, or raises an error that explains why not."""
+    origin = opened.build_origin(tensors)
+    head = {f"output.{parameter}": tensors[name] for parameter, name in output.items()}
+    model = _load_regression_model(origin, head, device=device)
+    tokenizer, max_tokens = origin.tokenizer, opened.read_max_text_length(reader="a judge reads")
+    assert isinstance(tokenizer, Tokenizer), "an encoder reads one language"
+    name = folder.resolve().name
+    fields = {
+        "kind": "bert-regression",
+        "model": name,
+        "weights": _hash_files(list_weight_files(folder))[:_DIGEST_LENGTH],
+        "vocabulary": tokenizer.sha256[:_DIGEST_LENGTH],
+        "reads": "reference+candidate",
+        "tokens": max_tokens,
+    }
+    return RegressionJudge(
+        model,
+        tokenizer=tokenizer,
+        max_tokens=max_tokens,
+        path=folder,
+        name=name,
+        signature="|".join(f"{key}:{value}" for key, value in fields.items()),
+    )
 
 
 @final
@@ -237,19 +182,6 @@ def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, de
     tensors = {name: tensor for name, tensor in origin.tensors.items() if name.startswith("encoder.")}
     prepare_for_inference(model, {**tensors, **head}, engine=None, device=device, origin=location)
     return model
-
-
-def _read_max_tokens(model_folder: HuggingFaceFolder) -> int:
-    """Return the maximum input length: the model's positions or the tokenizer's smaller limit; raise RunError if
-    that is invalid.
-    """
-    path = model_folder.folder / "tokenizer_config.json"
-    max_length = read_json_or_empty(path).get("model_max_length", model_folder.max_positions)
-    if not isinstance(max_length, int | float) or not max_length >= _MIN_TOKENS:
-        raise RunError(
-            f"{path}: model_max_length = {max_length!r}: a judge reads at least {_MIN_TOKENS} tokens; mend the file"
-        )
-    return int(min(max_length, model_folder.max_positions))
 
 
 def _hash_files(files: Sequence[Path]) -> str:

@@ -12,16 +12,14 @@ import re
 import unicodedata
 from collections import Counter
 from collections.abc import Sequence
-from functools import cache, cached_property
+from functools import cache
 from typing import Final, TypeAlias, final
-
-import numpy as np
-from jaxtyping import Float
 
 from heedful.characters import remove_invisible, word_characters
 from heedful.deprecation import module_getattr
 from heedful.errors import DataError
-from heedful.metrics.metric import RatioMetric, SummedCountsMetric, build_mean_metric, safe_divide
+from heedful.metrics.metric import RatioMetric, build_mean_metric
+from heedful.metrics.weighted_sacrebleu import SacreBLEUMetric
 
 WordNGram: TypeAlias = tuple[str, ...]
 
@@ -54,7 +52,7 @@ def check_references(captions: Sequence[str], references: Sequence[Sequence[str]
 
 
 @final
-class CaptionBLEU(SummedCountsMetric):
+class CaptionBLEU(SacreBLEUMetric):
     """Corpus BLEU with several references (Papineni et al. 2002), in percent, not smoothed.
 
     Matches of an n-gram are clipped at the most that one reference has. The reference length is the nearest one, the
@@ -70,40 +68,17 @@ class CaptionBLEU(SummedCountsMetric):
     """
 
     def __init__(self, captions: Sequence[str], references: Sequence[Sequence[str]], *, order: int = MAX_ORDER) -> None:
+        from sacrebleu.metrics.bleu import BLEU
+
         check_references(captions, references)
-        self.pairs = [
-            (split_words(text), [*map(split_words, texts)]) for text, texts in zip(captions, references, strict=True)
+        self.examples = [
+            (_join_words(text), [*map(_join_words, texts)]) for text, texts in zip(captions, references, strict=True)
         ]
-        self.order = order
+        self.metric = BLEU(tokenize="none", force=True, smooth_method="none", max_ngram_order=order)
 
-    @cached_property
-    def counts(self) -> Float[np.ndarray, "N counts"]:
-        """Caption and reference length, then matches and n-grams of each order."""
-        return np.array([self._count_caption(*pair) for pair in self.pairs], dtype=np.float64)
 
-    def _count_caption(self, caption: list[str], references: list[list[str]]) -> list[int]:
-        length = len(caption)
-        nearest_length = min(
-            map(len, references),
-            key=lambda length_of_reference: (abs(length_of_reference - length), length_of_reference),
-        )
-        row = [length, nearest_length]
-        for n in range(1, self.order + 1):
-            max_counts: Counter[WordNGram] = Counter()
-            for reference in references:
-                max_counts |= count_ngrams(reference, n)
-            caption_counts = count_ngrams(caption, n)
-            row += [(caption_counts & max_counts).total(), caption_counts.total()]
-        return row
-
-    def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """Return exp(min(0, 1 - r/c)) times the geometric mean of the precisions."""
-        length, reference_length, matches, totals = sums[:, 0], sums[:, 1], sums[:, 2::2], sums[:, 3::2]
-        precisions = safe_divide(matches, totals)
-        has_matches = precisions.min(1) > 0
-        logs = np.log(np.where(precisions > 0, precisions, 1.0)).mean(1)
-        penalty = np.minimum(0, 1 - reference_length / np.maximum(length, 1))
-        return np.where(has_matches, 100 * np.exp(penalty + logs), 0.0)
+def _join_words(text: str) -> str:
+    return " ".join(split_words(text))
 
 
 def cider_d(captions: Sequence[str], references: Sequence[Sequence[str]]) -> RatioMetric:

@@ -19,22 +19,30 @@ from typing import final
 
 import numpy as np
 
-from heedful.metrics.translation import MetricScore
-from heedful.metrics.weighted_sacrebleu import CountMatrix, PairMetric, ScoreVector, SumMatrix
+from heedful.metrics.metric import SummedCountsMetric
+from heedful.metrics.translation import MetricScore, check_pairs
+from heedful.metrics.weighted_sacrebleu import CountMatrix, ScoreVector, SumMatrix
 
 _DECK_ORDERS = (1, 2, 3, 4)
 
 
 @final
-class DeckBLEU(PairMetric):
-    """The lecture's variant of BLEU in percent, as a metric of weighted sentences."""
+class DeckBLEU(SummedCountsMetric):
+    """The lecture's variant of BLEU in percent, as a metric of weighted sentences.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+
+    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+        check_pairs(hypotheses, references)
+        fold = str.lower if lowercase else str
+        self.words = [(fold(h).split(), fold(r).split()) for h, r in zip(hypotheses, references, strict=True)]
 
     @cached_property
     def counts(self) -> CountMatrix:
         """For each sentence the geometric mean of its precisions, 1, and the lengths of hypothesis and reference."""
-        fold = str.lower if self.lowercase else str
-        words = [(fold(h).split(), fold(r).split()) for h, r in self.pairs]
-        return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in words], dtype=np.float64)
+        return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in self.words], dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
         """Return the mean of the precisions times the length factor."""

@@ -15,7 +15,6 @@ from heedful.attention.attention import MultiHopAttention
 from heedful.attention.attention_trace import assign_roles
 from heedful.attention.hooks import ENCODER_SELF, SUMMARY
 from heedful.blocks.linear import build_xavier_linear
-from heedful.blocks.recurrent import CellState
 from heedful.blocks.subsampling import ConvSubsampling, SpecAugment
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Encoder
@@ -27,17 +26,13 @@ class Pooler(nn.Module, ABC):
 
     @abstractmethod
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_summary"]:
         """Return one vector per text; it must not depend on vectors at -1.
 
         Args:
             hidden: hidden vectors of the tokens.
             positions: positions of the tokens.
-            final_states: final states of the layers of a recurrent encoder; empty for other encoders, or for a memory.
         """
 
 
@@ -53,10 +48,7 @@ class MeanPooler(Pooler):
     """Mean over all tokens (see `mean_pool`)."""
 
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_model"]:
         """Average over all tokens, including special ones."""
         return mean_pool(hidden, positions)
@@ -71,10 +63,7 @@ class FirstTokenPooler(Pooler):
         self.dense = nn.Linear(d_model, d_model)
 
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_model"]:
         """Pool the token at position 0, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
@@ -106,10 +95,7 @@ class SelfAttentivePooler(Pooler):
         self.d_output = hops * d_model
 
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_output"]:
         """Return the rows of M, concatenated."""
         query = self.queries.weight.flatten().expand(hidden.size(0), 1, -1)

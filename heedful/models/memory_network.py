@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Final, final
+from typing import Final
 
 import torch
 from jaxtyping import Float, Int
@@ -40,7 +39,8 @@ class StoryInputs:
     question: Int[Tensor, "B Q"]
 
 
-class WeightTying(ABC):
+@dataclass(frozen=True)
+class WeightTying:
     """Which embedding tables are shared (2.2); the first `num_fact_tables` tables embed facts.
 
     Attributes:
@@ -48,6 +48,7 @@ class WeightTying(ABC):
         num_fact_tables: number of tables that embed facts.
         question_table: index of the table of the question's words.
         answer_table: index of the table whose rows answers are compared with.
+        tables_per_hop: how many tables the keys of the next hop are further on.
         has_hop_map: whether the query is multiplied by a matrix from hop to hop.
     """
 
@@ -55,50 +56,28 @@ class WeightTying(ABC):
     num_fact_tables: int
     question_table: int
     answer_table: int
+    tables_per_hop: int
     has_hop_map: bool
 
-    @abstractmethod
-    def key_table(self, hop: int) -> int:
-        """Return the index of the table for the keys of a hop."""
+    @classmethod
+    def adjacent(cls, hops: int) -> WeightTying:
+        """Return adjacent tying A^{k+1} = C^k, B = A^1, W^T = C^K: the values of one hop are the keys of the next."""
+        return cls(hops + 1, hops + 1, 0, hops, 1, has_hop_map=False)
 
-    @abstractmethod
-    def value_table(self, hop: int) -> int:
-        """Return the index of the table for the values of a hop."""
-
-
-@final
-class AdjacentTying(WeightTying):
-    """Adjacent tying A^{k+1} = C^k, B = A^1, W^T = C^K: the values of one hop are the keys of the next."""
-
-    has_hop_map = False
-
-    def __init__(self, hops: int) -> None:
-        self.num_tables = self.num_fact_tables = hops + 1
-        self.question_table, self.answer_table = 0, hops
+    @classmethod
+    def layer_wise(cls) -> WeightTying:
+        """Return layer-wise tying A^1 = ... = A^K, C^1 = ... = C^K with a matrix H: a recurrent network over its
+        contexts.
+        """
+        return cls(4, 2, 2, 3, 0, has_hop_map=True)
 
     def key_table(self, hop: int) -> int:
-        """Return the index of A^k."""
-        return hop
+        """Return the index of A^k, the table for the keys of a hop."""
+        return self.tables_per_hop * hop
 
     def value_table(self, hop: int) -> int:
-        """Return the index of C^k."""
-        return hop + 1
-
-
-@final
-class LayerWiseTying(WeightTying):
-    """Layer-wise tying A^1 = ... = A^K, C^1 = ... = C^K with a matrix H: a recurrent network over its contexts."""
-
-    num_tables, num_fact_tables, question_table, answer_table = 4, 2, 2, 3
-    has_hop_map = True
-
-    def key_table(self, hop: int) -> int:
-        """Return the index of A."""
-        return 0
-
-    def value_table(self, hop: int) -> int:
-        """Return the index of C."""
-        return 1
+        """Return the index of C^k, the table for the values of a hop."""
+        return self.key_table(hop) + 1
 
 
 class SentenceEmbedding(nn.Module):

@@ -4,40 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, final
+from typing import Final, TypeAlias
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float
 from torch import Tensor
 
 from heedful.attention.dropout import Dropout
 from heedful.blocks.embedding import InputEmbedding
 from heedful.blocks.layer_info import Direction, LayerInfo
 from heedful.blocks.recurrent import CellState, RecurrentStack
-from heedful.models.encoders import Pooler
 from heedful.models.interface import Encoder
 from heedful.tensors import FeatureBatch, Memory, Tokens
 
-
-@final
-class FinalStatePooler(Pooler):
-    """Pooler that uses the final states of a recurrent encoder.
-
-    Args:
-        pool_states: function of the final states, from the lowest layer to the highest: one of the four functions
-            below.
-    """
-
-    def __init__(self, pool_states: Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]) -> None:
-        super().__init__()
-        self.pool_states = pool_states
-
-    def forward(
-        self, hidden: Float[Tensor, "B T d"], positions: Int[Tensor, "B T"], final_states: tuple[CellState, ...] = ()
-    ) -> Float[Tensor, "B d_summary"]:
-        """Pool the final states."""
-        assert final_states, "only a recurrent encoder has states in which it ends"
-        return self.pool_states(final_states)
+StateSummary: TypeAlias = Callable[[tuple[CellState, ...]], Float[Tensor, "B d_summary"]]
+"""Maps the final states of a recurrent encoder, from the lowest layer to the highest, to one vector per text: one of
+the four functions below."""
 
 
 def take_last_state(final_states: tuple[CellState, ...]) -> Float[Tensor, "B d"]:
@@ -96,7 +78,7 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
         embedding: InputEmbedding,
         stack: RecurrentStack,
         *,
-        summary: Pooler,
+        summary: StateSummary,
         order: SourceOrder = AS_WRITTEN,
         dropout: float = 0.0,
     ) -> None:
@@ -111,13 +93,12 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
         """Describe the stack in reading order; if the source is read twice, the lowest layer has read all of it
         before.
         """
-        pool_states = self.summary.pool_states if isinstance(self.summary, FinalStatePooler) else None
         directions: dict[object, tuple[Direction, ...]] = {
             take_last_state: ("forward",),
             take_first_backward: ("backward",),
         }
         lowest, *others = (
-            replace(layer, ends=directions.get(pool_states, layer.ends)) for layer in self.stack.describe_layers()
+            replace(layer, ends=directions.get(self.summary, layer.ends)) for layer in self.stack.describe_layers()
         )
         if self.order is DOUBLED:
             return (replace(lowest, before=None, after=None), *others)
@@ -129,7 +110,7 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
         positions = self.order.to_reading_order(source.positions)
         outputs, states = self.stack(x, self.stack.init_state(len(x), x), positions=positions)
         outputs = self.dropout(self.order.to_source_order(outputs))
-        return Memory(outputs, outputs, source.positions, self.summary(outputs, source.positions, states))
+        return Memory(outputs, outputs, source.positions, self.summary(states))
 
 
 def _reverse_layer(layer: LayerInfo) -> LayerInfo:

@@ -10,7 +10,6 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.blocks.recurrent import CellState
 from heedful.models.encoders import Pooler, mean_pool
 
 PoolingMode: TypeAlias = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
@@ -46,10 +45,7 @@ class MultiModePooler(Pooler):
         return f"modes={', '.join(self.modes)}"
 
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_pooled"]:
         """Return the pooled vectors of all modes, concatenated; zeros for a text without tokens."""
         return torch.cat([_pool(mode, hidden, positions) for mode in self.modes], 1)
@@ -102,10 +98,7 @@ class SentencePooler(Pooler):
         self.steps = nn.Sequential(*steps)
 
     def forward(
-        self,
-        hidden: Float[Tensor, "B T d_model"],
-        positions: Int[Tensor, "B T"],
-        final_states: tuple[CellState, ...] = (),
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_vector"]:
         """Return the vector of each text."""
         vectors: Tensor = self.steps(self.pooling(hidden, positions))

@@ -150,7 +150,7 @@ def test_every_rule_has_its_room() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "found"),
     [
-        ("data.readers", "import torch, heedful.models.encoders", ["models.encoders"]),
+        ("data.readers", "import torch, heedful.models.pair_encoder", ["models.pair_encoder"]),
         ("data.readers", "def f():\n    from heedful import models", ["models"]),
         ("data.readers", "from .. import training", ["training"]),
         ("data.readers", "from . import batches\nfrom .batches import x\nfrom ..errors import DataError", []),
@@ -158,7 +158,7 @@ def test_every_rule_has_its_room() -> None:
         ("data.readers", "if True:\n    from ..models.interface import Step", ["models.interface.Step"]),
         ("generation.beam", "from heedful.models.interface import Step", []),
         ("generation.beam", "from heedful.models import interface", []),
-        ("generation.beam", "from heedful.models.encoders import Encoder", ["models.encoders.Encoder"]),
+        ("generation.beam", "from heedful.models.pair_encoder import Encoder", ["models.pair_encoder.Encoder"]),
         ("recipes.load", "from heedful.tasks.objective import Task", ["tasks.objective.Task"]),
         ("training.trainer", "from heedful.tasks.objective import Task", []),
         ("metrics.translation", "from heedful.tensors import Tokens", ["tensors.Tokens"]),

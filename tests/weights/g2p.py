@@ -19,7 +19,7 @@ from heedful.blocks.recurrent import GRU, RecurrentStack, UnidirectionalLayer
 from heedful.errors import RunError
 from heedful.generation import greedy_search
 from heedful.models.recurrent_decoder import ContextDecoder, CopyEncoderState, use_at_start
-from heedful.models.recurrent_encoder import FinalStatePooler, RecurrentEncoder, take_last_state
+from heedful.models.recurrent_encoder import RecurrentEncoder, take_last_state
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tensors import Tokens
 
@@ -144,7 +144,7 @@ def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Token
     encoder = RecurrentEncoder(
         TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),
         RecurrentStack([UnidirectionalLayer(reading)]),
-        summary=FinalStatePooler(take_last_state),
+        summary=take_last_state,
     )
     decoder = ContextDecoder(
         TokenEmbedding(nn.Embedding(len(PHONEMES), d_phoneme), scaled=False),

@@ -95,12 +95,7 @@ def build_encoder_mapping(
             ),
             rename_part("encoder.stack.embedding.segments", f"{embeddings}.token_type_embeddings", TABLE_PARAMETERS),
             rename_part("encoder.stack.embedding.norm", f"{embeddings}.LayerNorm"),
-            *rename_layers(
-                config.layers,
-                layer,
-                heedful_prefix="encoder.stack.layers.{layer}",
-                foreign_prefix=prefix + ".encoder.layer.{layer}",
-            ),
+            *rename_layers(config.layers, layer, stack="encoder.stack", foreign_layers=prefix + ".encoder.layer"),
             *heads,
         ),
         copies={

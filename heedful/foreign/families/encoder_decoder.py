@@ -103,18 +103,8 @@ def build_seq2seq_mapping(
     embeddings, copies = _EMBEDDINGS[config.tie]
     renames = (
         *embeddings,
-        *rename_layers(
-            config.encoder_layers,
-            _ENCODER,
-            heedful_prefix="encoder.stack.layers.{layer}",
-            foreign_prefix="model.encoder.layers.{layer}",
-        ),
-        *rename_layers(
-            config.decoder_layers,
-            _DECODER,
-            heedful_prefix="decoder.stack.layers.{layer}",
-            foreign_prefix="model.decoder.layers.{layer}",
-        ),
+        *rename_layers(config.encoder_layers, _ENCODER, stack="encoder.stack", foreign_layers="model.encoder.layers"),
+        *rename_layers(config.decoder_layers, _DECODER, stack="decoder.stack", foreign_layers="model.decoder.layers"),
         *extra_renames,
         _BIAS,
     )

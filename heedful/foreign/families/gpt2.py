@@ -66,12 +66,7 @@ def build_decoder_mapping(
                 if positions is None
                 else (rename_part("decoder.stack.embedding.position.table", f"{prefix}{positions}", TABLE_PARAMETERS),)
             ),
-            *rename_layers(
-                config.layers,
-                layer,
-                heedful_prefix="decoder.stack.layers.{layer}",
-                foreign_prefix=f"{prefix}{layers}.{{layer}}",
-            ),
+            *rename_layers(config.layers, layer, stack="decoder.stack", foreign_layers=f"{prefix}{layers}"),
             rename_part("decoder.stack.final_norm", f"{prefix}{final_norm}"),
             *(() if config.tie else (rename_part("output", output, TABLE_PARAMETERS),)),
         ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -127,12 +127,13 @@ def rename_part(
 
 
 def rename_layers(
-    count: int, renames: Iterable[TensorRename], *, heedful_prefix: str, foreign_prefix: str
+    count: int, renames: Sequence[TensorRename], *, stack: str, foreign_layers: str
 ) -> tuple[TensorRename, ...]:
-    """Repeat the mappings of one layer for `count` layers; both prefixes contain `{layer}` for its number."""
-    renames = tuple(renames)
+    """Repeat the mappings of one layer for `count` layers of a `stack`, whose names are numbered behind
+    `foreign_layers` in the other project.
+    """
     return tuple(
-        rename.with_prefixes(heedful_prefix.format(layer=layer), foreign_prefix.format(layer=layer))
+        rename.with_prefixes(f"{stack}.layers.{layer}", f"{foreign_layers}.{layer}")
         for layer in range(count)
         for rename in renames
     )

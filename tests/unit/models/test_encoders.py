@@ -11,8 +11,8 @@ from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.recurrent import LSTM, BidirectionalLayer, RecurrentStack
 from heedful.models.encoders import FirstTokenPooler, MeanPooler, Pooler, SelfAttentivePooler
 from heedful.models.recurrent_encoder import (
-    FinalStatePooler,
     RecurrentEncoder,
+    StateSummary,
     take_all_layers,
     take_both_ends,
     take_first_backward,
@@ -47,21 +47,16 @@ def test_the_first_token_is_found_by_its_position() -> None:
 
 D = 4
 SUMMARIES = {
-    "mean": (MeanPooler(), 2 * D),
-    "first token": (FirstTokenPooler(2 * D), 2 * D),
-    "self-attentive": (SelfAttentivePooler(2 * D, hops=3, d_alignment=5), 6 * D),
-    "last state": (FinalStatePooler(take_last_state), D),
-    "first backward": (FinalStatePooler(take_first_backward), D),
-    "both ends": (FinalStatePooler(take_both_ends), 2 * D),
-    "every layer": (FinalStatePooler(take_all_layers), 8 * D),
+    "last state": (take_last_state, D),
+    "first backward": (take_first_backward, D),
+    "both ends": (take_both_ends, 2 * D),
+    "every layer": (take_all_layers, 8 * D),
 }
 
 
-@pytest.mark.parametrize("name", SUMMARIES)
-def test_a_recurrent_encoder_takes_any_summary(name: str) -> None:
-    """All are of one kind, and nothing in them depends on padding or on neighbours."""
-    summary, width = SUMMARIES[name]
-    assert isinstance(summary, Pooler)
+@pytest.mark.parametrize(("summary", "width"), SUMMARIES.values(), ids=[*SUMMARIES])
+def test_a_recurrent_encoder_takes_any_summary(summary: StateSummary, width: int) -> None:
+    """Nothing in them depends on padding or on neighbours."""
     stack = RecurrentStack([BidirectionalLayer(LSTM(d, D), LSTM(d, D)) for d in (3, 2 * D)])
     encoder = RecurrentEncoder(TokenEmbedding(build_embedding(9, 3)), stack, summary=summary).eval()
     found = encoder(Tokens.from_ids(torch.tensor([[3, 4, 5, 6], [7, 3, 0, 0]]), pad=0)).summary
@@ -75,24 +70,24 @@ def test_a_recurrent_encoder_takes_any_summary(name: str) -> None:
 def test_summaries_of_ends_are_those_of_both_cells() -> None:
     there, back = torch.randn(2, 3, D), torch.randn(2, 3, D)
     ends = (tuple(torch.randn(4, 3, D)), (*there, *back))
-    nothing = (torch.zeros(3, 1, 2 * D), torch.zeros(3, 1, dtype=torch.long))
-    assert torch.equal(FinalStatePooler(take_last_state)(*nothing, ends), there[0])
-    assert torch.equal(FinalStatePooler(take_first_backward)(*nothing, ends), back[0])
-    assert torch.equal(FinalStatePooler(take_both_ends)(*nothing, ends), torch.cat((there[0], back[0]), 1))
-    assert torch.equal(
-        FinalStatePooler(take_all_layers)(*nothing, ends), torch.cat([part for state in ends for part in state], 1)
-    )
+    assert torch.equal(take_last_state(ends), there[0])
+    assert torch.equal(take_first_backward(ends), back[0])
+    assert torch.equal(take_both_ends(ends), torch.cat((there[0], back[0]), 1))
+    assert torch.equal(take_all_layers(ends), torch.cat([part for state in ends for part in state], 1))
 
 
-@pytest.mark.parametrize(
-    "summary",
-    [
-        FinalStatePooler(take_last_state),
-        FinalStatePooler(take_first_backward),
-        FinalStatePooler(take_both_ends),
-        FinalStatePooler(take_all_layers),
-    ],
-)
-def test_a_memory_has_no_states_in_which_it_ends(summary: Pooler) -> None:
-    with pytest.raises(AssertionError, match="only a recurrent encoder"):
-        summary(torch.zeros(1, 2, D), torch.zeros(1, 2, dtype=torch.long))
+POOLERS = {
+    "mean": (MeanPooler(), 2 * D),
+    "first token": (FirstTokenPooler(2 * D), 2 * D),
+    "self-attentive": (SelfAttentivePooler(2 * D, hops=3, d_alignment=5), 6 * D),
+}
+
+
+@pytest.mark.parametrize(("pooler", "width"), POOLERS.values(), ids=[*POOLERS])
+def test_poolers_depend_on_no_padding_and_no_neighbour(pooler: Pooler, width: int) -> None:
+    hidden, positions = torch.randn(2, 4, 2 * D), torch.tensor([[0, 1, 2, 3], [0, 1, -1, -1]])
+    found = pooler(hidden, positions)
+    assert found.shape == (2, width)
+    torch.testing.assert_close(found[1:], pooler(hidden[1:, :2], positions[1:, :2]))
+    shifted = pooler(hidden[1:].roll(1, 1), positions[1:].roll(1, 1))
+    torch.testing.assert_close(found[1:], shifted)
