@@ -354,6 +354,7 @@ def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, gr
 
 def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
     """Return the value type of an option, and the minimum and maximum number of its words."""
+    bare_type, _ = _unwrap_annotation(bare_type)
     if bare_type is bool:
         return None, 0, 0
     if get_origin(bare_type) is tuple:

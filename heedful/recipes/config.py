@@ -74,7 +74,7 @@ class Config(BaseModel):
         inherited = (base.describe_keys() for base in reversed(cls.__bases__) if issubclass(base, Config))
         return {
             **dict(chain.from_iterable(descriptions.items() for descriptions in inherited)),
-            **_read_key_descriptions(cls),
+            **read_field_docs(cls),
         }
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
@@ -101,10 +101,10 @@ class Config(BaseModel):
 
 
 @cache
-def _read_key_descriptions(config_class: type[Config]) -> Mapping[str, str]:
-    """Read the descriptions of the keys that a class defines itself; empty for a class without a source file."""
+def read_field_docs(cls: type[Any]) -> Mapping[str, str]:
+    """Read the docstrings of the fields that a class defines itself; empty for a class without a source file."""
     try:
-        source = inspect.getsource(config_class)
+        source = inspect.getsource(cls)
     except (OSError, TypeError):
         return {}
     (body,) = ast.parse(textwrap.dedent(source)).body
