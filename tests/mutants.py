@@ -3513,8 +3513,8 @@ COMMANDS = (
     Mutant(
         "shells are offered the options of another command",
         "cli/completion.py",
-        "[option for parser in _iter_parsers(name, command.module) for option in parser.options]",
-        "[option for parser in _iter_parsers(name, COMMANDS['chat'].module) for option in parser.options]",
+        "[option for parser in _iter_parsers(name) for option in parser.options]",
+        "[option for parser in _iter_parsers('chat') for option in parser.options]",
         ("tests/unit/cli/test_completion.py::test_bash_completes",),
     ),
     Mutant(
@@ -5748,7 +5748,7 @@ REMEMBERED = (
     ),
     Mutant(
         "a file's own language goes before the one that was asked for",
-        "cli/directions.py",
+        "cli/options.py",
         "if target is None and document is not None and predictor.languages:",
         "if document is not None and predictor.languages:",
         (MEMORY_COMMAND,),

@@ -23,7 +23,7 @@ from heedful.inspection.page import PageTable, render_html_page, write_page
 from heedful.inspection.record_files import load_record
 
 if TYPE_CHECKING:
-    from heedful.cli.directions import DirectionOptions
+    from heedful.cli.options import DirectionOptions
     from heedful.metrics.alignment import GoldAlignment
     from heedful.tasks.translation.head_statistics import AttentionHead, HeadStatistics, ModelImportance
 

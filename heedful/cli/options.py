@@ -1,17 +1,17 @@
-"""Options that several commands share: search, parallel text, and evaluation."""
+"""Options that several commands share: languages, translation memories, search, parallel text, and evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, TypeVar, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_origin
 
 from heedful.cli.arguments import (
     DeviceOptions,
     require_minimum,
 )
-from heedful.cli.directions import DirectionOptions
+from heedful.cli.option_parser import OptionInfo
 from heedful.errors import RecipeError
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.generation_options import list_search_options, override_generation
@@ -19,9 +19,101 @@ from heedful.recipes.generation_options import list_search_options, override_gen
 if TYPE_CHECKING:
     from heedful.data.contrastive_pairs import ContrastiveExample
     from heedful.data.readers import ExampleReader, SentencePair
+    from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
+    from heedful.localisation.translation_memory import TranslationMemory
     from heedful.metrics.bootstrap import BootstrapOptions
     from heedful.metrics.judge import TranslationJudge
     from heedful.tasks.evaluation import EvaluatorOptions
+    from heedful.tasks.translation.translator import Translator
+
+
+@dataclass(frozen=True, kw_only=True)
+class DirectionOptions:
+    """Target language and tags for models with several languages or kinds of text."""
+
+    to: str | None = None
+    """target language, for models with several; for localization files, the language named in the file by default"""
+    tags: tuple[str, ...] = ()
+    """further tags before the sources, as data.train.tags of the recipe, such as <captions>"""
+
+    def __post_init__(self) -> None:
+        if self.tags:
+            from heedful.tasks.translation.directions import parse_language_tag
+
+            for tag in self.tags:
+                if language := parse_language_tag(tag):
+                    raise RecipeError(f"--tags: {tag} is the tag of a language; leave it out, and give --to {language}")
+
+    @property
+    def source_tags(self) -> tuple[str, ...]:
+        """The tags before each source, that of the language first."""
+        from heedful.recipes.parallel_data import format_language_tag
+
+        return (*([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
+
+    def apply_to(self, predictor: object, *, document: TranslatableDocument | None = None) -> Translator:
+        """Return the translator with the target language and tags set; by default with the target language of a
+        document.
+
+        Raises:
+            RecipeError: the model does not know the language or a tag, or does not translate.
+        """
+        from heedful.tasks.translation.translator import Translator
+
+        if not isinstance(predictor, Translator):
+            raise RecipeError("--to, --tags: are for models that translate; leave them out")
+        target = self.to
+        if target is None and document is not None and predictor.languages:
+            target = _find_document_language(document, predictor.languages)
+        return predictor.towards(target, tags=self.tags)
+
+
+def _find_document_language(document: TranslatableDocument, languages: Sequence[str]) -> str | None:
+    """Return the model's language that matches a document's target language; None if the document names none."""
+    from heedful.language_tags import find_nearest_tag
+
+    named = document.languages.target
+    if named is None:
+        return None
+    exact_matches = (
+        language for language in languages if language.lower().replace("_", "-") == named.lower().replace("_", "-")
+    )
+    match = next(exact_matches, None) or find_nearest_tag(named, languages)
+    if match is None:
+        language_list = ", ".join(languages)
+        raise RecipeError(
+            f"{document.path}: its target language is {named!r}, but this model writes {language_list}; choose one "
+            "with --to"
+        )
+    return match
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions:
+    """Approved translations, and the minimum similarity at which they are shown."""
+
+    memory: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
+    """files of approved translations (TMX, XLIFF, PO, TSV, CSV, JSONL, or two of plain text), the most trusted first:
+    exact matches are not translated again, and similar texts are shown with their translations"""
+    match: float = 0.75
+    """with --memory: minimum similarity of matches that are shown, from 0 to 1"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.match <= 1:
+            raise RecipeError(f"--match: {self.match:g}; must be from 0 to 1")
+        if self.match != type(self).match and not self.memory:
+            raise RecipeError("--match: belongs to a translation memory; name one with --memory")
+        if any(str(path) == "-" for path in self.memory):
+            raise RecipeError("--memory -: a memory is read more than once; save it to a file first")
+
+    def read_memory(self, languages: DocumentLanguages) -> TranslationMemory | None:
+        """Read the translation memory for these languages, as far as they are known; None if no file was given."""
+        if not self.memory:
+            return None
+        from heedful.tasks.translation.memory_lookup import load_translation_memory
+
+        return load_translation_memory(self.memory, languages=languages, min_similarity=self.match)
+
 
 _OptionsT = TypeVar("_OptionsT")
 

@@ -8,7 +8,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task
+from heedful.cli.line_commands import check_number_of_outputs, read_recipe_of_task
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:

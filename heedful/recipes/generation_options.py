@@ -57,7 +57,7 @@ def list_search_options(config_type: Any) -> list[SearchOption]:
     keys = [key for key, member in owners.items() if RECIPE_ONLY not in member.model_fields[key].metadata]
     keys.sort(key=lambda key: _find_owning_kinds(key, config_type) == list(kinds))
     options = [SearchOption(key, *_split_bounds(owners[key].model_fields[key]), owners[key]) for key in keys]
-    return [SearchOption("kind", literal[tuple(kinds)], (), next(iter(kinds.values()))), *options]
+    return [SearchOption("kind", literal[tuple(sorted(kinds))], (), next(iter(kinds.values()))), *options]
 
 
 def _find_owning_kinds(key: str, config_type: Any) -> list[str]:
