@@ -419,7 +419,7 @@ ATTENTION = (
     ),
     Mutant(
         "chains take joint probabilities for conditional ones",
-        "inspection/chain.py",
+        "inspection/figures/stories.py",
         "probability * conditional[path[-1], key]",
         "probability * joint[path[-1], key]",
         (f"{LOOKING}::test_the_most_probable_chains_are_those_of_counting_all",),
@@ -677,7 +677,7 @@ ATTENTION = (
     ),
     Mutant(
         "flow never takes back what was sent down",
-        "inspection/max_flow.py",
+        "inspection/flow.py",
         "if level < levels - 1:",
         "if level < 0:",
         (FLOW,),
@@ -3714,7 +3714,7 @@ MEMORIES = (
     ),
     Mutant(
         "weights below zero are widths too",
-        "inspection/max_flow.py",
+        "inspection/flow.py",
         "np.rint(np.maximum(step, 0) * _UNITS)",
         "np.rint(step * _UNITS)",
         (f"{FLOW}::test_nothing_flows_where_weights_are_below_zero",),
@@ -7177,7 +7177,7 @@ PERCEIVED = (
     ),
     Mutant(
         "files: a branch of a record may continue itself",
-        "inspection/consistency.py",
+        "inspection/record_files.py",
         "if not -1 <= branch.parent < number:",
         "if not -1 <= branch.parent <= number:",
         (f"{HOSTILE}::test_records_whose_parts_do_not_fit",),

@@ -277,7 +277,6 @@ class _FishCompletion(ShellCompletion):
 
     @staticmethod
     def _format_option(option: CommandOption, option_name: str) -> str:
-        """Format an option for fish."""
         name = f"-l {option_name[2:]}" if option_name.startswith("--") else f"-s {option_name[1:]}"
         if option.value_type is None:
             return name

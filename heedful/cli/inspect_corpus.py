@@ -142,7 +142,6 @@ def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
 
 
 def _build_habits_table(habits: Sequence[HeadStatistics], title: str) -> PageTable:
-    """Build the table of head statistics."""
     aligned = any(head_habits.error_rate is not None for head_habits in habits)
     columns = ["head", *_HABIT_COLUMNS.values(), *(["AER"] if aligned else [])]
     rows = []

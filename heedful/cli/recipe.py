@@ -119,6 +119,5 @@ def _strip_markup(text: str) -> str:
 
 
 def _format_default(key: RecipeKey) -> str:
-    """Format the default of a key."""
     default = _strip_markup(key.default)
     return {"must be given": default, "see meaning": "depends on others"}.get(default, f"{default} by default")
