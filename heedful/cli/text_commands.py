@@ -180,6 +180,7 @@ class EmbedArguments(TextLineOptions):
         from heedful.tasks.predictor import iter_chunks
 
         texts = self.read_lines()
+        self.require_outputs()
         self.computing.set_num_threads()
         model = load_embedder(self.run, task=self.task, step=self.step, **self.computing.load_kwargs)
         line_format = EmbeddingLineFormat(model, normalise=self.normalise)
