@@ -61,7 +61,7 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
             ),
             "split": Command("heedful.cli.split", "split off validation and test parts by the content of the texts"),
-            "recipes": Command("heedful.cli.recipes", "list or copy the recipes that come with heedful"),
+            "recipes": Command("heedful.cli.recipe", "list or copy the recipes that come with heedful"),
             "recipe": Command("heedful.cli.recipe", "explain a key of a recipe: its type, default and range"),
             "completion": Command(
                 "heedful.cli.completion", "print a script that completes commands, options and keys in a shell"
@@ -78,7 +78,7 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.describe", "show layers, parameters, FLOPs and memory of a recipe's model"
             ),
             "quantize": Command(
-                "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter of the size"
+                "heedful.cli.export", "write a trained run with weights in 8 bits, a quarter of the size"
             ),
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
