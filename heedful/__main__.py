@@ -10,8 +10,8 @@ import traceback
 from collections.abc import Sequence
 from contextlib import suppress
 
-from heedful.cli.commands import COMMANDS, GROUPS
-from heedful.cli.streams import flush_streams, prepare_streams
+from heedful.cli.commands import COMMANDS, GROUPS, run_command
+from heedful.cli.output import flush_streams, prepare_streams
 from heedful.errors import HeedfulError, RecipeError
 from heedful.version import __version__
 
@@ -108,7 +108,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         _print_error(f"{name!r} is not a command; {remedy}")
         return _USER_ERROR
     try:
-        return COMMANDS[name].run(rest)
+        return run_command(name, rest)
     except SystemExit as exit_request:
         # How --help ends a command from within its parser.
         return exit_request.code if isinstance(exit_request.code, int) else 0 if exit_request.code is None else 1

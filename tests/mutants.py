@@ -418,7 +418,7 @@ ATTENTION = (
     ),
     Mutant(
         "chains take joint probabilities for conditional ones",
-        "inspection/chain.py",
+        "inspection/figures/stories.py",
         "probability * conditional[path[-1], key]",
         "probability * joint[path[-1], key]",
         (f"{LOOKING}::test_the_most_probable_chains_are_those_of_counting_all",),
@@ -676,7 +676,7 @@ ATTENTION = (
     ),
     Mutant(
         "flow never takes back what was sent down",
-        "inspection/max_flow.py",
+        "inspection/flow.py",
         "if level < levels - 1:",
         "if level < 0:",
         (FLOW,),
@@ -3505,8 +3505,8 @@ COMMANDS = (
     Mutant(
         "shells are offered the options of another command",
         "cli/completion.py",
-        "[option for parser in _iter_parsers(name, command.module) for option in parser.options]",
-        "[option for parser in _iter_parsers(name, COMMANDS['chat'].module) for option in parser.options]",
+        "[option for parser in _iter_parsers(name) for option in parser.options]",
+        "[option for parser in _iter_parsers('chat') for option in parser.options]",
         ("tests/unit/cli/test_completion.py::test_bash_completes",),
     ),
     Mutant(
@@ -3706,7 +3706,7 @@ MEMORIES = (
     ),
     Mutant(
         "weights below zero are widths too",
-        "inspection/max_flow.py",
+        "inspection/flow.py",
         "np.rint(np.maximum(step, 0) * _UNITS)",
         "np.rint(step * _UNITS)",
         (f"{FLOW}::test_nothing_flows_where_weights_are_below_zero",),
@@ -5733,7 +5733,7 @@ REMEMBERED = (
     ),
     Mutant(
         "a file's own language goes before the one that was asked for",
-        "cli/directions.py",
+        "cli/options.py",
         "if target is None and document is not None and predictor.languages:",
         "if document is not None and predictor.languages:",
         (MEMORY_COMMAND,),
@@ -7162,7 +7162,7 @@ PERCEIVED = (
     ),
     Mutant(
         "files: a branch of a record may continue itself",
-        "inspection/consistency.py",
+        "inspection/record_files.py",
         "if not -1 <= branch.parent < number:",
         "if not -1 <= branch.parent <= number:",
         (f"{HOSTILE}::test_records_whose_parts_do_not_fit",),

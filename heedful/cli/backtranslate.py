@@ -8,8 +8,7 @@ from itertools import islice
 from typing import IO, TYPE_CHECKING, Final
 
 from heedful.cli.arguments import DeviceOptions, OutputPath, PositionalPath, parse_arguments, require_minimum
-from heedful.cli.directions import DirectionOptions
-from heedful.cli.options import SearchOptions
+from heedful.cli.options import DirectionOptions, SearchOptions
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RecipeError
 

@@ -7,8 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
 
 from heedful.cli.arguments import OptionalPage, parse_arguments, require_minimum
-from heedful.cli.early_checks import check_coverage, check_number_of_outputs, read_recipe_of_task, require_files
-from heedful.cli.line_commands import RunLineOptions
+from heedful.cli.line_commands import (
+    RunLineOptions,
+    check_coverage,
+    check_number_of_outputs,
+    read_recipe_of_task,
+    require_files,
+)
 from heedful.cli.option_parser import Positional
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError

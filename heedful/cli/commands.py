@@ -1,10 +1,11 @@
-"""Table of all commands; a command's module is imported only when it is called."""
+"""Table of all commands; the module of a command is imported only when it is called."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -12,22 +13,29 @@ class Command:
     """A subcommand of `heedful`.
 
     Attributes:
-        module: name of its module, which has `run(arguments) -> exit code`.
+        module: name of its module. It has `run(words) -> exit code`, or only the dataclass of the command's options
+            (`load_arguments_class`), with the method `execute() -> exit code`.
         summary: its line in the help.
     """
 
     module: str
     summary: str
 
-    def run(self, argv: Sequence[str]) -> int:
-        """Run the command and return its exit code; errors are reported by `main`."""
-        run_command: Callable[[Sequence[str]], int] = import_module(self.module).run
-        return run_command(argv)
+
+def run_command(name: str, argv: Sequence[str]) -> int:
+    """Run a command and return its exit code; errors are reported by `main`."""
+    run: Callable[[Sequence[str]], int] | None = getattr(import_module(COMMANDS[name].module), "run", None)
+    if run is not None:
+        return run(argv)
+    from heedful.cli.arguments import parse_arguments
+
+    exit_code: int = parse_arguments(load_arguments_class(name), argv, program=f"heedful {name}").execute()
+    return exit_code
 
 
-def get_arguments_name(module: str) -> str:
-    """Return the name of the dataclass with the options of a command, such as `TranslateArguments`, by its module."""
-    return "".join(part.title() for part in module.rpartition(".")[2].split("_")) + "Arguments"
+def load_arguments_class(name: str) -> Any:
+    """Return the dataclass with the options of a command, such as `TranslateArguments`; None if it has none."""
+    return getattr(import_module(COMMANDS[name].module), f"{name.title()}Arguments", None)
 
 
 @dataclass(frozen=True)
@@ -53,7 +61,7 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
             ),
             "split": Command("heedful.cli.split", "split off validation and test parts by the content of the texts"),
-            "recipes": Command("heedful.cli.recipes", "list or copy the recipes that come with heedful"),
+            "recipes": Command("heedful.cli.recipe", "list or copy the recipes that come with heedful"),
             "recipe": Command("heedful.cli.recipe", "explain a key of a recipe: its type, default and range"),
             "completion": Command(
                 "heedful.cli.completion", "print a script that completes commands, options and keys in a shell"
@@ -70,7 +78,7 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.describe", "show layers, parameters, FLOPs and memory of a recipe's model"
             ),
             "quantize": Command(
-                "heedful.cli.quantize", "write a trained run with weights in 8 bits, a quarter of the size"
+                "heedful.cli.export", "write a trained run with weights in 8 bits, a quarter of the size"
             ),
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
@@ -91,21 +99,23 @@ GROUPS: Sequence[CommandGroup] = (
             ),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
             "chat": Command("heedful.cli.chat", "talk to a conversation model in the terminal"),
-            "fill": Command("heedful.cli.fill", "fill the gaps of texts with a pre-trained encoder"),
+            "fill": Command("heedful.cli.text_commands", "fill the gaps of texts with a pre-trained encoder"),
             "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
-            "embed": Command("heedful.cli.embed", "compute vectors of texts with an encoder"),
-            "tag": Command("heedful.cli.tag", "tag the words of sentences with a trained tagger"),
+            "embed": Command("heedful.cli.text_commands", "compute vectors of texts with an encoder"),
+            "tag": Command("heedful.cli.text_commands", "tag the words of sentences with a trained tagger"),
             "classify": Command(
-                "heedful.cli.classify", "give each text a class or a number, with a trained classifier"
+                "heedful.cli.text_commands", "give each text a class or a number, with a trained classifier"
             ),
-            "answer": Command("heedful.cli.answer", "answer questions by parts of texts, with a trained model"),
-            "look": Command("heedful.cli.look", "classify pictures, glimpse by glimpse"),
+            "answer": Command("heedful.cli.text_commands", "answer questions by parts of texts, with a trained model"),
+            "look": Command("heedful.cli.text_commands", "classify pictures, glimpse by glimpse"),
             "caption": Command("heedful.cli.caption", "describe pictures or clips in words, with a trained captioner"),
             "transcribe": Command(
                 "heedful.cli.transcribe", "transcribe the speech in sound files, with a trained model"
             ),
-            "ask": Command("heedful.cli.ask", "answer questions about a story, and show which facts were used"),
-            "predict": Command("heedful.cli.predict", "answer lines with the model of any task"),
+            "ask": Command(
+                "heedful.cli.text_commands", "answer questions about a story, and show which facts were used"
+            ),
+            "predict": Command("heedful.cli.text_commands", "answer lines with the model of any task"),
             "serve": Command("heedful.cli.serve", "serve models over HTTP, to programs and browsers"),
         },
     ),
@@ -142,7 +152,7 @@ GROUPS: Sequence[CommandGroup] = (
             "inspect": Command(
                 "heedful.cli.inspect", "show what a model attends to: a page with all views, figures, numbers"
             ),
-            "align": Command("heedful.cli.align", "align the words of translations with the words of their sources"),
+            "align": Command("heedful.cli.score", "align the words of translations with the words of their sources"),
             "study": Command("heedful.cli.study", "run small experiments that demonstrate a claim of a paper"),
         },
     ),

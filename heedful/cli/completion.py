@@ -7,14 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from importlib import import_module
 from shlex import quote
 from typing import Annotated, Final, Literal, final, get_origin
 
 from heedful.bundled import list_recipes, list_studies
 from heedful.cli import serve
 from heedful.cli.arguments import parse_arguments
-from heedful.cli.commands import COMMANDS, get_arguments_name
+from heedful.cli.commands import COMMANDS, load_arguments_class
 from heedful.cli.option_parser import CommandOption, OptionParser, Positional, build_parser
 from heedful.recipes.config import Config
 from heedful.recipes.recipe import get_recipe_class
@@ -84,7 +83,7 @@ def collect_command_words() -> dict[str, CommandWords]:
     }
     words_by_command = {}
     for name, command in COMMANDS.items():
-        options = [option for parser in _iter_parsers(name, command.module) for option in parser.options]
+        options = [option for parser in _iter_parsers(name) for option in parser.options]
         choices = next((option.value_type.choices for option in options if not option.names and option.value_type), ())
         named_options = {option.names: option for option in options if option.names}
         words_by_command[name] = CommandWords(
@@ -93,9 +92,9 @@ def collect_command_words() -> dict[str, CommandWords]:
     return words_by_command
 
 
-def _iter_parsers(name: str, module: str) -> Iterator[OptionParser]:
+def _iter_parsers(name: str) -> Iterator[OptionParser]:
     """Yield the option parser of a command, or those of all its demonstrations."""
-    arguments = getattr(import_module(module), get_arguments_name(module), None)
+    arguments = load_arguments_class(name)
     if arguments is not None:
         yield build_parser(arguments)
     elif name == "quickstart":
@@ -279,7 +278,6 @@ class _FishCompletion(ShellCompletion):
 
     @staticmethod
     def _format_option(option: CommandOption, option_name: str) -> str:
-        """Format an option for fish."""
         name = f"-l {option_name[2:]}" if option_name.startswith("--") else f"-s {option_name[1:]}"
         if option.value_type is None:
             return name

@@ -258,7 +258,6 @@ def get_published_size(name: str, *, length: int) -> ModelSize:
 
 
 def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
-    """Build a published model."""
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
     from heedful.architectures.build_stack import build_transformer_encoder
     from heedful.architectures.interface import DataSizes

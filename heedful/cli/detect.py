@@ -26,4 +26,4 @@ def run(argv: Sequence[str]) -> int:
 
     from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor
 
-    return args.predict_texts(ReplacedTokenPredictor, use="finds replaced tokens", as_json=args.format == "jsonl")
+    return args.predict_texts(ReplacedTokenPredictor, use="finds replaced tokens")

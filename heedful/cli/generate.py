@@ -14,8 +14,13 @@ from heedful.cli.arguments import (
     parse_arguments,
     require_minimum,
 )
-from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task
-from heedful.cli.line_commands import is_interactive, open_lines, write_answers
+from heedful.cli.line_commands import (
+    check_number_of_outputs,
+    is_interactive,
+    open_lines,
+    read_recipe_of_task,
+    write_answers,
+)
 from heedful.cli.option_parser import RenamedFrom
 from heedful.cli.options import ContinuationOptions
 from heedful.cli.output import log, open_output, require_writable

@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
-import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import MISSING, fields
-from functools import cache
-from itertools import groupby
 from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
 
 from heedful.cli.option_parser import CommandOption, build_parser
+from heedful.recipes.config import read_field_docs
 
 _MAX_WIDTH: Final = 100
 _INDENT: Final = 24
@@ -37,21 +34,19 @@ def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
         yield Text(textwrap.fill(" ".join(paragraph.split()), width, break_on_hyphens=False))
     if parser.positionals:
         yield from _iter_group("Arguments", parser.positionals, width=width)
-    named_options = sorted(
-        (option for option in parser.options if option.names), key=lambda option: option.group is not cls
-    )
-    for group, options in groupby(named_options, key=lambda option: option.group):
-        title = "Options" if group is cls else " ".join(inspect.cleandoc(group.__doc__ or "").split()).rstrip(".")
-        yield from _iter_group(title, list(options), width=width)
-        if group is cls:
-            yield from _format_option("-h, --help", "", "show this help and exit", width=width)
+    named_options = [option for option in parser.options if option.names]
+    yield from _iter_group("Options", [option for option in named_options if option.group is cls], width=width)
+    yield from _format_option("-h, --help", "", "show this help and exit", width=width)
+    for group in dict.fromkeys(option.group for option in named_options if option.group is not cls):
+        title = " ".join(inspect.cleandoc(group.__doc__ or "").split()).rstrip(".")
+        yield from _iter_group(title, [option for option in named_options if option.group is group], width=width)
 
 
 def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> Iterator[Text]:
     yield Text()
     yield Text(textwrap.fill(f"{title}:", width), style="bold")
     for option in options:
-        docs = _read_field_docs(option.group)
+        docs = _describe_fields(option.group)
         repeated = " ..." if option.max_words is None else ""
         if not option.names:
             yield from _format_option(option.display_name + repeated, "", docs.get(option.key, ""), width=width)
@@ -64,7 +59,7 @@ def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> 
 def _format_option(names: str, metavar: str, meaning: str, *, width: int) -> Iterator[Text]:
     """Yield the lines of one option: its names, and beside or below them its meaning."""
     head = Text(f"  {names} ", style="cyan").append(metavar, style="default")
-    lines = textwrap.wrap(meaning.strip(), width - _INDENT, break_on_hyphens=False)
+    lines = textwrap.wrap(" ".join(meaning.split()), width - _INDENT, break_on_hyphens=False)
     if lines and len(head) < _INDENT:
         head.pad_right(_INDENT - len(head))
         head.append(lines.pop(0), style="default")
@@ -83,30 +78,10 @@ def _format_default(option: CommandOption) -> str:
     return f" (default: {' '.join(map(str, values))})"
 
 
-def _read_field_docs(cls: type[Any]) -> Mapping[str, str]:
+def _describe_fields(cls: type[Any]) -> Mapping[str, str]:
     """Return the docstring of each field of a class, its base classes included.
 
-    A field that was made by code has it as `help` in its metadata.
+    A field that was made by code has a function that returns its docstring as `describe` in its metadata.
     """
-    docs: dict[str, str] = {}
-    for base in reversed(cls.__mro__):
-        docs |= _parse_field_docs(base.__module__).get(base.__qualname__.rpartition(".")[2], {})
-    return docs | {entry.name: entry.metadata["help"] for entry in fields(cls) if "help" in entry.metadata}
-
-
-@cache
-def _parse_field_docs(module: str) -> Mapping[str, Mapping[str, str]]:
-    """Return the docstrings of the fields of each class of a module, from its source; empty if that is not there."""
-    try:
-        tree = ast.parse(inspect.getsource(sys.modules[module]))
-    except (OSError, TypeError):
-        return {}
-    docs_by_class: dict[str, dict[str, str]] = {}
-    for cls in ast.walk(tree):
-        if isinstance(cls, ast.ClassDef):
-            docs = docs_by_class.setdefault(cls.name, {})
-            for field, following in zip(cls.body, cls.body[1:], strict=False):
-                match field, following:
-                    case ast.AnnAssign(target=ast.Name(id=name)), ast.Expr(value=ast.Constant(value=str(text))):
-                        docs[name] = " ".join(text.split())
-    return docs_by_class
+    docs = {name: text for base in reversed(cls.__mro__) for name, text in read_field_docs(base).items()}
+    return docs | {entry.name: entry.metadata["describe"]() for entry in fields(cls) if "describe" in entry.metadata}

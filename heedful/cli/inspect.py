@@ -15,8 +15,8 @@ from heedful.cli.arguments import (
     parse_arguments,
     require_minimum,
 )
-from heedful.cli.directions import DirectionOptions
 from heedful.cli.option_parser import FileSuffixes, OptionInfo, Positional, RenamedFrom
+from heedful.cli.options import DirectionOptions
 from heedful.cli.output import log
 from heedful.errors import RecipeError
 

@@ -23,7 +23,7 @@ from heedful.inspection.page import PageTable, render_html_page, write_page
 from heedful.inspection.record_files import load_record
 
 if TYPE_CHECKING:
-    from heedful.cli.directions import DirectionOptions
+    from heedful.cli.options import DirectionOptions
     from heedful.metrics.alignment import GoldAlignment
     from heedful.tasks.translation.head_statistics import AttentionHead, HeadStatistics, ModelImportance
 
@@ -142,7 +142,6 @@ def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
 
 
 def _build_habits_table(habits: Sequence[HeadStatistics], title: str) -> PageTable:
-    """Build the table of head statistics."""
     aligned = any(head_habits.error_rate is not None for head_habits in habits)
     columns = ["head", *_HABIT_COLUMNS.values(), *(["AER"] if aligned else [])]
     rows = []

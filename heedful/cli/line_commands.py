@@ -1,11 +1,11 @@
-"""Common part of all commands that answer lines: their options, and the loop that reads, answers and writes."""
+"""Common part of all commands that answer lines: checks, options, and the loop that reads, answers and writes."""
 
 from __future__ import annotations
 
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
@@ -19,10 +19,56 @@ from heedful.cli.arguments import (
 )
 from heedful.cli.file_names import require_text_suffix
 from heedful.cli.output import log, open_output, require_writable
-from heedful.errors import RecipeError
+from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from heedful.inspection.record import InspectionRecord
+    from heedful.recipes.recipe import Recipe
     from heedful.tasks.predictor import LineFormat, Predictor
+
+
+def read_recipe_of_task(run: Path, tasks: Collection[str]) -> Recipe | None:
+    """Return the recipe of a run if its task is one of `tasks`.
+
+    Return None for another task, which loading reports, and for a Hugging Face folder, which has no recipe.
+
+    Raises:
+        RunError: there is no such run.
+    """
+    from heedful.foreign.folders import is_hugging_face_folder
+    from heedful.runs.load import read_run_recipe
+
+    if is_hugging_face_folder(run):
+        return None
+    recipe = read_run_recipe(run)
+    return recipe if recipe.task in tasks else None
+
+
+def check_number_of_outputs(config: Any, n_best: int, *, noun: str, alternative: str = "beam") -> None:
+    """Raise `RecipeError` if several outputs are requested from greedy search.
+
+    Args:
+        config: generation config with the options of the command.
+        n_best: number of outputs.
+        noun: what an output is, for messages.
+        alternative: kind of search that finds several.
+    """
+    if config.kind == "greedy" and n_best > 1:
+        raise RecipeError(f"--n-best {n_best}: greedy search finds one {noun}; add --search {alternative}")
+
+
+def check_coverage(config: Any) -> None:
+    """Raise `RecipeError` for a coverage penalty, in commands that read no text."""
+    if getattr(config, "coverage", 0):
+        raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")
+
+
+def require_files(names: Iterable[str | Path], *, noun: str = "file") -> None:
+    """Raise `DataError` for the first name of a file that does not exist; empty names are left to the reader."""
+    for name in names:
+        if str(name).strip() and not Path(name).exists():
+            raise DataError(f"{name}: there is no such {noun}; check the path")
+
 
 STANDARD_INPUT: Final = Path("-")
 """Path that means standard input on a command line."""
@@ -81,8 +127,11 @@ class LineOptions:
         return is_interactive(self.input) and getattr(self, self.inline_option, None) in (None, ())
 
     def read_lines(self) -> Iterator[str]:
-        """Return the lines of the file, which is opened at once, or of standard input."""
-        return open_lines(self.input)
+        """Return what the command line gives, or the lines of the file, which is opened at once, or of standard
+        input.
+        """
+        given = getattr(self, self.inline_option, None)
+        return iter(map(str, given)) if isinstance(given, tuple) and given else open_lines(self.input)
 
     def write_answers(self, line_format: LineFormat[InputT, Any], inputs: Iterable[InputT], *, as_json: bool) -> int:
         """Answer the inputs and write the answers to the output, one at a time for a user who types; return the
@@ -116,6 +165,24 @@ class RunLineOptions(ModelLineOptions):
         self.require_outputs()
         return self.computing.load_predictor(predictor_type, self.run, use=use, task=self.task, step=self.step)
 
+    def answer_lines(
+        self,
+        line_format: LineFormat[InputT, Any],
+        inputs: Iterable[InputT] | None = None,
+        *,
+        lines: Iterator[str] | None = None,
+        **line_format_fields: Any,
+    ) -> int:
+        """Answer the given inputs, or those in the given lines, by default in the lines that are read; return the
+        exit code.
+
+        `line_format_fields` are changed in the line format.
+        """
+        changed: LineFormat[InputT, Any] = replace(line_format, **line_format_fields)  # type: ignore[type-var]  # all are dataclasses
+        if inputs is None:
+            inputs = changed.parse_lines(self.read_lines() if lines is None else lines, source_name=self.input_name)
+        return self.write_answers(changed, inputs, as_json=getattr(self, "format", None) == "jsonl")
+
 
 @dataclass(frozen=True, kw_only=True)
 class TextLineOptions(RunLineOptions):
@@ -124,26 +191,17 @@ class TextLineOptions(RunLineOptions):
     text: TextsOrPositionals = ()
     """texts instead of a file; they may also follow the run, without the option"""
 
-    def read_lines(self) -> Iterator[str]:
-        """Return the given texts, from the command line or the input."""
-        return iter(self.text) if self.text else super().read_lines()
-
-    def predict_texts(
-        self, predictor_type: type[AnyPredictor], *, use: str, as_json: bool, **line_format_fields: Any
-    ) -> int:
+    def predict_texts(self, predictor_type: type[AnyPredictor], *, use: str, **line_format_fields: Any) -> int:
         """Load a trained model of a class and write its answers to the texts; return the exit code.
 
         Args:
             predictor_type: class of the predictor.
             use: what it does, in words, for error messages.
-            as_json: whether to write JSON lines.
             line_format_fields: fields of its line format.
         """
         texts = self.read_lines()  # a file that is missing shows before a model is loaded
-        line_format = replace(self.load_predictor(predictor_type, use=use).line_format(), **line_format_fields)  # type: ignore[type-var]  # all are dataclasses
-        return self.write_answers(
-            line_format, line_format.parse_lines(texts, source_name=self.input_name), as_json=as_json
-        )
+        line_format = self.load_predictor(predictor_type, use=use).line_format()
+        return self.answer_lines(line_format, lines=texts, **line_format_fields)
 
 
 def is_interactive(path: Path | None) -> bool:
@@ -200,6 +258,15 @@ def write_answers(
             start += len(batch)
     log_notes(notes, total=start - 1)
     return 2 if num_unread else 0
+
+
+def write_viewer(record: InspectionRecord, page: Path) -> None:
+    """Write the page of a record, and say where it is."""
+    from heedful.inspection.page import write_page
+    from heedful.inspection.web import render_viewer
+
+    write_page(render_viewer(record), page)
+    log(f"written: {page}")
 
 
 def log_notes(notes: Counter[str], *, total: int) -> None:

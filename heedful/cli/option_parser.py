@@ -10,10 +10,40 @@ from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
 from heedful.cli.file_names import count_leading_paths, is_file_name, path_exists, require_text
-from heedful.cli.option_synonyms import OPTION_SYNONYMS
 from heedful.cli.option_types import ChoiceType, FloatType, IntType, OptionType, PathType, TextType
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
+
+OPTION_SYNONYMS: Final[Mapping[str, Sequence[str]]] = {
+    "beams": ("beam",),
+    "beam-size": ("beam",),
+    "beam-width": ("beam",),
+    "checkpoint": ("step",),
+    "cpu": ("device",),
+    "cuda": ("device",),
+    "decoding": ("search",),
+    "do-sample": ("search",),
+    "file": ("input", "data"),
+    "gpu": ("device",),
+    "html": ("page", "output"),
+    "i": ("input", "data"),
+    "infile": ("input",),
+    "json": ("format",),
+    "length": ("tokens",),
+    "max-length": ("tokens", "max-extra"),
+    "max-new-tokens": ("tokens", "max-extra"),
+    "max-tokens": ("tokens", "max-extra"),
+    "num-beams": ("beam",),
+    "num-return-sequences": ("n-best",),
+    "num-samples": ("n-best", "samples"),
+    "num-threads": ("threads",),
+    "o": ("output", "page"),
+    "outfile": ("output",),
+    "sentence": ("text",),
+    "strategy": ("search",),
+    "temp": ("temperature",),
+}
+"""Options of heedful by those names, the likeliest first."""
 
 _PLAIN_TYPES: Final[Mapping[Any, OptionType]] = {str: TextType(), Path: PathType(), int: IntType(), float: FloatType()}
 _ASSIGNMENT: Final = re.compile(r"[a-z]\w*([.-]\w+)*=")
@@ -354,6 +384,7 @@ def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, gr
 
 def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
     """Return the value type of an option, and the minimum and maximum number of its words."""
+    bare_type, _ = _unwrap_annotation(bare_type)
     if bare_type is bool:
         return None, 0, 0
     if get_origin(bare_type) is tuple:

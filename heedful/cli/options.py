@@ -1,99 +1,168 @@
-"""Options that several commands share: search, parallel text, and evaluation."""
+"""Options that several commands share: languages, translation memories, search, parallel text, and evaluation."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, make_dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Self, TypeVar, get_origin
 
 from heedful.cli.arguments import (
     DeviceOptions,
     require_minimum,
 )
-from heedful.cli.directions import DirectionOptions
+from heedful.cli.option_parser import OptionInfo
 from heedful.errors import RecipeError
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+from heedful.recipes.generation_options import list_search_options, override_generation
 
 if TYPE_CHECKING:
     from heedful.data.contrastive_pairs import ContrastiveExample
     from heedful.data.readers import ExampleReader, SentencePair
+    from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
+    from heedful.localisation.translation_memory import TranslationMemory
     from heedful.metrics.bootstrap import BootstrapOptions
     from heedful.metrics.judge import TranslationJudge
-    from heedful.recipes.config import Config
-    from heedful.recipes.generation import ContinuationConfig, GenerationConfig
     from heedful.tasks.evaluation import EvaluatorOptions
-
-_RECIPE_KEYS: Final = {"search": "kind", "beam": "width"}
-"""Options whose recipe key has another name."""
+    from heedful.tasks.translation.translator import Translator
 
 
 @dataclass(frozen=True, kw_only=True)
-class _DecodingOptions:
-    """Kind of search and sampling of tokens."""
+class DirectionOptions:
+    """Target language and tags for models with several languages or kinds of text."""
+
+    to: str | None = None
+    """target language, for models with several; for localization files, the language named in the file by default"""
+    tags: tuple[str, ...] = ()
+    """further tags before the sources, as data.train.tags of the recipe, such as <captions>"""
+
+    def __post_init__(self) -> None:
+        if self.tags:
+            from heedful.tasks.translation.directions import parse_language_tag
+
+            for tag in self.tags:
+                if language := parse_language_tag(tag):
+                    raise RecipeError(f"--tags: {tag} is the tag of a language; leave it out, and give --to {language}")
+
+    @property
+    def source_tags(self) -> tuple[str, ...]:
+        """The tags before each source, that of the language first."""
+        from heedful.recipes.parallel_data import format_language_tag
+
+        return (*([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
+
+    def apply_to(self, predictor: object, *, document: TranslatableDocument | None = None) -> Translator:
+        """Return the translator with the target language and tags set; by default with the target language of a
+        document.
+
+        Raises:
+            RecipeError: the model does not know the language or a tag, or does not translate.
+        """
+        from heedful.tasks.translation.translator import Translator
+
+        if not isinstance(predictor, Translator):
+            raise RecipeError("--to, --tags: are for models that translate; leave them out")
+        target = self.to
+        if target is None and document is not None and predictor.languages:
+            target = _find_document_language(document, predictor.languages)
+        return predictor.towards(target, tags=self.tags)
+
+
+def _find_document_language(document: TranslatableDocument, languages: Sequence[str]) -> str | None:
+    """Return the model's language that matches a document's target language; None if the document names none."""
+    from heedful.language_tags import find_nearest_tag
+
+    named = document.languages.target
+    if named is None:
+        return None
+    exact_matches = (
+        language for language in languages if language.lower().replace("_", "-") == named.lower().replace("_", "-")
+    )
+    match = next(exact_matches, None) or find_nearest_tag(named, languages)
+    if match is None:
+        language_list = ", ".join(languages)
+        raise RecipeError(
+            f"{document.path}: its target language is {named!r}, but this model writes {language_list}; choose one "
+            "with --to"
+        )
+    return match
+
+
+@dataclass(frozen=True, kw_only=True)
+class MemoryOptions:
+    """Approved translations, and the minimum similarity at which they are shown."""
+
+    memory: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
+    """files of approved translations (TMX, XLIFF, PO, TSV, CSV, JSONL, or two of plain text), the most trusted first:
+    exact matches are not translated again, and similar texts are shown with their translations"""
+    match: float = 0.75
+    """with --memory: minimum similarity of matches that are shown, from 0 to 1"""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.match <= 1:
+            raise RecipeError(f"--match: {self.match:g}; must be from 0 to 1")
+        if self.match != type(self).match and not self.memory:
+            raise RecipeError("--match: belongs to a translation memory; name one with --memory")
+        if any(str(path) == "-" for path in self.memory):
+            raise RecipeError("--memory -: a memory is read more than once; save it to a file first")
+
+    def read_memory(self, languages: DocumentLanguages) -> TranslationMemory | None:
+        """Read the translation memory for these languages, as far as they are known; None if no file was given."""
+        if not self.memory:
+            return None
+        from heedful.tasks.translation.memory_lookup import load_translation_memory
+
+        return load_translation_memory(self.memory, languages=languages, min_similarity=self.match)
+
+
+_OptionsT = TypeVar("_OptionsT")
+
+
+def _add_search_options(config_type: Any) -> Callable[[type[_OptionsT]], type[_OptionsT]]:
+    """Decorate a dataclass of options: add a field for each option of a search (`list_search_options`)."""
+
+    def add_fields(cls: type[_OptionsT]) -> type[_OptionsT]:
+        new_fields: list[tuple[str, Any, Any]] = []
+        for option in list_search_options(config_type):
+            is_list = get_origin(option.value_type) is tuple
+            new_field: Any = field(default=() if is_list else None, metadata={"describe": option.describe})
+            new_fields.append((option.name, option.value_type if is_list else option.value_type | None, new_field))
+        namespace = {"__doc__": cls.__doc__, "__module__": cls.__module__}
+        return make_dataclass(cls.__name__, new_fields, bases=(cls,), namespace=namespace, frozen=True, kw_only=True)
+
+    return add_fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class _SearchOptions:
+    """Options of a search; those that are not given come from the recipe."""
 
     search: str | None = None
-    temperature: float | None = None
-    """of sampling: below 1 favours probable tokens, above 1 is more varied"""
-    top_k: int | None = None
-    """sample only from this many most probable tokens"""
-    top_p: float | None = None
-    """sample only from the smallest set of tokens with this total probability"""
-    min_p: float | None = None
-    """sample only tokens with at least this fraction of the probability of the most probable one"""
-    repetition_penalty: float | None = None
-    """above 1 makes tokens less probable that occurred before, also in the prompt"""
-    no_repeat_ngram: int | None = None
-    """no n-gram of this many tokens may occur twice"""
 
-    def _override_config(self, generation: Any, config_type: Any, *, common_class: type[Config]) -> Any:
+    def _override_config(self, generation: Any, config_type: Any, **changes: Any) -> Any:
         """Return the recipe's config with these options; see `override_generation`."""
-        from heedful.recipes.generation_overrides import override_generation
-
-        options = {_RECIPE_KEYS.get(field.name, field.name): getattr(self, field.name) for field in fields(self)}
-        overrides = {name: value for name, value in options.items() if value not in (None, ())}
+        options = {option.name: getattr(self, option.name) for option in list_search_options(config_type)}
         return override_generation(
             generation,
             config_type,
-            overrides,
-            common_class=common_class,
-            format_key=_format_option,
+            options | changes,
+            format_name=lambda name: f"--{name.replace('_', '-')}",
             help_hint="see --help",
         )
 
+    def with_search(self, search: str) -> Self:
+        """Return these options with another kind of search, unless one is given."""
+        return replace(self, search=self.search or search)
 
-def _format_option(key: str) -> str:
-    """Format a recipe key as the option that sets it."""
-    return "--" + next((name for name, other in _RECIPE_KEYS.items() if other == key), key).replace("_", "-")
 
-
+@_add_search_options(GenerationConfig)
 @dataclass(frozen=True, kw_only=True)
-class SearchOptions(_DecodingOptions):
+class SearchOptions(_SearchOptions):
     """How translations are searched; options that are not given come from the recipe."""
 
-    search: Literal["greedy", "beam", "sampling"] | None = None
-    """kind of search"""
-    beam: int | None = None
-    """number of hypotheses"""
-    length_penalty: float | None = None
-    """alpha of Wu et al. 2016: 0 favours short translations"""
-    groups: int | None = None
-    """groups that share the beam and avoid each other's tokens, for diverse lists (diverse beam search)"""
-    diversity: float | None = None
-    """penalty on the log-probability of tokens that other groups chose; 0.5 unless given"""
-    coverage: float | None = None
-    """beta of Wu et al. 2016: weight of the coverage of the source by attention; for translation"""
-    max_ratio: float | None = None
-    """maximum length of a translation, as a multiple of the source's tokens"""
-    max_extra: int | None = None
-    """number of tokens added to that"""
-    min_ratio: float | None = None
-    """minimum length of a translation, as a multiple of the source's tokens"""
-    min_length: int | None = None
-    """minimum length of a translation in tokens"""
     forbid: tuple[str, ...] = ()
-    """words that must not be written, one or several; a word in lower case matches any case, a word with * at its end
-    also matches longer words that start with it"""
     forbid_file: Path | None = None
-    """file with such words, one a line"""
+    """file with words that must not be written, one a line"""
 
     def apply_to(self, generation: GenerationConfig) -> GenerationConfig:
         """Return the recipe's generation config changed by these options.
@@ -101,11 +170,8 @@ class SearchOptions(_DecodingOptions):
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
         """
-        from heedful.recipes.generation import GenerationConfig, LengthLimitedConfig
-
-        options = replace(self, forbid=self.forbid + self._read_forbid_file(), forbid_file=None)
-        changed: GenerationConfig = options._override_config(
-            generation, GenerationConfig, common_class=LengthLimitedConfig
+        changed: GenerationConfig = self._override_config(
+            generation, GenerationConfig, forbid=self.forbid + self._read_forbid_file()
         )
         return changed
 
@@ -116,16 +182,10 @@ class SearchOptions(_DecodingOptions):
         return () if self.forbid_file is None else tuple(filter(None, map(str.strip, read_lines(self.forbid_file))))
 
 
+@_add_search_options(ContinuationConfig)
 @dataclass(frozen=True, kw_only=True)
-class ContinuationOptions(_DecodingOptions):
+class ContinuationOptions(_SearchOptions):
     """How prompts are continued; options that are not given come from the recipe."""
-
-    search: Literal["greedy", "sampling"] | None = None
-    """how tokens are chosen; that of the recipe if not given"""
-    stop: tuple[str, ...] = ()
-    """end before the first of these strings, one or several; those of the recipe if not given"""
-    tokens: int | None = None
-    """maximum number of new tokens"""
 
     def apply_to(self, generation: ContinuationConfig) -> ContinuationConfig:
         """Return the recipe's continuation config changed by these options.
@@ -133,11 +193,7 @@ class ContinuationOptions(_DecodingOptions):
         Raises:
             RecipeError: an option does not belong to the kind of search, or is out of range.
         """
-        from heedful.recipes.generation import ContinuationBaseConfig, ContinuationConfig
-
-        changed: ContinuationConfig = self._override_config(
-            generation, ContinuationConfig, common_class=ContinuationBaseConfig
-        )
+        changed: ContinuationConfig = self._override_config(generation, ContinuationConfig)
         return changed
 
 

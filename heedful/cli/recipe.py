@@ -1,19 +1,51 @@
-"""`heedful recipe`: explain recipe keys, or list them."""
+"""`heedful recipes` and `heedful recipe`: list or copy the recipes that come with heedful; explain their keys."""
 
 from __future__ import annotations
 
+import shlex
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Final
 
-from heedful.cli.arguments import parse_arguments
+from heedful.bundled import format_items, get_item, list_recipes
+from heedful.cli.arguments import OptionalOutput
 from heedful.cli.option_parser import Positional
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
 from heedful.recipes.reference import RecipeKey, list_keys
 from heedful.recipes.synonyms import KEY_SYNONYMS
 from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
+
+
+@dataclass(frozen=True)
+class RecipesArguments:
+    """List the recipes that come with heedful, or copy one of them."""
+
+    name: Annotated[str, Positional] = ""
+    """name of the recipe to copy; without one, all are listed"""
+    output: OptionalOutput = None
+    """file for the copy; recipes/NAME.toml unless given"""
+
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        available = list_recipes()
+        if not self.name:
+            print(format_items(available))
+            return 0
+        name = self.name.removeprefix("recipes/").removesuffix(".toml")
+        item = get_item(name, available, noun="recipe")
+        path = self.output or Path("recipes") / f"{name}.toml"
+        if path.exists():
+            raise RecipeError(f"{path}: already exists; choose another place with --output")
+        from heedful.atomic_io import atomic_replace  # which needs torch
+
+        with atomic_replace(path) as temporary_file:
+            temporary_file.write_bytes(item.path.read_bytes())
+        print(f"written: {path}\nset the paths of your text in it, then: heedful train {shlex.quote(str(path))}")
+        return 0
+
 
 _WIDTH: Final = 100
 
@@ -31,21 +63,19 @@ class RecipeArguments:
     task: str | None = None
     """only recipes of this task"""
 
-
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(RecipeArguments, argv, program="heedful recipe")
-    if args.task is not None and args.task not in list_tasks():
-        suggestion = suggest_task(args.task)
-        remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(list_tasks())}"
-        raise RecipeError(f"--task: {args.task!r} is not a task; {remedy}")
-    if not args.key:
-        print("\n".join(_format_rows(list_keys(args.task or DEFAULT_TASK))))
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        if self.task is not None and self.task not in list_tasks():
+            suggestion = suggest_task(self.task)
+            remedy = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(list_tasks())}"
+            raise RecipeError(f"--task: {self.task!r} is not a task; {remedy}")
+        if not self.key:
+            print("\n".join(_format_rows(list_keys(self.task or DEFAULT_TASK))))
+            return 0
+        tasks_by_key = _collect_keys([self.task] if self.task else list(list_tasks()))
+        key = self.key.removeprefix("--").replace("-", "_").replace("[", "").replace("]", "")
+        print("\n\n".join(_explain_keys(_find_keys(key, tasks_by_key), tasks_by_key, show_tasks=self.task is None)))
         return 0
-    tasks_by_key = _collect_keys([args.task] if args.task else list(list_tasks()))
-    key = args.key.removeprefix("--").replace("-", "_").replace("[", "").replace("]", "")
-    print("\n\n".join(_explain_keys(_find_keys(key, tasks_by_key), tasks_by_key, show_tasks=args.task is None)))
-    return 0
 
 
 def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
@@ -119,6 +149,5 @@ def _strip_markup(text: str) -> str:
 
 
 def _format_default(key: RecipeKey) -> str:
-    """Format the default of a key."""
     default = _strip_markup(key.default)
     return {"must be given": default, "see meaning": "depends on others"}.get(default, f"{default} by default")

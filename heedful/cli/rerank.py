@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from heedful.cli.arguments import parse_arguments, require_minimum
-from heedful.cli.directions import DirectionOptions
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
 from heedful.cli.option_parser import Positional
-from heedful.cli.options import SearchOptions
+from heedful.cli.options import DirectionOptions, SearchOptions
 from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError
 

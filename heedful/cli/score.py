@@ -1,15 +1,23 @@
-"""`heedful score`: log-probabilities of given translations."""
+"""`heedful score` and `heedful align`: log-probabilities and word alignments of given translations."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
-from heedful.cli.arguments import DeviceOptions, PositionalPaths, parse_arguments
+from heedful.cli.arguments import DeviceOptions, PositionalPath, PositionalPaths
 from heedful.cli.file_names import require_folders
 from heedful.cli.line_commands import write_answers
 from heedful.cli.options import ParallelTextOptions
+from heedful.cli.output import log, open_output
+
+if TYPE_CHECKING:
+    from heedful.data.context import SourceSentence
+    from heedful.data.readers import ExampleReader, SentencePair
+    from heedful.metrics.alignment import GoldAlignment
+    from heedful.tasks.translation.translator import Translator
 
 
 @dataclass(frozen=True)
@@ -25,23 +33,86 @@ class ScoreArguments:
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Score the pairs; return the exit code."""
+        require_folders(
+            self.runs, input_hint="pairs are read with --data FILE (TSV or JSONL), or with --source and --target"
+        )
+        reader = self.text.build_reader()
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(ScoreArguments, argv, program="heedful score")
-    require_folders(
-        args.runs, input_hint="pairs are read with --data FILE (TSV or JSONL), or with --source and --target"
-    )
-    reader = args.text.build_reader()
+        from heedful.tasks.translation.translations import ScoreLineFormat
 
-    from heedful.data.context import add_context, get_source_with_context
-    from heedful.tasks.translation.translations import ScoreLineFormat
+        translator = _load_translator(self, *self.runs)
+        pairs = _iter_pairs(reader, translator)
+        return write_answers(ScoreLineFormat(translator), pairs, as_json=self.format == "jsonl")
+
+
+@dataclass(frozen=True)
+class AlignArguments:
+    """Align the words of given translations by the attention of the model: a line of source-target pairs for each."""
+
+    run: PositionalPath
+    """run folder"""
+    text: ParallelTextOptions
+    output: Path | None = None
+    """file for the alignments; standard output if not given"""
+    gold: Path | None = None
+    """gold alignments, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
+    step: int | None = None
+    """a kept checkpoint instead of the finished model"""
+    computing: DeviceOptions = field(default_factory=DeviceOptions)
+
+    def execute(self) -> int:
+        """Align the pairs; return the exit code."""
+        reader = self.text.build_reader()
+
+        from heedful.metrics.alignment import alignment_error_rate
+        from heedful.tasks.predictor import UnreadableInput, answer_readable
+        from heedful.tasks.translation.translations import format_pharaoh
+
+        gold_links = self._read_gold()
+        translator = _load_translator(self, self.run)
+        pairs = list(_iter_pairs(reader, translator))
+        unread = translator.unread(pairs)
+        results = answer_readable(pairs, unread, translator.link)
+        for result in unread.values():
+            log(f"heedful: {result.message}")
+        links = [result for result in results if not isinstance(result, UnreadableInput)]
+        error_rate = None
+        if gold_links is not None and (links or not unread):
+            if len(gold_links) == len(pairs):
+                gold_links = [result for index, result in enumerate(gold_links) if index not in unread]
+            error_rate = alignment_error_rate(links, gold_links)
+        with open_output(self.output) as out:
+            lines = ("" if isinstance(result, UnreadableInput) else format_pharaoh(result) for result in results)
+            out.write("".join(f"{line}\n" for line in lines))
+            out.flush()
+        if error_rate is not None:
+            log(f"alignment error rate {error_rate:.3f} over {len(links):,} sentences")
+        return 2 if unread else 0
+
+    def _read_gold(self) -> list[GoldAlignment] | None:
+        from heedful.data.readers import read_lines
+        from heedful.metrics.alignment import GoldAlignment
+
+        if self.gold is None:
+            return None
+        lines = enumerate(read_lines(self.gold), 1)
+        return [GoldAlignment.parse(line, location=f"{self.gold}:{number}") for number, line in lines]
+
+
+def _load_translator(args: ScoreArguments | AlignArguments, *runs: Path) -> Translator:
+    """Load the model, with the target language of the options."""
     from heedful.tasks.translation.translator import Translator
 
-    translator = args.text.direction.apply_to(
-        args.computing.load_predictor(Translator, *args.runs, use="translates", step=args.step)
+    return args.text.direction.apply_to(
+        args.computing.load_predictor(Translator, *runs, use="translates", step=args.step)
     )
-    pairs = (
-        (get_source_with_context(pair), pair.target) for pair in add_context(reader, max_sentences=translator.context)
-    )
-    return write_answers(ScoreLineFormat(translator), pairs, as_json=args.format == "jsonl")
+
+
+def _iter_pairs(reader: ExampleReader[SentencePair], translator: Translator) -> Iterator[tuple[SourceSentence, str]]:
+    """Yield the pairs, with as many earlier sentences before each source as the model reads."""
+    from heedful.data.context import add_context, get_source_with_context
+
+    for pair in add_context(reader, max_sentences=translator.context):
+        yield get_source_with_context(pair), pair.target

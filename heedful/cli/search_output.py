@@ -91,7 +91,6 @@ def render_page(results: Sequence[QueryResults], *, name: str) -> str:
 
 
 def _format_scores(hit: SearchHit) -> str:
-    """Format the scores of a hit."""
     cosine = "" if hit.cosine is None else f", cosine {hit.cosine:.3f}"
     return f"BM25 {hit.bm25:.2f}{cosine}"
 

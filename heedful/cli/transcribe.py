@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from heedful.cli.arguments import OptionalPage, PositionalPaths, parse_arguments, require_minimum
-from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task, require_files
-from heedful.cli.line_commands import RunLineOptions
+from heedful.cli.line_commands import (
+    RunLineOptions,
+    check_number_of_outputs,
+    read_recipe_of_task,
+    require_files,
+    write_viewer,
+)
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
 
@@ -34,10 +38,6 @@ class TranscribeArguments(RunLineOptions):
 
     inline_option: ClassVar[str] = "sounds"
 
-    def read_lines(self) -> Iterator[str]:
-        """Return the file names from the command line or the input."""
-        return map(str, self.sounds) if self.sounds else super().read_lines()
-
 
 def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
@@ -51,21 +51,15 @@ def run(argv: Sequence[str]) -> int:
 
     names = args.read_lines()
     recognizer = args.load_predictor(SpeechRecognizer, use="transcribes")
-    line_format = replace(
+    exit_code = args.answer_lines(
         recognizer.line_format(),
+        lines=names,
         generation=args.searching.apply_to(recognizer.generation),
         n_best=args.n_best,
         seed=args.seed,
     )
-    exit_code = args.write_answers(
-        line_format, line_format.parse_lines(names, source_name=args.input_name), as_json=args.format == "jsonl"
-    )
     if args.page is not None:
-        from heedful.inspection.page import write_page
-        from heedful.inspection.web import render_viewer
-
-        write_page(render_viewer(recognizer.inspect(args.sounds[0])), args.page)
-        print(f"written: {args.page}", file=sys.stderr)
+        write_viewer(recognizer.inspect(args.sounds[0]), args.page)
     return exit_code
 
 

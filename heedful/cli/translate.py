@@ -17,11 +17,9 @@ from heedful.cli.arguments import (
     parse_arguments,
     require_minimum,
 )
-from heedful.cli.directions import DirectionOptions
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
-from heedful.cli.memory_options import MemoryOptions
 from heedful.cli.option_parser import OptionInfo
-from heedful.cli.options import SearchOptions
+from heedful.cli.options import DirectionOptions, MemoryOptions, SearchOptions
 from heedful.cli.translate_documents import DocumentOptions
 from heedful.cli.translate_lines import (
     build_protected_format,

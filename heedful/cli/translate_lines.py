@@ -8,7 +8,7 @@ from itertools import tee
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from heedful.cli.early_checks import check_number_of_outputs, read_recipe_of_task
+from heedful.cli.line_commands import check_number_of_outputs, read_recipe_of_task
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def build_translation_format(
         raise RecipeError(f"--factors {args.factors}: this model reads no labels of words; leave it out")
     search_options = args.searching
     if args.mbr is not None:  # samples represent the model's distribution; the recipe's own search finds the best
-        search_options = replace(search_options, search=search_options.search or "sampling")
+        search_options = search_options.with_search("sampling")
     config = _add_minimum_risk(search_options.apply_to(translator.generation), args)
     return replace(
         translator.line_format(),
@@ -71,7 +71,7 @@ def check_search(args: TranslateArguments, runs: Sequence[Path]) -> None:
         return
     search_options = args.searching
     if args.mbr is not None:
-        search_options = replace(search_options, search=search_options.search or "sampling")
+        search_options = search_options.with_search("sampling")
     config = _add_minimum_risk(search_options.apply_to(generation), args)
     check_number_of_outputs(config, args.n_best, noun="translation")
     option = "--constrain" if args.constrain else "--glossary" if forces_terms(args) else None

@@ -223,7 +223,6 @@ def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[Position
 
 
 def _build_absolute_encoding(path: str, module: AbsolutePosition, length: int) -> PositionEncoding:
-    """Build the encoding of an absolute position module."""
     tensors = [*module.parameters(), *module.buffers()]
     vectors = module(_make_positions(tensors[0] if tensors else torch.empty(0), length))[0]
     name = type(module).__name__.removesuffix("Position").lower()

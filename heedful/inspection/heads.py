@@ -226,7 +226,6 @@ def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, atte
 
 
 def _compare_head(attention_map: AttentionMap, head: int, other_weights: Float[np.ndarray, "Q K"]) -> HeadDifference:
-    """Compare one head of a map with other weights."""
     weights = attention_map.get_head_weights(head)
     p, q = (_normalize_weights(attention_map) for attention_map in (weights, other_weights))
     middle = (p + q) / 2

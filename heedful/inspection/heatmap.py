@@ -131,7 +131,6 @@ class _AlignmentPicture:
     highest: float
 
     def _get_colour(self, weight: float) -> str:
-        """Return the colour of a weight."""
         return self.ramp.get_colour(min(1.0, weight / self.highest))
 
     @property

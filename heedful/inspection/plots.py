@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
 
-from heedful.inspection.scales import LINEAR, Number, Scale
-from heedful.inspection.svg import SvgStyle
+from heedful.inspection.scales import LINEAR, Scale
+from heedful.inspection.svg import Number, SvgStyle
 
 _WIDTH, _HEIGHT = 620.0, 320.0
 _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
@@ -252,7 +252,6 @@ class _LinePlot:
         return next((_escape_text(label) for tick, label in self.x_axis.ticks if tick == value), f"{value:.4g}")
 
     def _draw_legend(self) -> list[str]:
-        """Draw the legend."""
         rows = []
         for number, line in enumerate(self.lines):
             name = line.name if line.points else f"{line.name} (no points)"

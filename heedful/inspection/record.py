@@ -221,8 +221,10 @@ class AttentionMap:
         mean: np.ndarray = self.weights.mean(0)
         return mean
 
-    def get_head_weights(self, number: int) -> Float[np.ndarray, "Q K"]:
-        """Return the weights of one head, by its number in the model."""
+    def get_head_weights(self, number: int | None) -> Float[np.ndarray, "Q K"]:
+        """Return the weights of one head, by its number in the model; None for the mean over heads."""
+        if number is None:
+            return self.mean_weights
         if number not in self.heads:
             raise DataError(f"{self.name}: has heads {_join_names(self.heads)} in this record, not {number}")
         weights: np.ndarray = self.weights[self.heads.index(number)]

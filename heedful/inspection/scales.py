@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-Number = int | float
+from heedful.inspection.svg import Number
 
 _FEW_DECADES, _MOST_DECADES = 3, 10
 _SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import UInt8
 
-from heedful.inspection.scales import Number
+Number = int | float
 
 _FONT = (
     "ui-sans-serif,system-ui,'Segoe UI','Noto Sans','Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif"

@@ -14,10 +14,8 @@ from rich.text import Text
 from heedful.attention.hooks import AttentionKind
 from heedful.blocks.layer_info import LayerInfo
 from heedful.inspection.attribution_record import Attribution
-from heedful.inspection.chain import find_likeliest_chains
 from heedful.inspection.figures.sheet import MapSelection
-from heedful.inspection.figures.steps import name_steps
-from heedful.inspection.figures.stories import find_hops, sum_over_spans
+from heedful.inspection.figures.stories import find_hops, find_likeliest_chains, name_steps, stack_hops, sum_over_spans
 from heedful.inspection.heads import find_head_warnings, measure_map
 from heedful.inspection.heatmap import draw_alignment_text
 from heedful.inspection.record import AttentionMap, GeneratedToken, InspectionRecord, ModelAnswer
@@ -155,17 +153,14 @@ def _iter_step_tables(record: InspectionRecord) -> Iterator[tuple[str, Table]]:
     """Yield name and table for hops, chains, turns and glimpses."""
     if hop_list := find_hops(record):
         axis = record.get_axis(hop_list[0][0].keys)
-        columns = [
-            (attention_map.mean_weights if head is None else attention_map.get_head_weights(head))[0]
-            for attention_map, head in hop_list
-        ]
+        weights = stack_hops(hop_list)
         table = _make_table("", "", *(f"hop {number}" for number in range(1, len(hop_list) + 1)))
         for index, token in enumerate(axis.tokens):
             marker = "●" if index in axis.marked else ""
             table.add_row(
                 Text(marker),
                 Text(_shorten_token(token, _FACT_WIDTH)),
-                *(Text(f"{column[index]:.2f}") for column in columns),
+                *(Text(f"{weight:.2f}") for weight in weights[:, index]),
             )
         yield f"hops over {make_visible(axis.name)}" + ("; ● is known to matter" if axis.marked else ""), table
     for attention_map in record.maps:

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Final
 
 from heedful.inspection.plots import PlotLine, escape_unprintable
-from heedful.inspection.scales import LINEAR, Number
+from heedful.inspection.scales import LINEAR
+from heedful.inspection.svg import Number
 
 MARKERS: Final = "·●+■x▲o◆"
 """What the points of each line are drawn with; with more lines they begin anew."""

@@ -187,7 +187,6 @@ class _DiagramBuilder:
         return len(self.nodes) - 1
 
     def _add_links(self, ends: Iterable[tuple[int, int]], kind: LinkKind) -> None:
-        """Add links of one kind."""
         self.links += [DiagramLink(start, end, kind) for start, end in ends]
 
     def _link_below(self, level: LayerInfo, below: Sequence[Sequence[int]], row: Sequence[int]) -> None:

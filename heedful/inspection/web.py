@@ -17,7 +17,7 @@ from jaxtyping import Bool, Float
 from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError
 from heedful.inspection.attribution_record import Attribution
-from heedful.inspection.chain import find_likeliest_chains
+from heedful.inspection.figures.stories import find_likeliest_chains
 from heedful.inspection.figures.unrolled import BOX_SIZE, LINK_MEANINGS, lay_out_diagram, unroll_record
 from heedful.inspection.flow import SideName, build_attention_graph, compute_rollout
 from heedful.inspection.heads import measure_map
@@ -289,5 +289,4 @@ def _pack_array(kind: str, numbers: np.ndarray) -> PackedArray:
 
 
 def _encode_base64(content: bytes) -> str:
-    """Encode bytes in base 64."""
     return base64.b64encode(content).decode("ascii")

@@ -73,7 +73,7 @@ class Config(BaseModel):
         because it takes time.
         """
         bases = [base for base in reversed(cls.__mro__) if issubclass(base, Config)]
-        return dict(chain.from_iterable(_read_key_descriptions(base).items() for base in bases))
+        return dict(chain.from_iterable(read_field_docs(base).items() for base in bases))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield the values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all keys."""
@@ -99,10 +99,10 @@ class Config(BaseModel):
 
 
 @cache
-def _read_key_descriptions(config_class: type[Config]) -> Mapping[str, str]:
-    """Read the descriptions of the keys that a class defines itself; empty for a class without a source file."""
+def read_field_docs(cls: type[Any]) -> Mapping[str, str]:
+    """Read the docstrings of the fields that a class defines itself; empty for a class without a source file."""
     try:
-        source = inspect.getsource(config_class)
+        source = inspect.getsource(cls)
     except (OSError, TypeError):
         return {}
     (body,) = ast.parse(textwrap.dedent(source)).body

@@ -1,8 +1,13 @@
-"""Configs of generation: search, sampling, and length limits."""
+"""Configs of generation: search, sampling, and length limits.
+
+Each option of a search is declared here once: its name, type, bounds, default and meaning, and the class that does it.
+Commands and HTTP interfaces take their options from here (`heedful.recipes.generation_options`).
+"""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from dataclasses import dataclass
+from typing import Annotated, Final, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -10,15 +15,39 @@ from heedful.recipes.config import Config, PositiveInt, add_default_kind
 
 NonEmptyText = Annotated[str, Field(min_length=1)]
 StopString = NonEmptyText
+_Probability = Annotated[float, Field(gt=0, le=1)]
+
+
+@dataclass(frozen=True)
+class LogitsRule:
+    """Marks an option that changes logits; at its default it does nothing.
+
+    Attributes:
+        role: how a search uses the rule.
+        location: the class of the rule, as "module:NAME"; it is built with the option's value.
+        exempts_end: whether it gets the end of a text as `exempt_ids`, because that also begins a document.
+    """
+
+    role: Literal["filter", "penalty", "mask"]
+    location: str
+    exempts_end: bool = False
+
+
+RECIPE_ONLY: Final = object()
+"""Marks keys that no command and no request has as an option."""
 
 
 class RepetitionConfig(Config):
     """Settings against repetition; abstract."""
 
-    repetition_penalty: Annotated[float, Field(gt=0)] = 1.0
-    """divisor of the logits of tokens that occurred before, or factor if these are negative (Keskar et al. 2019): above
-    1 reduces repetition, 1 has no effect"""
-    no_repeat_ngram: Annotated[int, Field(ge=1)] | None = None
+    repetition_penalty: Annotated[
+        float, Field(gt=0), LogitsRule("penalty", "heedful.generation:RepetitionPenalty", exempts_end=True)
+    ] = 1.0
+    """divisor of the logits of tokens that occurred before, also in the prompt, or factor if these are negative (Keskar
+    et al. 2019): above 1 reduces repetition, 1 has no effect"""
+    no_repeat_ngram: Annotated[
+        Annotated[int, Field(ge=1)] | None, LogitsRule("mask", "heedful.generation:NoRepeatNGram", exempts_end=True)
+    ] = None
     """no n-gram of this many tokens may occur twice (Paulus et al. 2018); 1 allows each token once"""
 
 
@@ -52,10 +81,10 @@ class MinimumRiskConfig(LengthLimitedConfig):
     abstract.
     """
 
-    risk: Literal["chrf", "bleu"] | None = None
+    risk: Annotated[Literal["chrf", "bleu"] | None, RECIPE_ONLY] = None
     """choose the candidate that is most similar to all others by this measure: minimum Bayes risk (Eikema and Aziz
     2020); samples have equal weight, beam hypotheses count by their score"""
-    candidates: Annotated[int, Field(ge=1)] | None = None
+    candidates: Annotated[Annotated[int, Field(ge=1)] | None, RECIPE_ONLY] = None
     """with risk: number of candidates to compare; if not given, 32 samples, or all hypotheses of the beam"""
 
     @field_validator("candidates")
@@ -81,7 +110,7 @@ class BeamConfig(MinimumRiskConfig):
     """hypotheses of each sentence"""
     length_penalty: Annotated[float, Field(ge=0)] = 0.6
     """alpha of Wu et al. 2016, equation 14: 0 prefers short outputs, 1 divides by the length"""
-    normalisation: Literal["wu", "power"] = "wu"
+    normalisation: Annotated[Literal["wu", "power"], RECIPE_ONLY] = "wu"
     """divisor of log-probabilities: Wu's ((5 + length) / 6)^alpha, or length^alpha as in transformers"""
     groups: Annotated[int, Field(ge=1)] = 1
     """groups that share the beam evenly and avoid each other's tokens (Vijayakumar et al. 2018), for lists of diverse
@@ -123,11 +152,11 @@ class TokenSamplingConfig(Config):
 
     temperature: Annotated[float, Field(gt=0)] = 1.0
     """divisor of the logits: below 1 favours probable tokens, above 1 is more varied"""
-    top_k: Annotated[int, Field(ge=1)] | None = None
+    top_k: Annotated[Annotated[int, Field(ge=1)] | None, LogitsRule("filter", "heedful.generation:TopKFilter")] = None
     """sample only from this many most probable tokens"""
-    top_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    top_p: Annotated[_Probability | None, LogitsRule("filter", "heedful.generation:TopPFilter")] = None
     """sample only from the smallest set of tokens with this total probability (Holtzman et al. 2020)"""
-    min_p: Annotated[float, Field(gt=0, le=1)] | None = None
+    min_p: Annotated[_Probability | None, LogitsRule("filter", "heedful.generation:MinPFilter")] = None
     """sample only tokens with at least this fraction of the probability of the most probable one (Nguyen et al.
     2024)"""
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from math import ceil
-from typing import Final, assert_never
+from typing import Any, Final, assert_never
 
 from heedful.data.tokenizers import SpecialIds, Tokenizer
 from heedful.data.word_boundaries import collect_word_characters, get_added_texts
@@ -15,15 +15,9 @@ from heedful.generation import (
     GNMTLengthPenalty,
     LogitsFilter,
     LogitsMask,
-    LogitsProcessor,
-    MinPFilter,
     MultinomialSampler,
-    NoRepeatNGram,
     PowerLengthPenalty,
-    RepetitionPenalty,
     SuppressTokens,
-    TopKFilter,
-    TopPFilter,
 )
 from heedful.generation.coverage import CoverageReranker
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
@@ -35,10 +29,12 @@ from heedful.recipes.generation import (
     GreedyConfig,
     GreedyContinuationConfig,
     LengthLimitedConfig,
+    LogitsRule,
     RepetitionConfig,
     SampledContinuationConfig,
     SamplingConfig,
 )
+from heedful.registry import load_object
 from heedful.tasks.minimum_bayes_risk import MinimumBayesRisk
 
 _DEFAULT_DIVERSITY: Final = 0.5
@@ -95,10 +91,8 @@ def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best
     """Build the search algorithm, without coverage or minimum Bayes risk reranking."""
     special = tokenizer.special
     eos, filters = special.eos, _build_forbid_filters(special.suppressed_ids)
-    penalties, masks = (
-        _build_penalties(config, eos=eos),
-        (*_build_ngram_masks(config, eos=eos), *_build_word_masks(config, tokenizer)),
-    )
+    penalties = _build_rules(config, "penalty", eos=eos)
+    masks = (*_build_rules(config, "mask", eos=eos), *_build_word_masks(config, tokenizer))
     match config:
         case GreedyConfig():
             if n_best > 1:
@@ -115,9 +109,9 @@ def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best
             groups = (group_width * config.groups, config.groups, diversity)
             return DiverseBeamSearch(eos, *groups, penalty, n_best, filters, penalties, masks)
         case SamplingConfig():
-            return SamplingSearch(
-                eos, _build_multinomial(config, forbid_filters=filters, seed=seed), n_best, penalties, masks
-            )
+            sampling_filters = (*filters, *_build_rules(config, "filter", eos=eos))
+            sampler = MultinomialSampler(config.temperature, sampling_filters, seed=seed)
+            return SamplingSearch(eos, sampler, n_best, penalties, masks)
     assert_never(config)
 
 
@@ -127,14 +121,15 @@ def build_continuation_search(
     """Build the search algorithm of a continuation config, and return it with the maximum number of tokens."""
     unknown_ids = () if special.unk is None else (special.unk,)
     eos, filters = special.eos, _build_forbid_filters((*special.suppressed_ids, *unknown_ids))
-    penalties, masks = _build_penalties(config, eos=eos), _build_ngram_masks(config, eos=eos)
+    penalties, masks = _build_rules(config, "penalty", eos=eos), _build_rules(config, "mask", eos=eos)
     match config:
         case GreedyContinuationConfig():
             if n > 1:
                 raise RecipeError(f"{n} samples: greedy search finds one continuation; use sampling")
             return GreedySearch(eos, filters, penalties, masks), config.tokens
         case SampledContinuationConfig():
-            sampler = _build_multinomial(config, forbid_filters=filters, seed=seed)
+            sampling_filters = (*filters, *_build_rules(config, "filter", eos=eos))
+            sampler = MultinomialSampler(config.temperature, sampling_filters, seed=seed)
             return SamplingSearch(eos, sampler, n, penalties, masks), config.tokens
     assert_never(config)
 
@@ -144,16 +139,16 @@ def build_length_limits(config: GenerationConfig) -> LengthLimits:
     return LengthLimits(config.max_ratio, config.max_extra, config.min_ratio, config.min_length)
 
 
-def _build_penalties(config: RepetitionConfig, *, eos: int) -> tuple[LogitsProcessor, ...]:
-    # the end of a document also stands before every document, which is not a repetition
-    """Build the repetition penalty of a config."""
-    penalty = config.repetition_penalty
-    return () if penalty == 1 else (RepetitionPenalty(penalty, exempt_ids=(eos,)),)
-
-
-def _build_ngram_masks(config: RepetitionConfig, *, eos: int) -> tuple[LogitsMask, ...]:
-    """Build the mask that forbids repeated n-grams."""
-    return () if config.no_repeat_ngram is None else (NoRepeatNGram(config.no_repeat_ngram, exempt_ids=(eos,)),)
+def _build_rules(config: RepetitionConfig, role: str, *, eos: int) -> tuple[Any, ...]:
+    """Build the filters, penalties or masks of the options that a config sets (`LogitsRule`)."""
+    rules = []
+    for name, field in type(config).model_fields.items():
+        value = getattr(config, name)
+        for rule in field.metadata:
+            if isinstance(rule, LogitsRule) and rule.role == role and value != field.default:
+                rule_class = load_object(rule.location, context=f"generation.{name}")
+                rules.append(rule_class(value, exempt_ids=(eos,)) if rule.exempts_end else rule_class(value))
+    return tuple(rules)
 
 
 def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tuple[LogitsMask, ...]:
@@ -177,17 +172,3 @@ def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
 def _build_forbid_filters(ids: tuple[int, ...]) -> tuple[LogitsFilter, ...]:
     """Build the filter that forbids ids."""
     return (SuppressTokens(ids),) if ids else ()
-
-
-def _build_multinomial(
-    config: SamplingConfig | SampledContinuationConfig, *, forbid_filters: tuple[LogitsFilter, ...], seed: int
-) -> MultinomialSampler:
-    """Build the multinomial sampler of a config."""
-    filters = list(forbid_filters)
-    if config.top_k is not None:
-        filters.append(TopKFilter(config.top_k))
-    if config.top_p is not None:
-        filters.append(TopPFilter(config.top_p))
-    if config.min_p is not None:
-        filters.append(MinPFilter(config.min_p))
-    return MultinomialSampler(config.temperature, tuple(filters), seed=seed)

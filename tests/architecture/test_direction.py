@@ -87,7 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tasks",  # what `load` gives
         "version",
     ),
-    "__main__": ("cli.commands", "cli.failures", "cli.streams", "version", "english_words"),
+    "__main__": ("cli.commands", "cli.failures", "cli.output", "version", "english_words"),
 }
 
 

@@ -91,7 +91,9 @@ def test_commands_are_frozen() -> None:
         "Look inside": ["inspect", "align", "study"],
     }
     assert list(COMMANDS) == [name for group in GROUPS for name in group.commands]
-    assert {command.module for command in COMMANDS.values()} == {f"heedful.cli.{name}" for name in COMMANDS}
+    for name, command in COMMANDS.items():
+        others = {"recipes": "recipe", "quantize": "export", "align": "score"}
+        assert command.module in (f"heedful.cli.{others.get(name, name)}", "heedful.cli.text_commands")
 
 
 def test_importing_heedful_loads_nothing_heavy() -> None:
@@ -121,7 +123,7 @@ def test_help_opens_eight_modules_of_heedful_and_no_package() -> None:
         "heedful",
         *(
             f"heedful.{name}"
-            for name in ("__main__", "cli", "cli.commands", "cli.streams", "deprecation", "errors", "version")
+            for name in ("__main__", "cli", "cli.commands", "cli.output", "deprecation", "errors", "version")
         ),
     ]
     others = {name.split(".")[0] for name in loaded} - {"heedful"}

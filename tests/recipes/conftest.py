@@ -14,7 +14,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
 from shapes import unchecked
@@ -22,7 +21,7 @@ from shapes import unchecked
 from heedful.__main__ import main
 from heedful.bundled import get_item, list_studies
 from heedful.cli.arguments import parse_arguments, parse_known_arguments
-from heedful.cli.commands import COMMANDS, get_arguments_name
+from heedful.cli.commands import COMMANDS, load_arguments_class
 from heedful.cli.quickstart import parse_demonstration
 from heedful.recipes.load import load_recipe
 from heedful.serving.settings import load_settings
@@ -180,12 +179,6 @@ def _check(words: list[str], stand_in: Path) -> bool:
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
     return True
-
-
-def load_arguments_class(command: str) -> Any:
-    """Return the dataclass with the options of a command."""
-    module = COMMANDS[command].module
-    return getattr(import_module(module), get_arguments_name(module))
 
 
 def _check_served(words: list[str]) -> None:

@@ -7,13 +7,11 @@ from types import MappingProxyType
 
 from heedful.attention.hooks import AttentionKind
 from heedful.errors import RecipeError
-from heedful.inspection.figures.answers import draw_answers, draw_decoding
-from heedful.inspection.figures.layers import draw_flow, draw_rollout
-from heedful.inspection.figures.maps import draw_alignment, draw_heads, draw_masks, draw_model
+from heedful.inspection.figures.maps import draw_alignment, draw_flow, draw_heads, draw_masks, draw_model, draw_rollout
 from heedful.inspection.figures.pictures import draw_frames, draw_glimpses, draw_regions
 from heedful.inspection.figures.sheet import MapSelection
 from heedful.inspection.figures.stories import draw_chain, draw_hops, draw_turns
-from heedful.inspection.figures.texts import draw_positions, draw_tree
+from heedful.inspection.figures.texts import draw_answers, draw_decoding, draw_positions, draw_tree
 from heedful.inspection.figures.unrolled import draw_unrolled_model
 from heedful.inspection.heatmap import GLOW, ColourRamp
 from heedful.inspection.record import InspectionRecord

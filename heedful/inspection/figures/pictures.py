@@ -18,11 +18,10 @@ from heedful.inspection.figures.sheet import (
     stack_vertically,
     translate_box,
 )
-from heedful.inspection.figures.steps import find_map, name_steps
+from heedful.inspection.figures.stories import find_map, name_steps
 from heedful.inspection.heatmap import map_colours
 from heedful.inspection.record import Glimpse, InspectionRecord, MapAxis
-from heedful.inspection.scales import Number
-from heedful.inspection.svg import make_photo_url
+from heedful.inspection.svg import Number, make_photo_url
 
 SMOOTHING_WIDTH = 0.75
 """Of the Gaussian around the centre of a region, in regions."""
@@ -232,7 +231,6 @@ def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_squares(glimpse: Glimpse, centre: tuple[float, float], height: float) -> list[str]:
-    """Draw the squares of a glimpse."""
     (x, y), sides = centre, [size * height for size in glimpse.sizes]
     return [
         f'<rect x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}" '

@@ -15,7 +15,7 @@ from heedful.errors import DataError
 from heedful.inspection.heatmap import GLOW, ColourRamp
 from heedful.inspection.plots import PLOT_STYLE
 from heedful.inspection.record import AttentionMap, InspectionRecord
-from heedful.inspection.scales import Number
+from heedful.inspection.svg import Number
 from heedful.inspection.token_labels import escape_svg_label, make_visible, measure_columns
 
 NUM_HUES = 8
@@ -62,8 +62,7 @@ class MapSelection:
 
     def select_weights(self, attention_map: AttentionMap) -> Float[np.ndarray, "Q K"]:
         """Return the weights of the selected head, or the mean over heads, clipped to [0, 1]."""
-        weights = attention_map.mean_weights if self.head is None else attention_map.get_head_weights(self.head)
-        clipped: np.ndarray = np.clip(weights, 0, 1)
+        clipped: np.ndarray = np.clip(attention_map.get_head_weights(self.head), 0, 1)
         return clipped
 
     def describe_map(self, attention_map: AttentionMap) -> str:

@@ -1,11 +1,14 @@
-"""Figures of attention to stories and dialogues: hops over facts, chains of facts, sums over turns."""
+"""Figures of steps that attend: hops over facts, chains of facts, sums over turns, and the table of their weights."""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Sequence
+
 import numpy as np
+from jaxtyping import Float
 
 from heedful.errors import DataError
-from heedful.inspection.chain import find_likeliest_chains
 from heedful.inspection.figures.sheet import (
     MapSelection,
     SvgBox,
@@ -16,9 +19,139 @@ from heedful.inspection.figures.sheet import (
     render_sheet,
     stack_vertically,
 )
-from heedful.inspection.figures.steps import draw_weight_table, find_map, name_steps
 from heedful.inspection.record import AttentionMap, InspectionRecord, MapAxis
-from heedful.inspection.token_labels import make_visible
+from heedful.inspection.token_labels import escape_svg_label, make_visible
+
+ProbableChain = tuple[tuple[int, ...], float]
+"""What each step chose, and how probable all of it is together."""
+
+
+def find_likeliest_chains(
+    nodes: Float[np.ndarray, "Q K"], edges: Float[np.ndarray, "Q-1 K K"], *, max_chains: int = 3
+) -> list[ProbableChain]:
+    """Return the most probable sequences of a Markov chain, best first (list Viterbi; Seshadri and Sundberg 1994).
+
+    Args:
+        nodes: probability of each choice at each step.
+        edges: joint probability of the choices at two consecutive steps.
+        max_chains: maximal number of chains.
+    """
+    best: list[list[ProbableChain]] = [[((key,), float(probability))] for key, probability in enumerate(nodes[0])]
+    for step, joint in enumerate(edges.astype(np.float64)):
+        marginal = nodes[step].astype(np.float64)
+        conditional = np.divide(joint, marginal[:, None], out=np.zeros_like(joint), where=marginal[:, None] > 0)
+        best = [
+            _keep_best(
+                [
+                    ((*path, key), probability * conditional[path[-1], key])
+                    for chains in best
+                    for path, probability in chains
+                ],
+                max_chains,
+            )
+            for key in range(joint.shape[1])
+        ]
+    return _keep_best([chain for chains in best for chain in chains], max_chains)
+
+
+def _keep_best(chains: list[ProbableChain], max_chains: int) -> list[ProbableChain]:
+    """Return the most probable chains with non-zero probability."""
+    best = sorted((chain for chain in chains if chain[1] > 0), key=lambda chain: -chain[1])[:max_chains]
+    return [(path, float(probability)) for path, probability in best]
+
+
+_ROW, _CELL = 24.0, 58.0
+_LONGEST_ROW = 64
+_TILT = 40.0
+
+
+def find_map(
+    record: InspectionRecord, selection: MapSelection, fits: Callable[[AttentionMap], bool], *, description: str
+) -> AttentionMap:
+    """Return the selected map that satisfies `fits`; the last one unless a layer is given, cross-attention first.
+
+    `description` names what is looked for, in the error message.
+
+    Raises:
+        DataError: there is no such map.
+    """
+    candidates = [
+        attention_map
+        for attention_map in record.maps
+        if fits(attention_map) and attention_map.weights.size and selection.role in (None, attention_map.role)
+    ]
+    selected = [attention_map for attention_map in candidates if selection.layer in (-1, attention_map.layer)]
+    if not selected:
+        hint = (
+            f"; layers {', '.join(str(attention_map.layer) for attention_map in candidates)} have it"
+            if candidates
+            else ""
+        )
+        raise DataError(f"no attention to {description} in this record{hint}")
+    return next((attention_map for attention_map in reversed(selected) if attention_map.role == "cross"), selected[-1])
+
+
+def name_steps(record: InspectionRecord, attention_map: AttentionMap) -> list[str]:
+    """Return the names of a map's queries; generated tokens with their probability, such as A(1.00)."""
+    tokens = record.get_axis(attention_map.queries).tokens
+    if attention_map.queries != "written" or len(record.written) != len(tokens):
+        return list(tokens)
+    probabilities = [math.exp(token_record.log_probability) for token_record in record.written]
+    return [f"{token}({probability:.2f})" for token, probability in zip(tokens, probabilities, strict=True)]
+
+
+def draw_weight_table(
+    texts: Sequence[str],
+    steps: Sequence[str],
+    weights: Float[np.ndarray, "S T"],
+    *,
+    marked: Sequence[int] = (),
+    selection: MapSelection,
+) -> SvgBox:
+    """Draw texts below each other with a shaded column of weights for each step; a dot marks texts known to matter."""
+    names = [f"● {text}" if index in marked else text for index, text in enumerate(texts)]
+    left = max(estimate_length(name, longest=_LONGEST_ROW) for name in names) + 12
+    reach = max(estimate_length(step) for step in steps)
+    tilted = reach > _CELL - 6
+    top = math.sin(math.radians(_TILT)) * reach + 16 if tilted else 20.0
+    parts = [draw_text(name, left - 8, top + _ROW * (row + 0.68), anchor="end", longest=_LONGEST_ROW)
+             for row, name in enumerate(names)]  # fmt: skip
+    largest = float(weights.max()) or 1.0
+    for column, step in enumerate(steps):
+        x = left + _CELL * column
+        turn = f' rotate(-{_TILT:.0f})" text-anchor="start' if tilted else '" text-anchor="middle'
+        parts.append(
+            f'<text transform="translate({x + _CELL / 2:.1f} '
+            f'{top - 7:.1f}){turn}">{escape_svg_label(make_visible(step))}</text>'
+        )
+        for row, weight in enumerate(weights[column].tolist()):
+            fraction = weight / largest
+            ink = (
+                "#000"
+                if selection.ramp.lightness[0]
+                + fraction * np.ptp(selection.ramp.lightness) * _get_lightness_direction(selection)
+                > 0.6
+                else "#fff"
+            )
+            y = top + _ROW * row
+            parts += [
+                f'<rect x="{x:.1f}" y="{y:.1f}" width="{_CELL - 1:.1f}" height="{_ROW - 1:.1f}" '
+                f'fill="{selection.ramp.get_colour(fraction)}"/>',
+                f'<text x="{x + _CELL / 2:.1f}" y="{y + 16:.1f}" font-size="11" text-anchor="middle" '
+                f'style="fill:{ink}">{weight:.3f}</text>',
+            ]
+    below = top + _ROW * len(texts) + 18
+    note = [draw_note("● is known to matter", 0, below)] if marked else []
+    overhang = math.cos(math.radians(_TILT)) * reach if tilted else 0.0
+    width = max(left + _CELL * len(steps) + overhang, 150.0)
+    return SvgBox((*parts, *note), width, below + 6)
+
+
+def _get_lightness_direction(selection: MapSelection) -> int:
+    """Return 1 if strong weights are light, -1 if they are dark."""
+    low, high = selection.ramp.lightness
+    return 1 if high > low else -1
+
 
 _COLUMN_DISTANCE, _ROW_HEIGHT, _RADIUS, _LONGEST = 150.0, 36.0, 12.0, 48
 _MIN_PROBABILITY = 0.01
@@ -46,18 +179,18 @@ def find_hops(record: InspectionRecord) -> list[tuple[AttentionMap, int | None]]
     return longest if len(longest) > 1 else []
 
 
+def stack_hops(hop_list: Sequence[tuple[AttentionMap, int | None]]) -> np.ndarray:
+    """Return the weights of each hop, [hops, K]."""
+    return np.stack([attention_map.get_head_weights(head)[0] for attention_map, head in hop_list])
+
+
 def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
     """Draw a table of facts, or words, by hops, shaded by weight."""
     hop_list = find_hops(record)
     if not hop_list:
         raise DataError("this record has no hops: no attention in it looks at the same text several times")
     axis = record.get_axis(hop_list[0][0].keys)
-    weights = np.stack(
-        [
-            (attention_map.mean_weights if head is None else attention_map.get_head_weights(head))[0]
-            for attention_map, head in hop_list
-        ]
-    ).clip(0, 1)
+    weights = stack_hops(hop_list).clip(0, 1)
     steps = [f"hop {number}" for number in range(1, len(hop_list) + 1)]
     table = draw_weight_table(axis.tokens, steps, weights, marked=axis.marked, selection=selection)
     return render_sheet(table, title=record.title or f"Hops over {axis.name}")
@@ -126,7 +259,6 @@ def draw_chain(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_chain_graph(nodes: np.ndarray, edges: np.ndarray, steps: MapAxis, facts: MapAxis) -> SvgBox:
-    """Draw the nodes and edges of a chain."""
     names = [f"● {fact}" if index in facts.marked else fact for index, fact in enumerate(facts.tokens)]
     left = max(estimate_length(name, longest=_LONGEST) for name in names) + 34
     parts = [

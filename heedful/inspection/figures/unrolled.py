@@ -159,7 +159,6 @@ def _draw_node(node: DiagramNode, x: float, y: float, *, opacity: float, attends
 
 
 def _draw_legend_entry(kind: str, y: float) -> tuple[str, str]:
-    """Draw a legend entry."""
     return f'<path {_LINE_ATTRIBUTES[kind]} stroke="currentColor" d="M0 {y - 4:.1f}h26"/>', draw_note(
         LINK_MEANINGS[kind], 34, y
     )

@@ -14,10 +14,11 @@ from heedful.data.tokenizers import SpecialIds
 from heedful.generation.logits_penalties import CountPenalty, LogitBias
 from heedful.generation.penalties import LogitsProcessor
 from heedful.generation.search import GreedySearch, SamplingSearch
-from heedful.recipes.generation import ContinuationBaseConfig, ContinuationConfig
-from heedful.recipes.generation_overrides import override_generation
+from heedful.recipes.generation import ContinuationConfig, GreedyContinuationConfig
+from heedful.recipes.generation_options import override_generation
 from heedful.serving.http_errors import bad_request
-from heedful.serving.routes import MAX_FACTOR, MAX_INTEGER, LenientMessage, RequestContext
+from heedful.serving.routes import LenientMessage, RequestContext
+from heedful.serving.search_fields import add_search_fields, read_search_options
 from heedful.serving.settings import ServerLimits
 from heedful.tasks.search_factory import build_continuation_search
 
@@ -55,6 +56,7 @@ class StreamOptions(OpenAIMessage):
     """return the numbers of tokens in a last event"""
 
 
+@add_search_fields(ContinuationConfig, excluded=("search", "tokens"), note=" (not part of OpenAI's interface)")
 class TextGenerationRequest(OpenAIMessage):
     """Generation parameters of a request; the recipe of the model sets the others.
 
@@ -67,14 +69,6 @@ class TextGenerationRequest(OpenAIMessage):
     """0 always takes the most probable token; below 1 favours probable tokens, above 1 gives more variety"""
     top_p: Annotated[float, Field(ge=0, le=1)] | None = None
     """sample from the smallest set of tokens with this total probability; 0 always takes the most probable token"""
-    top_k: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """sample from this many most probable tokens only (not part of OpenAI's interface)"""
-    min_p: Annotated[float, Field(gt=0, le=1)] | None = None
-    """sample only tokens with at least this fraction of the highest probability (not part of OpenAI's interface)"""
-    repetition_penalty: Annotated[float, Field(gt=0, le=MAX_FACTOR)] | None = None
-    """above 1 makes tokens less probable that occurred before, also in the prompt (not part of OpenAI's interface)"""
-    no_repeat_ngram: Annotated[int, Field(ge=1, le=MAX_INTEGER)] | None = None
-    """no sequence of this many tokens occurs twice (not part of OpenAI's interface)"""
     presence_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
     """subtracted from the logit of each token that was generated before"""
     frequency_penalty: Annotated[float, Field(ge=-2, le=2)] | None = None
@@ -170,23 +164,12 @@ def build_plan(
         stream_index: index of the first text's random stream if the request has a seed.
         num_texts: texts for each prompt.
     """
-    options: dict[str, Any] = {
-        "repetition_penalty": message.repetition_penalty,
-        "no_repeat_ngram": message.no_repeat_ngram,
-    }
+    options = read_search_options(message, ContinuationConfig)
+    options.pop("stop", None)  # also one string; `GenerationPlan.stop`
     if message.temperature == 0 or message.top_p == 0:
-        options["kind"] = "greedy"
-    else:
-        options |= {name: getattr(message, name) for name in ("temperature", "top_p", "top_k", "min_p")}
-    options = {name: value for name, value in options.items() if value is not None}
-    config = override_generation(
-        generation,
-        ContinuationConfig,
-        options,
-        common_class=ContinuationBaseConfig,
-        format_key=str,
-        help_hint="see the list of fields",
-    )
+        greedy_options = GreedyContinuationConfig.model_fields
+        options = {name: value for name, value in options.items() if name in greedy_options} | {"search": "greedy"}
+    config = override_generation(generation, ContinuationConfig, options, help_hint="see the list of fields")
     if num_texts > 1 and config.kind == "greedy":
         raise bad_request(
             "n: always taking the most probable token gives only one text; give a temperature and a top_p above 0",

@@ -67,9 +67,8 @@ def test_words_that_training_never_saw_are_named(say: Say, told: Path, story: Pa
     assert "never saw" not in say("ask", told, story, "Where is Ada?").err
 
 
-def test_a_story_that_is_not_there_and_a_run_of_another_task(say: Say, told: Path, trained: Path, story: Path) -> None:
+def test_a_story_that_is_not_there(say: Say, told: Path) -> None:
     assert "there is no such file" in say("ask", told, "none.txt", "A?").complaint
-    assert "answers questions about stories" in say("ask", trained, story, "A?").complaint
 
 
 def test_it_is_evaluated_and_compared_by_tasks(say: Say, told: Path, tmp_path: Path) -> None:

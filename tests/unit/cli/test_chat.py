@@ -147,11 +147,6 @@ def test_lines_that_are_no_text_are_named(say: Callable[..., Any]) -> None:
     assert "standard input:2: byte 1 of the line (0xff) is not UTF-8" in err
 
 
-def test_other_runs_do_not_talk(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["chat", str(trained)]) == 2
-    assert "talks" in capsys.readouterr().err
-
-
 def test_whoever_interrupts_a_reply_keeps_what_was_said(
     say: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

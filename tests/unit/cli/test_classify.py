@@ -147,12 +147,6 @@ def test_what_cannot_be_answered(say: Say, tuned: Tuned, words: list[str], stdin
     assert complaint in say("answer", tuned("spans"), *words, stdin=stdin).complaint
 
 
-def test_runs_of_other_tasks_are_named(say: Say, tuned: Tuned) -> None:
-    told = say("classify", tuned("spans"), "--text", "a")
-    complaint = "is a question answering predictor and not a model that classifies texts; give another"
-    assert f"{tuned('spans')}: {complaint}" in told.complaint
-
-
 def test_a_text_alone_and_one_without_marks_are_doubted(say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     config = RecurrentClassifierConfig(d_model=4, dropout=0.0)
     words = WordTokenizer(["eins", "zwei", "drei"], lowercase=False)

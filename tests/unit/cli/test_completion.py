@@ -46,7 +46,7 @@ def completed(scripts: dict[str, Path]) -> Callable[..., list[str]]:
         (("tra",), ["train", "translate", "transcribe"]),
         (("--ver",), ["--version"]),
         (("translate", "run", "--se"), ["--search", "--seed"]),
-        (("translate", "run", "--search", ""), ["greedy", "beam", "sampling"]),
+        (("translate", "run", "--search", ""), ["beam", "greedy", "sampling"]),
         (("translate", "run", "--search", "b"), ["beam"]),
         (("generate", "run", "--search", ""), ["greedy", "sampling"]),
         (("inspect", "run", "--ra"), ["--raw"]),

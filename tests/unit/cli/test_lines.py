@@ -45,6 +45,40 @@ def test_nothing_is_read_and_written_at_once(say: Say, here: Path, command: str)
     assert Path("text").read_text() == "a\n"
 
 
+@pytest.mark.parametrize(
+    "command", ["tag", "fill", "detect", "classify", "answer", "embed", "look", "caption", "transcribe", "generate"]
+)
+def test_an_output_is_tried_before_a_model_is_loaded(
+    say: Say, trained: Path, command: str, unloaded: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("heedful.runs.load.load_embedder", lambda *_, **__: pytest.fail("a model is loaded"))
+    complaint = "no/where: cannot be written (No such file or directory); choose another --output"
+    assert say(command, trained, "--output", "no/where").complaint == complaint
+
+
+@pytest.mark.parametrize(
+    ("command", "use"),
+    [
+        ("tag", "tags words"),
+        ("fill", "fills gaps"),
+        ("detect", "finds replaced tokens"),
+        ("classify", "classifies texts"),
+        ("answer", "answers questions"),
+        ("look", "looks at pictures"),
+        ("caption", "describes pictures or clips"),
+        ("transcribe", "transcribes"),
+        ("generate", "writes"),
+        ("chat", "talks"),
+        ("ask", "answers questions about stories"),
+    ],
+)
+def test_a_run_of_another_task_is_named(say: Say, trained: Path, here: Path, command: str, use: str) -> None:
+    Path("story").write_text("Ada went home.\n")
+    more = {"ask": ("story", "Where is Ada?"), "generate": ()}.get(command, ("--input", "story"))
+    complaint = f"{trained}: is a translator and not a model that {use}; give another model"
+    assert say(command, trained, *(more if command != "chat" else ())).complaint == complaint
+
+
 def test_an_output_keeps_its_content_where_nothing_was_answered(say: Say, tuned: Tuned, here: Path) -> None:
     out = Path("out")
     out.write_text("before")

@@ -6,7 +6,6 @@ import shlex
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -15,7 +14,7 @@ import pytest
 from heedful import DataError, HeedfulError, RecipeError, __version__
 from heedful.__main__ import main
 from heedful.cli.arguments import parse_known_arguments
-from heedful.cli.commands import COMMANDS, GROUPS, get_arguments_name
+from heedful.cli.commands import COMMANDS, GROUPS, load_arguments_class
 from heedful.cli.option_parser import build_parser
 
 Run = Callable[[Sequence[str]], int]
@@ -55,7 +54,7 @@ def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[s
         assert f"\n\n{group.title}, as in: {group.example}\n" in shown
         program, name, *words = shlex.split(group.example)
         assert (program, name in group.commands) == ("heedful", True)
-        arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
+        arguments = load_arguments_class(name)
         if arguments is not None:
             parse_known_arguments(arguments, words, program=name)
     assert sum(len(group.commands) for group in GROUPS) == len(COMMANDS)
@@ -64,7 +63,7 @@ def test_help_has_groups_with_examples_that_work(capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     """No option has two names, and what others call an option is not one of ours."""
-    arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
+    arguments = load_arguments_class(name)
     if arguments is None:
         return
     options = build_parser(arguments).options
@@ -78,7 +77,7 @@ def test_every_command_has_its_grammar(name: str, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("name", COMMANDS)
 def test_what_a_command_needs_is_asked_for_by_name(name: str) -> None:
     """Without any word, and where only the positional arguments are given."""
-    arguments = getattr(import_module(COMMANDS[name].module), get_arguments_name(COMMANDS[name].module), None)
+    arguments = load_arguments_class(name)
     if arguments is None:
         return
     options = build_parser(arguments).options

@@ -14,7 +14,7 @@ from documents import SAMPLES
 from untrained import untrained
 
 import heedful
-from heedful.cli.directions import DirectionOptions
+from heedful.cli.options import DirectionOptions
 from heedful.errors import DataError
 from heedful.localisation.documents import DocumentLanguages
 from heedful.localisation.files import read_document

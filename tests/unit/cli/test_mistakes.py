@@ -105,10 +105,10 @@ MISTAKES = [
     ("translate {run} 1 --beam 0", "--beam: 0 must be at least 1"),
     ("translate {run} 1 --beam", "--beam: has no value; give a whole number, as in --beam 4"),
     ("translate {run} 1 --beam --align", "--beam: has no value; give a whole number, as in --beam 4"),
-    ("translate {run} 1 --search bem", "--search: 'bem' is not one of greedy, beam, sampling; did you mean beam?"),
+    ("translate {run} 1 --search bem", "--search: 'bem' is not one of beam, greedy, sampling; did you mean beam?"),
     (
         "translate {run} 1 --search Greedy",
-        "--search: 'Greedy' is not one of greedy, beam, sampling; did you mean greedy?",
+        "--search: 'Greedy' is not one of beam, greedy, sampling; did you mean greedy?",
     ),
     ("translate {run} 1 --top-p 0,9", "--top-p: '0,9' is not a number; write 0.9"),
     ("translate {run} 1 --top-p 9", "--top-p: 9.0 must be at most 1"),

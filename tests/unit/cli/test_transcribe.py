@@ -76,7 +76,6 @@ def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say
         (["{sound}", "--coverage", "0.2"], "coverage: needs attention to a source text"),
         (["{sound}", "--search", "sampling"], "sampling: draws token after token, and a model with"),
         (["{sound}", "--groups", "2", "--beam", "4"], "generation.groups: asks what was written before"),
-        (["{sound}", "--output", "no/where"], "no/where: cannot be written (No such file or directory)"),
         (["{sound}", "--page", "no/p.html"], "no/p.html: cannot be written (No such file or directory)"),
     ],
 )
@@ -132,11 +131,6 @@ def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_p
 def test_wrong_words(say: Say, recogniser: Path, words: str, complaint: str) -> None:
     places = {"run": recogniser, "table": recogniser.parent / "train.tsv", "sound": rows(recogniser)[0][0]}
     assert say("transcribe", *words.format(**places).split()).complaint.startswith(complaint.format(**places))
-
-
-def test_other_runs_hear_nothing(say: Say, trained: Path, recogniser: Path) -> None:
-    complaint = say("transcribe", trained, rows(recogniser)[0][0]).complaint
-    assert complaint.endswith("is a translator and not a model that transcribes; give another model")
 
 
 def test_the_quick_start_in_a_few_steps(say: Say, here: Path) -> None:

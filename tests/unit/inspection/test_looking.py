@@ -17,7 +17,6 @@ from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mappe
 from rich.console import Console
 
 from heedful.errors import DataError
-from heedful.inspection.chain import find_likeliest_chains
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.figures.pictures import (
     SMOOTHING_WIDTH,
@@ -26,8 +25,7 @@ from heedful.inspection.figures.pictures import (
     overlay_weights,
 )
 from heedful.inspection.figures.sheet import MapSelection
-from heedful.inspection.figures.steps import name_steps
-from heedful.inspection.figures.stories import find_hops, sum_over_spans
+from heedful.inspection.figures.stories import find_hops, find_likeliest_chains, name_steps, sum_over_spans
 from heedful.inspection.heatmap import GLOW, INK, map_colours
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.inspection.terminal import render_terminal

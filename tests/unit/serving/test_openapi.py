@@ -109,7 +109,7 @@ def test_a_page_lists_everything_and_loads_nothing_from_elsewhere(live: Live) ->
     page.feed(live.ask("/docs").body.decode())
     paths = live.ask("/spec").json["paths"]
     assert set(paths) <= set(page.texts)
-    assert "number of hypotheses that are searched in parallel" in page.texts
+    assert "hypotheses of each sentence" in page.texts
     assert page.addresses
     for address in page.addresses:
         assert address.startswith("/")
