@@ -15,7 +15,6 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from heedful.errors import HeedfulError, MissingExtraError, RunError
-from heedful.generation.results import NoTokenError
 from heedful.serving.auth import KEY_NAME_FIELD, find_key
 from heedful.serving.http_errors import HTTPError, bad_request, deadline_exceeded, internal_error, model_error
 from heedful.serving.json_input import parse_json
@@ -236,11 +235,19 @@ def to_http_error(error: Exception, request_id: str) -> HTTPError:
     """
     if isinstance(error, HTTPError):
         return error
-    is_server_fault = isinstance(error, RunError | MissingExtraError) and not isinstance(error, NoTokenError)
-    if isinstance(error, HeedfulError) and not is_server_fault:
+    if isinstance(error, HeedfulError) and not _is_server_fault(error):
         return model_error(error)
     log_failure(request_id)  # something is missing here, or the server has a bug
     return internal_error(request_id)
+
+
+def _is_server_fault(error: HeedfulError) -> bool:
+    """Return whether the server has a defect, as a missing extra or a damaged run, rather than the request."""
+    if not isinstance(error, RunError | MissingExtraError):
+        return False
+    from heedful.generation.results import NoTokenError  # which reads torch, and the server answers before that
+
+    return not isinstance(error, NoTokenError)
 
 
 def render_response(result: HandlerResult) -> Response:
