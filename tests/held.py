@@ -14,8 +14,8 @@ import pytest
 from serving import Live, serving
 from starlette.responses import Response, StreamingResponse
 
-from heedful.serving import asgi, health
-from heedful.serving.interruption import run_interruptible
+from heedful.serving import app, health
+from heedful.serving.deadline import run_interruptible
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route, StrictMessage
 from heedful.serving.settings import ServerSettings
@@ -165,7 +165,7 @@ def routes(house: ModelRegistry) -> Iterator[Route]:
 @contextmanager
 def holding(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[Held]:
     """A house with one such model, served while the block runs."""
-    monkeypatch.setattr(asgi, "collect_routes", lambda house: tuple(routes(house)))
+    monkeypatch.setattr(app, "collect_routes", lambda house: tuple(routes(house)))
     face = Face()
     house = house_of(face, **settings)
     try:

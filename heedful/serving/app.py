@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, final
 from urllib.parse import quote
 
@@ -17,7 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from heedful.serving.auth import KEY_NAME_FIELD, read_key
-from heedful.serving.body_budget import BodyBudget
+from heedful.serving.clients import TrustedProxies
 from heedful.serving.cors import OriginPolicy
 from heedful.serving.http_errors import (
     HTTPError,
@@ -29,8 +30,8 @@ from heedful.serving.http_errors import (
 )
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import RequestLog, log_failure, log_request, use_request_log
+from heedful.serving.resource_limits import BodyBudget
 from heedful.serving.routes import REQUEST_ID_FIELD, Route, choose_request_id, error_response
-from heedful.serving.trusted_proxies import TrustedProxies
 
 _MAX_LENGTH_DIGITS: Final = 18
 """Maximum digits of a Content-Length header; no accepted body is that long."""
@@ -286,3 +287,37 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
         return message
 
     return receive_limited
+
+
+ROUTE_MODULES: Final = (
+    "heedful.serving.libretranslate.interface",
+    "heedful.serving.openai.interface",
+    "heedful.serving.api.interface",
+    "heedful.serving.health",
+    "heedful.serving.openapi",
+    "heedful.serving.page.page",
+)
+"""Modules with a function `iter_routes(registry)`, which yields the routes of one protocol."""
+
+
+def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
+    """Return every route for which the registry has models."""
+
+    def iter_all_routes() -> Iterator[Route]:
+        """Yield the routes of all modules."""
+        for name in ROUTE_MODULES:
+            yield from import_module(name).iter_routes(registry)
+
+    return tuple(iter_all_routes())
+
+
+def build_app(registry: ModelRegistry) -> ServerApp:
+    """Build an ASGI application that serves a registry; the caller loads the models and drains the requests."""
+    app = ServerApp(registry)
+    mount_routes(app, registry)
+    return app
+
+
+def mount_routes(app: ServerApp, registry: ModelRegistry) -> None:
+    """Give the application the routes of a registry whose models are loaded."""
+    app.set_routes(collect_routes(registry))

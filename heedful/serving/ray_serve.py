@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
-from heedful.serving.app import ServerApp
-from heedful.serving.asgi import mount_routes
+from heedful.serving.app import ServerApp, mount_routes
 from heedful.serving.http_errors import headers_too_large
-from heedful.serving.load_models import load_into
+from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import use_server_logging
 from heedful.serving.routes import error_response
@@ -66,8 +65,6 @@ class Replica:
 
     def _load_models(self) -> None:
         """Load, warm up and mount the models."""
-        from heedful.serving.warmup import warm_up_models
-
         load_into(self._registry, lambda _: None)
         warm_up_models(self._registry, lambda _: None)
         mount_routes(self._app, self._registry)
@@ -109,7 +106,7 @@ def build_deployment(settings: ServerSettings) -> Any:
 
 
 def build(arguments: Mapping[str, str]) -> Any:
-    """Build the application for a Ray Serve config file: `import_path: heedful.serving.spread:build`, with `args:
+    """Build the application for a Ray Serve config file: `import_path: heedful.serving.ray_serve:build`, with `args:
     {config: FILE}`.
 
     Raises:

@@ -11,11 +11,10 @@ from heedful.serving.auth import Authenticator
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import bad_request, not_found, unavailable
 from heedful.serving.languages import ModelLanguages
-from heedful.serving.memory_budget import MemoryBudget
 from heedful.serving.metrics import ServerMetrics
 from heedful.serving.request_log import note_request
+from heedful.serving.resource_limits import MemoryBudget, WorkQueue
 from heedful.serving.settings import ServerSettings
-from heedful.serving.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend

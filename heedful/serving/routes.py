@@ -17,8 +17,8 @@ from starlette.responses import JSONResponse, Response
 from heedful.errors import HeedfulError, MissingExtraError, RunError
 from heedful.serving.auth import KEY_NAME_FIELD, find_key
 from heedful.serving.http_errors import HTTPError, bad_request, deadline_exceeded, internal_error, model_error
-from heedful.serving.json_input import parse_json
 from heedful.serving.registry import ClientDisconnected, ModelRegistry, RequestDeadline
+from heedful.serving.request_body import parse_json
 from heedful.serving.request_log import log_failure, note_request
 
 DEADLINE_HEADER: Final = "heedful-deadline"

@@ -19,9 +19,8 @@ from typing import Any, Final, final
 import uvicorn
 
 from heedful.errors import RecipeError
-from heedful.serving.app import ServerApp
-from heedful.serving.asgi import build_app
-from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving.app import ServerApp, build_app
+from heedful.serving.clients import ConnectionCounter
 from heedful.serving.http_protocol import LimitedHttpProtocol
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import use_server_logging

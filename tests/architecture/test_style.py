@@ -15,7 +15,7 @@ NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 # Where something is pickled nevertheless, and why.
 PICKLED = {
-    "serving/workers/pickling.py": "a process and one that it has begun speak through a pipe that nobody else has"
+    "serving/workers/messages.py": "a process and one that it has begun speak through a pipe that nobody else has"
 }
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 FILE_LINES, FUNCTION_LINES = 500, 60

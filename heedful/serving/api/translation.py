@@ -8,12 +8,12 @@ from typing import Any, ClassVar, Final
 
 from heedful.data.context import attach_context
 from heedful.inspection.record import InspectionRecord
-from heedful.serving.api.directions import find_pairs, find_translator
 from heedful.serving.api.events import NamedEvent, stream_events
 from heedful.serving.api.handlers import answer_inputs, check_limits, prepare_text_inspection, to_list
 from heedful.serving.api.requests import DecodingRequest, InspectHTTPRequest, TranslateRequest, TranslationPairsRequest
 from heedful.serving.api.responses import LinkRecord, ModelAnswers, ScoreRecord, TranslationRecord
 from heedful.serving.capabilities import Capability, has_capable_model
+from heedful.serving.directions import find_pairs, find_translator
 from heedful.serving.http_errors import bad_request
 from heedful.serving.languages import language_name
 from heedful.serving.registry import LoadedModel, ModelRegistry

@@ -23,9 +23,8 @@ from heedful.data.pictures import Picture, decode_picture, read_pixel_count
 from heedful.data.sound import Sound, decode_sound
 from heedful.errors import DataError, MissingExtraError
 from heedful.serving.api.requests import FILE_FIELDS, MAX_FRAMES, FileContent, InspectHTTPRequest
-from heedful.serving.forms import open_form
 from heedful.serving.http_errors import HTTPError, bad_request
-from heedful.serving.json_input import parse_json
+from heedful.serving.request_body import open_form, parse_json
 from heedful.serving.routes import RequestContext, read_json
 
 _TEXT_FIELDS: Final = frozenset({"model", "search", "text", "pair", "to", "format", *FILE_FIELDS})

@@ -11,10 +11,10 @@ from typing import Any, Final, final
 from starlette.responses import Response
 
 from heedful.data.language_identification import LanguagePrediction
+from heedful.serving.deadline import run_interruptible
+from heedful.serving.directions import AUTO, DirectedModel, TranslationDirections
 from heedful.serving.http_errors import bad_request, unavailable
-from heedful.serving.interruption import run_interruptible
 from heedful.serving.languages import language_name
-from heedful.serving.libretranslate.directions import AUTO, DirectedModel, TranslationDirections
 from heedful.serving.libretranslate.files import (
     FORMATS,
     MULTILINGUAL_SUFFIX,

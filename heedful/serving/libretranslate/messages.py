@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, InstanceOf, WithJsonSchema
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
-from heedful.serving.forms import open_form
 from heedful.serving.http_errors import HTTPError, bad_request
+from heedful.serving.request_body import open_form
 from heedful.serving.routes import LenientMessage, parse_json_object, read_body
 
 _MAX_FIELDS: Final = 10_000

@@ -19,7 +19,7 @@ from heedful.localisation.placeholders import to_plain_text
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.serving.deadline import RequestDeadline
-from heedful.serving.libretranslate.directions import DirectedModel
+from heedful.serving.directions import DirectedModel
 from heedful.tasks.predictor import iter_chunks
 from heedful.tasks.translation.markup_translation import MarkupTranslator
 from heedful.tasks.translation.translations import Translation

@@ -13,8 +13,7 @@ from heedful.serving.openai.audio import (
     read_transcription_form,
 )
 from heedful.serving.openai.chat import ChatCompletion, ChatCompletionRequest, answer_chat
-from heedful.serving.openai.completion import CompletionRequest, CompletionResponse
-from heedful.serving.openai.completion_jobs import answer_completion
+from heedful.serving.openai.completion import CompletionRequest, CompletionResponse, answer_completion
 from heedful.serving.openai.embeddings import EmbeddingRequest, EmbeddingResponse, answer_embedding
 from heedful.serving.openai.generation import OpenAIMessage
 from heedful.serving.registry import LoadedModel, ModelRegistry

@@ -19,11 +19,10 @@ from typing import Any, Final, NoReturn, final
 from heedful.errors import HeedfulError
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.inference_request import InferenceRequest
-from heedful.serving.load_models import load_into
+from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.scheduler import Scheduler
 from heedful.serving.settings import ServerSettings
-from heedful.serving.warmup import warm_up_models
 from heedful.serving.workers.messages import (
     AnswersMessage,
     CancelMessage,
@@ -34,10 +33,11 @@ from heedful.serving.workers.messages import (
     PartialMessage,
     ReadyMessage,
     RunJobMessage,
+    SharedObjects,
     ShutdownMessage,
     WorkerMessage,
+    collect_shared_objects,
 )
-from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
 from heedful.tasks.batch_executor import BatchJob
 
 IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)

@@ -36,10 +36,11 @@ from heedful.serving.workers.messages import (
     PartialMessage,
     ReadyMessage,
     RunJobMessage,
+    SharedObjects,
     ShutdownMessage,
     WorkerMessage,
+    collect_shared_objects,
 )
-from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
 from heedful.serving.workers.worker import IGNORED_SIGNALS, run_worker
 
 _MIN_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 60.0

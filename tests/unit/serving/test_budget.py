@@ -12,7 +12,7 @@ import pytest
 
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
-from heedful.serving.memory_budget import MemoryBudget
+from heedful.serving.resource_limits import MemoryBudget
 
 
 def until(condition: Callable[[], bool]) -> None:

@@ -14,7 +14,7 @@ import pytest
 from held import Held, holding
 from pydantic import BaseModel
 
-from heedful.serving.api_keys import format_key_line
+from heedful.serving.auth import format_key_line
 from heedful.serving.request_log import SERVER_LOGGER, log_failure, use_server_logging
 from heedful.serving.settings import ServerSettings
 

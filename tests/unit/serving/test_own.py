@@ -24,7 +24,7 @@ from heedful.recipes.generation import SamplingConfig
 from heedful.retrieval.index_folder import build_index
 from heedful.retrieval.passages import PassageLines
 from heedful.serving.api.inspection import InspectionPageStore
-from heedful.serving.asgi import collect_routes
+from heedful.serving.app import collect_routes
 from heedful.serving.http_errors import HTTPError, deadline_exceeded
 from heedful.serving.routes import to_http_error
 from heedful.tasks.predictor import LineFormat

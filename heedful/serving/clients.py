@@ -1,15 +1,18 @@
-"""Read the client's address and scheme from the headers of trusted proxies."""
+"""Clients: their addresses behind proxies, and limits on their requests and connections."""
 
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Sequence
+import time
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any, Final, TypeAlias, final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias, final
 
-from starlette.datastructures import Headers
+from heedful.serving.settings import AccessSettings, ServerSettings
 
-from heedful.serving.settings import AccessSettings
+if TYPE_CHECKING:
+    from starlette.datastructures import Headers
 
 _MAX_HOPS: Final = 20
 """Maximum number of addresses of a proxy chain that are read, the nearest ones."""
@@ -90,3 +93,86 @@ def _parse_address(address: str) -> _IPAddress | None:
         return None
     ipv4_address = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return ipv4_address or parsed
+
+
+_MAX_CLIENTS: Final = 10_000
+"""Maximum number of clients that are tracked; the one with the oldest request is forgotten first."""
+_SECONDS_PER_MINUTE: Final = 60.0
+
+
+@final
+class RateLimiter:
+    """Token buckets that limit each client's requests per minute; a bucket starts full.
+
+    Args:
+        per_minute: requests that are allowed; 0 means no limit.
+        clock: returns seconds.
+    """
+
+    def __init__(self, per_minute: int, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._per_minute = per_minute
+        self._clock = clock
+        self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
+
+    def __len__(self) -> int:
+        return len(self._buckets)
+
+    def take_token(self, client: str) -> float:
+        """Count a request of a client, and return the seconds until it is allowed; 0 if it is allowed now."""
+        if not self._per_minute:
+            return 0.0
+        now = self._clock()
+        tokens, updated_at = self._buckets.pop(client, (float(self._per_minute), now))
+        tokens = min(tokens + (now - updated_at) * self._per_minute / _SECONDS_PER_MINUTE, float(self._per_minute))
+        allowed = tokens >= 1
+        self._buckets[client] = (tokens - 1 if allowed else tokens, now)
+        if len(self._buckets) > _MAX_CLIENTS:
+            self._buckets.popitem(last=False)
+        return 0.0 if allowed else (1 - tokens) * _SECONDS_PER_MINUTE / self._per_minute
+
+
+@lru_cache(_CACHE_SIZE)
+def client_network(address: str) -> str:
+    """Return the network that an address counts for: itself, or the /64 block of an IPv6 address."""
+    try:
+        parsed = ipaddress.ip_address(address)
+    except ValueError:
+        return address
+    if isinstance(parsed, ipaddress.IPv4Address):
+        return str(parsed)
+    if parsed.ipv4_mapped is not None:
+        return str(parsed.ipv4_mapped)
+    return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
+
+
+@final
+class ConnectionCounter:
+    """Counts open connections by client network; those of proxies serve many clients and are not counted.
+
+    Args:
+        settings: with the addresses of proxies.
+    """
+
+    def __init__(self, settings: ServerSettings) -> None:
+        self._proxies = TrustedProxies(settings.access)
+        self._counts: Counter[str] = Counter()
+
+    def __len__(self) -> int:
+        return len(self._counts)
+
+    def add_connection(self, address: str) -> int:
+        """Count a new connection, and return how many its network has now."""
+        if address in self._proxies:
+            return 0
+        client = client_network(address)
+        self._counts[client] += 1
+        return self._counts[client]
+
+    def remove_connection(self, address: str) -> None:
+        """Stop counting a connection that has closed."""
+        if address in self._proxies:
+            return
+        client = client_network(address)
+        self._counts[client] -= 1
+        if not self._counts[client]:
+            del self._counts[client]
