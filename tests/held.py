@@ -14,7 +14,7 @@ import pytest
 from serving import Live, serving
 from starlette.responses import Response, StreamingResponse
 
-from heedful.serving import app, health
+from heedful.serving import app, server_routes
 from heedful.serving.deadline import run_interruptible
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route, StrictMessage
@@ -159,7 +159,7 @@ def routes(house: ModelRegistry) -> Iterator[Route]:
     yield Route(path="/size", handler=size, summary="", request_type=Text)
     yield Route(path="/file", handler=size, summary="", request_type=Text, accepts_files=True)
     yield Route(path="/large", handler=large, summary="", request_type=Text)
-    yield from health.iter_routes(house)
+    yield from (server_routes.answer_health, server_routes.answer_metrics)
 
 
 @contextmanager

@@ -6537,7 +6537,7 @@ ASKED_AS_OPENAI = (
     ),
     Mutant(
         "OpenAI: a stream has no end",
-        "serving/openai/events.py",
+        "serving/sse.py",
         'end="data: [DONE]\\n\\n"',
         'end=""',
         ("tests/unit/serving/test_openai.py::test_events_are_lines_of_json_and_an_end",),
@@ -6815,8 +6815,8 @@ IN_COMPANY = (
         "serving/libretranslate/interface.py",
         (
             "context.registry.file_queue.run(\n"
-            "                    context.deadline, partial(run_interruptible, context.deadline, parse)\n"
-            "                )"
+            "                context.deadline, partial(run_interruptible, context.deadline, parse)\n"
+            "            )"
         ),
         "context.registry.file_queue.run(context.deadline, parse)",
         ("tests/unit/serving/test_libretranslate_files.py::test_parsing_ends_at_the_deadline",),
@@ -6826,8 +6826,8 @@ IN_COMPANY = (
         "serving/libretranslate/interface.py",
         (
             "file = await context.registry.file_queue.run(\n"
-            "                    context.deadline, partial(run_interruptible, context.deadline, parse)\n"
-            "                )"
+            "                context.deadline, partial(run_interruptible, context.deadline, parse)\n"
+            "            )"
         ),
         "file = parse()",
         ("tests/unit/serving/test_libretranslate_files.py::test_files_wait_in_a_queue",),
@@ -7053,11 +7053,11 @@ ASKED_IN_OUR_WORDS = (
         (f"{OWN}::test_languages_say_which_model_is_meant",),
     ),
     Mutant(
-        "own: pages are kept for ever",
-        "serving/api/inspection.py",
-        "or expires_at < self._clock()",
-        "",
-        (f"{OWN}::test_pages_are_kept_for_a_while",),
+        "own: pages and files are kept for ever",
+        "serving/resource_limits.py",
+        "asyncio.get_running_loop().call_later(self.seconds, self._items.pop, name, None)",
+        "pass",
+        ("tests/unit/serving/test_budget.py::test_results_that_nobody_fetches_go",),
     ),
     Mutant(
         "own: stop strings are forgotten",
@@ -7394,14 +7394,14 @@ MENDED = (
     ),
     Mutant(
         "logs: what is left out is not counted",
-        "serving/log_writer.py",
+        "serving/request_log.py",
         "self._num_dropped += 1",
         "pass",
         (f"{SCRIBE}::test_what_is_left_out_at_last_is_told_in_the_end",),
     ),
     Mutant(
         "logs: what a file does not take at once is lost",
-        "serving/log_writer.py",
+        "serving/request_log.py",
         "time.sleep(_RETRY_SECONDS)",
         "return",
         (f"{SCRIBE}::test_a_file_that_does_not_wait_gets_all",),

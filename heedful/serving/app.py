@@ -18,6 +18,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from heedful.serving.auth import KEY_NAME_FIELD, read_key
+from heedful.serving.capabilities import CAPABILITY_MODULES
 from heedful.serving.clients import TrustedProxies
 from heedful.serving.cors import OriginPolicy
 from heedful.serving.http_errors import (
@@ -118,7 +119,6 @@ class ServerApp:
         request_log = RequestLog(scope[REQUEST_ID_FIELD], scope["method"], quote(scope["path"])[:_MAX_LOGGED_PATH])
 
         async def send_with_headers(message: Any) -> None:
-            """Send a message, adding headers to the start of the response."""
             if message["type"] == "http.response.start":
                 request_log.status = message["status"]
                 headers_so_far = list(message.get("headers", ()))
@@ -157,7 +157,6 @@ class ServerApp:
         """Check, route and answer a request; turn every error into an error response."""
 
         def build_error_response(error: HTTPError) -> Response:
-            """Build the error response in the format of the path's protocol."""
             return error_response(error) if path_routes is None else path_routes.first_route.build_error_response(error)
 
         try:
@@ -278,7 +277,6 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
     num_bytes = 0
 
     async def receive_limited() -> Any:
-        """Receive one message and check the total size."""
         nonlocal num_bytes
         message = await receive()
         num_bytes += len(message.get("body", b""))
@@ -291,24 +289,26 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
 
 ROUTE_MODULES: Final = (
     "heedful.serving.libretranslate.interface",
-    "heedful.serving.openai.interface",
+    "heedful.serving.openai.models",
+    "heedful.serving.openai.completion",
+    "heedful.serving.openai.chat",
+    "heedful.serving.openai.embeddings",
+    "heedful.serving.openai.audio",
     "heedful.serving.api.interface",
-    "heedful.serving.health",
+    *CAPABILITY_MODULES,
+    "heedful.serving.api.inspection",
     "heedful.serving.openapi",
-    "heedful.serving.page.page",
+    "heedful.serving.server_routes",
 )
-"""Modules with a function `iter_routes(registry)`, which yields the routes of one protocol."""
+"""Modules with routes, in the order in which they are described."""
 
 
 def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
-    """Return every route for which the registry has models."""
-
-    def iter_all_routes() -> Iterator[Route]:
-        """Yield the routes of all modules."""
-        for name in ROUTE_MODULES:
-            yield from import_module(name).iter_routes(registry)
-
-    return tuple(iter_all_routes())
+    """Return the routes of all modules that this registry serves."""
+    routes = (
+        value for name in ROUTE_MODULES for value in vars(import_module(name)).values() if isinstance(value, Route)
+    )
+    return tuple(route for route in routes if route.is_served(registry))
 
 
 def build_app(registry: ModelRegistry) -> ServerApp:

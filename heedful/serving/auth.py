@@ -117,7 +117,6 @@ class KeyFile:
 
 
 def _read_keys(path: Path) -> Mapping[bytes, str]:
-    """Read a key file: names by the hashes of the keys."""
     return _parse_keys(_read_key_text(path), path)
 
 
@@ -146,7 +145,6 @@ def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
 
 
 def _hash_key(key: str) -> bytes:
-    """Return the SHA-256 hash of a key."""
     return hashlib.sha256(key.encode("utf-8", "surrogatepass")).digest()
 
 

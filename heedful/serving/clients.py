@@ -68,7 +68,6 @@ class TrustedProxies:
 
 
 def _split_header(headers: Headers, name: str) -> list[str]:
-    """Return the comma-separated values of a header as one list."""
     return [item.strip() for value in headers.getlist(name) for item in value.split(",") if item.strip()]
 
 

@@ -135,6 +135,5 @@ class _ThreadInterrupter:
 
 
 def _set_async_exception(thread: int, error: type[BaseException] | None) -> None:
-    """Set or clear the asynchronous exception of a thread."""
     argument: Any = None if error is None else ctypes.py_object(error)
     ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), argument)

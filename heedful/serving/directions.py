@@ -175,6 +175,16 @@ class TranslationDirections:
             )
         return directed_model
 
+    def find_source(self, text: str, requested: str, *, target: str) -> LanguagePrediction:
+        """Return the served language that a client names as the source of a text, identified if it is `auto`.
+
+        Raises:
+            HTTPError: see `match_served` and `identify_source`.
+        """
+        if requested == AUTO:
+            return self.identify_source(text, target=target)
+        return LanguagePrediction(self.match_served(requested, param="source"), 1.0)
+
     def identify_source(self, text: str, *, target: str) -> LanguagePrediction:
         """Identify the language of a text among those that are translated to the target, and the target itself.
 

@@ -106,7 +106,6 @@ class LingeringTransport(asyncio.Transport):
         return self._transport.get_extra_info(name, default)
 
     def _flush(self) -> None:
-        """Send the buffered data."""
         pending, self._buffer, self._buffer_size = self._buffer, [], 0
         if pending and not self.is_closing():
             self._transport.write(b"".join(pending))
@@ -272,7 +271,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _client_address(self) -> str:
-        """IP address of the client, or an empty text."""
         return self.client[0] if self.client else ""
 
     @property
@@ -290,7 +288,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _headers_message(self) -> str:
-        """Error message for too many or too long headers."""
         return headers_too_large(self._limits).message
 
     def _feed_parser(self, data: bytes) -> None:
@@ -322,7 +319,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._feed_parser(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _start_idle_timer(self) -> None:
-        """Start the timer that closes a connection without a request."""
         self.timeout_keep_alive_task = self.loop.call_later(self._limits.idle, self.timeout_keep_alive_handler)
 
     def _start_arrival_timer(self) -> None:

@@ -112,7 +112,6 @@ def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
 
 
 def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:
-    """Return a tiny request to a predictor, as a function without arguments."""
     warm_up = next(
         (capability.warm_up for capability in list_capabilities(predictor) if capability.warm_up is not None), None
     )

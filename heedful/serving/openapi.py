@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
 from html import escape
 from importlib import resources
 from itertools import groupby
@@ -15,11 +14,11 @@ from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.responses import Response
 
-from heedful.serving.api.events import MEDIA_TYPE
 from heedful.serving.app import collect_routes
 from heedful.serving.http_errors import HTTPError, not_found
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.routes import DEADLINE_HEADER, RequestContext, Route
+from heedful.serving.routes import DEADLINE_HEADER, RequestContext, Route, declare_route
+from heedful.serving.sse import MEDIA_TYPE
 from heedful.version import __version__
 
 JsonSchema = dict[str, Any]
@@ -50,53 +49,34 @@ _DEADLINE_PARAMETER: Final[JsonSchema] = {
 }
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the public routes of the API description and its page."""
-
-    @cache
-    def build_spec() -> JsonSchema:
-        """Build the specification once."""
-        return build_specification(collect_routes(registry), requires_key=registry.settings.access.keys is not None)
-
-    async def answer_spec(_context: RequestContext) -> Mapping[str, Any]:
-        """Send the OpenAPI description as JSON."""
-        return build_spec()
-
-    async def answer_page(_context: RequestContext) -> Response:
-        """Send the description as an HTML page."""
-        return Response(render_docs_page(build_spec()), media_type="text/html")
-
-    async def answer_file(context: RequestContext) -> Response:
-        """Send a file of that page."""
-        name = context.request.path_params["name"]
-        if name not in _PAGE_FILES:
-            raise not_found("the page has no such file")
-        return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_PAGE_FILES[name])
-
-    for path, handler, summary, media_type in (
-        ("/spec", answer_spec, "this description, in OpenAPI 3.1", "application/json"),
-        ("/docs", answer_page, "this description, as a page", "text/html"),
-        ("/docs/{name}", answer_file, "a file of that page", "text/plain"),
-    ):
-        yield Route(
-            path=path, method="GET", handler=handler, summary=summary, public=True, group="about", media_type=media_type
-        )
+@declare_route("/spec", "this description, in OpenAPI 3.1", method="GET", public=True, group="about")
+async def _answer_spec(context: RequestContext) -> Mapping[str, Any]:
+    return context.registry.get_shared(build_specification)
 
 
-def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonSchema:
-    """Build the OpenAPI description of routes.
+@declare_route("/docs", "this description, as a page", method="GET", public=True, group="about", media_type="text/html")
+async def _answer_page(context: RequestContext) -> Response:
+    return Response(render_docs_page(context.registry.get_shared(build_specification)), media_type="text/html")
 
-    Args:
-        routes: to describe.
-        requires_key: whether routes that are not public need an API key.
-    """
+
+@declare_route("/docs/{name}", "a file of that page", method="GET", public=True, group="about", media_type="text/plain")
+async def _answer_file(context: RequestContext) -> Response:
+    name = context.request.path_params["name"]
+    if name not in _PAGE_FILES:
+        raise not_found("the page has no such file")
+    return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_PAGE_FILES[name])
+
+
+def build_specification(registry: ModelRegistry) -> JsonSchema:
+    """Build the OpenAPI description of the routes of a registry."""
+    routes, requires_key = collect_routes(registry), registry.settings.access.keys is not None
     models = [model for route in routes for model in (route.request_type, route.response_type) if model is not None]
     inputs = [(model, _SCHEMA_MODE) for model in dict.fromkeys(models)]
     names, definitions = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
     paths: dict[str, JsonSchema] = {}
     for route in routes:
         path = _CONVERTER_PATTERN.sub("}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, names, requires_key=requires_key)
+        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, names, registry)
     schemes = (
         {"key": {"type": "http", "scheme": "bearer", "description": "a key of this server"}} if requires_key else {}
     )
@@ -108,9 +88,8 @@ def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonS
     }
 
 
-def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requires_key: bool) -> JsonSchema:
-    """Describe one route as an OpenAPI operation."""
-    needs_key = requires_key and not route.public
+def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
+    needs_key = registry.settings.access.keys is not None and not route.public
     errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
     operation: JsonSchema = {
         "operationId": "_".join(re.findall(r"\w+", f"{route.method.lower()} {route.path}")),
@@ -125,22 +104,19 @@ def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requir
     if needs_key:
         operation["security"] = [{"key": []}]
     if route.request_type is not None:
-        operation["requestBody"] = _describe_body(route, names)
+        operation["requestBody"] = _describe_body(route, names, registry)
     return operation
 
 
 def _describe_parameter(name: str) -> JsonSchema:
-    """Describe a parameter of a path."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
-    """Describe the request body of a route."""
+def _describe_body(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
     media_schema: JsonSchema = {"schema": names[route.request_type, _SCHEMA_MODE]}
-    if route.examples:
-        media_schema["examples"] = {
-            str(number): {"value": dict(example)} for number, example in enumerate(route.examples, 1)
-        }
+    examples = route.examples(registry) if callable(route.examples) else route.examples
+    if examples:
+        media_schema["examples"] = {str(number): {"value": dict(example)} for number, example in enumerate(examples, 1)}
     content = {"application/json": media_schema}
     if route.accepts_files:
         content["multipart/form-data"] = {"schema": names[route.request_type, _SCHEMA_MODE]}
@@ -148,7 +124,6 @@ def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
 
 
 def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
-    """Describe the successful response of a route."""
     if route.response_type is None:
         schema: JsonSchema = {} if route.media_type == "application/json" else {"type": "string"}
     else:
@@ -171,7 +146,6 @@ def _can_stream(request_type: type[BaseModel]) -> bool:
 
 
 def _describe_error(route: Route, status: int) -> JsonSchema:
-    """Describe the error response of a route for one status."""
     example = route.format_error(HTTPError(status, "what is wrong"))
     response: JsonSchema = {
         "description": STATUS_DESCRIPTIONS[status],
@@ -231,7 +205,6 @@ def render_docs_page(specification: Mapping[str, Any]) -> str:
 
 
 def _render_operation(specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
-    """Render one operation as an expandable section."""
     key = ' <span class="key">needs a key</span>' if operation.get("security") else ""
     head = f'<code><b class="method">{method}</b> {escape(path)}</code> <span class="about">'
     head += f"{escape(operation['summary'])}{key}</span>"
@@ -261,7 +234,6 @@ def _render_operation_body(
 
 
 def _render_example(method: str, path: str, value: Any) -> str:
-    """Render an example request."""
     request_json = json.dumps(value, ensure_ascii=False)
     return f"<pre><code>{escape(f'{method} {path}')}\n{escape(request_json)}</code></pre>"
 

@@ -64,7 +64,6 @@ class Replica:
         return len(headers) > limits.headers or sum(len(b"".join(header)) for header in headers) > limits.header_bytes
 
     def _load_models(self) -> None:
-        """Load, warm up and mount the models."""
         load_into(self._registry, lambda _: None)
         warm_up_models(self._registry, lambda _: None)
         mount_routes(self._app, self._registry)
@@ -89,7 +88,6 @@ def build_deployment(settings: ServerSettings) -> Any:
     settings_dict = settings.model_dump(mode="json")
 
     def build_replica() -> Replica:
-        """Build a replica in its own process."""
         return Replica(ServerSettings.model_validate(settings_dict))
 
     deployment = serve.deployment(

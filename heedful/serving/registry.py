@@ -119,7 +119,6 @@ class LoadedModel(Generic[PredictorT]):
         from heedful.tasks.batch_executor import use_executor
 
         def run() -> T:
-            """Run the work with the backend's executor."""
             with use_executor(self.backend.build_executor(deadline)):
                 return work()
 
@@ -160,11 +159,19 @@ class ModelRegistry:
         self.decoding_memory = MemoryBudget(settings.limits.decoding)
         self.file_queue = WorkQueue("files", threads=_FILE_THREADS, max_requests=settings.limits.queue)
         self.metrics = ServerMetrics(self.models)
+        self._shared: dict[Callable[[ModelRegistry], Any], Any] = {}
 
     @property
     def models_and_indices(self) -> Mapping[str, LoadedModel[Any]]:
         """All models and indices by unique keys."""
         return {**{index_key(name): index for name, index in self.indices.items()}, **self.models}
+
+    def get_shared(self, build: Callable[[ModelRegistry], T]) -> T:
+        """Return what `build` makes for this registry; it is made once, for all requests."""
+        if build not in self._shared:
+            self._shared[build] = build(self)
+        shared: T = self._shared[build]
+        return shared
 
     def find_models(self, predictor_type: type[PredictorT]) -> list[LoadedModel[PredictorT]]:
         """Return the models whose predictor is of this type."""

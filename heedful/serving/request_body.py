@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import codecs
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from email.message import Message
 from typing import Any, Final
@@ -22,6 +22,24 @@ _MAX_VALUES: Final = 1_000_000
 request."""
 _MAX_DIGITS: Final = 1_000
 """Maximum digits of a number, since parsing one takes quadratic time."""
+
+
+async def read_json(request: Request) -> Mapping[str, Any]:
+    """Return the JSON object in the body of a request, or raise an `HTTPError`."""
+    return parse_json_object(await read_body(request))
+
+
+def parse_json_object(body: bytes) -> Mapping[str, Any]:
+    """Parse a body as a JSON object, or raise an `HTTPError`."""
+    parsed = parse_json(body, name="the body of the request")
+    if not isinstance(parsed, dict):
+        raise bad_request("the body of the request is not a JSON object")
+    return parsed
+
+
+async def read_body(request: Request) -> bytes:
+    """Read the whole body once, without Starlette's cached copy."""
+    return b"".join([chunk async for chunk in request.stream()])
 
 
 def parse_json(content: bytes | str, *, name: str) -> Any:
@@ -45,7 +63,6 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
         raise bad_request(f"{name} has more than {_MAX_VALUES:,} values; send fewer at a time")
 
     def parse_integer(digits: str) -> int:
-        """Parse an integer, if it has not too many digits."""
         if len(digits) > _MAX_DIGITS:
             raise bad_request(f"{name} has a number of {len(digits):,} digits; send {_MAX_DIGITS:,} at most")
         return int(digits)
@@ -84,11 +101,9 @@ def _require_encodable(value: Any, name: str) -> None:
 
 
 def _too_deep(name: str) -> HTTPError:
-    """Build the error for JSON that is nested too deeply."""
     return bad_request(f"{name} has more than {_MAX_DEPTH} levels of lists and objects; send fewer levels")
 
 
-MULTIPART_TYPE: Final = "multipart/form-data"
 _ENCODINGS: Final = frozenset(("utf-8", "ascii"))
 """Accepted encodings of names and texts; some other codecs of Python take quadratic time or fail."""
 _MAX_NAME_BYTES: Final = 255

@@ -1,15 +1,16 @@
-"""Limits on what all requests use together: memory for bodies and for decoding, and worker threads."""
+"""Limits on what all requests use together: memory for bodies, decoding and results, and worker threads."""
 
 from __future__ import annotations
 
 import asyncio
+import secrets
 import threading
 import time
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
-from typing import Any, Final, TypeAlias, TypeVar, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bodies_too_large, decoding_too_large, queue_full
@@ -325,7 +326,6 @@ class WorkQueue:
         """Submit `work` to the threads, for a request that has a slot."""
 
         def run_if_wanted() -> T:
-            """Run the work, unless the deadline is over."""
             deadline.raise_if_over()
             return work()
 
@@ -345,3 +345,40 @@ class WorkQueue:
     def close(self) -> None:
         """Start no more work; the threads end as soon as they are idle."""
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+@final
+class TemporaryStore(Generic[T]):
+    """Keeps results for some minutes, under random names; for use in the event loop.
+
+    Args:
+        max_bytes: of all results together; the oldest are removed if there are more, but never the newest.
+        max_items: results that are kept at the same time; the oldest are removed likewise.
+        seconds: after which a result is removed.
+    """
+
+    def __init__(self, *, max_bytes: int, max_items: int, seconds: float = 600.0) -> None:
+        self.seconds = seconds
+        self._max_bytes = max_bytes
+        self._max_items = max_items
+        self._items: dict[str, tuple[T, int]] = {}
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def add(self, item: T, *, size: int, suffix: str = "") -> str:
+        """Keep a result of so many bytes, and return its random name, which ends with `suffix`."""
+        name = secrets.token_urlsafe(24) + suffix
+        self._items[name] = item, size
+        while len(self._items) > 1 and (len(self._items) > self._max_items or self._used_bytes > self._max_bytes):
+            del self._items[next(iter(self._items))]
+        asyncio.get_running_loop().call_later(self.seconds, self._items.pop, name, None)
+        return name
+
+    def get(self, name: str) -> T | None:
+        """Return the result of this name, or None if it is not kept any more."""
+        return self._items[name][0] if name in self._items else None
+
+    @property
+    def _used_bytes(self) -> int:
+        return sum(size for _, size in self._items.values())

@@ -202,11 +202,6 @@ def open_socket(settings: ServerSettings) -> socket.socket:
         ) from None
 
 
-def get_port(server: Any) -> int:
-    """Return the port on which a server listens."""
-    return int(server.servers[0].sockets[0].getsockname()[1])
-
-
 def _raise_file_limit(num_connections: int) -> None:
     """Raise the process's limit of open files, so that each connection can have one."""
     if sys.platform == "win32":
@@ -220,6 +215,5 @@ def _raise_file_limit(num_connections: int) -> None:
 
 
 def _format_url(server_socket: socket.socket) -> str:
-    """Return the URL of a listening socket."""
     host, port = server_socket.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

@@ -172,6 +172,5 @@ def _has_live_threads() -> bool:
 
 
 def _describe_model(name: str, model: LoadedModel[object]) -> str:
-    """Describe a served model in one line: its name, type and languages."""
     languages = " to ".join(language for language in model.language_pair if language is not None)
     return f"{name}: {type(model.predictor).__name__}" + (f", {languages}" if languages else "")

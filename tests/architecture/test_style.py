@@ -24,7 +24,6 @@ FILE_LINES, FUNCTION_LINES = 500, 60
 LONGER: dict[str, str] = {
     "cli/new.py:_write_recipe": "the questions and remarks of `heedful new` in the order in which users see them",
     "generation/sampling.py:_generate_tokens": "one loop with its state; it ends with the one decode loop",
-    "serving/api/encoders.py:iter_routes": "one table of routes",
     "tasks/translation/translator.py:translate": "one signature with all options, each checked in turn",
 }
 

@@ -142,7 +142,6 @@ class _RankedTranslator:
         ]
 
     def _lookup(self, texts: Sequence[SourceSentence]) -> Iterator[Translation]:
-        """Yield the cached translations of texts."""
         return (self._cache[text] for text in texts)
 
 

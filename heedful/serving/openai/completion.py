@@ -5,13 +5,13 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Annotated, Any, Final, Literal, TypeVar, final
 
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
+from heedful.serving.capabilities import has_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.openai.events import stream_chunks
 from heedful.serving.openai.generation import (
     FinishReason,
     GenerationPlan,
@@ -21,11 +21,14 @@ from heedful.serving.openai.generation import (
     UnsupportedField,
     build_plan,
     check_limits,
+    check_texts,
 )
+from heedful.serving.openai.models import GROUP
 from heedful.serving.openai.token_logprobs import TokenEntry, TokenLogprobs, TokenTracker, build_logprobs
 from heedful.serving.registry import LoadedModel
-from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext
+from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext, declare_route
 from heedful.serving.settings import ServerLimits
+from heedful.serving.sse import OPENAI_CHUNKS, stream_response
 from heedful.tasks.language.predictor import Continuation, TextGenerator
 from heedful.tasks.language.token_predictions import TokenPrediction
 from heedful.tasks.predictor import iter_chunks
@@ -57,14 +60,7 @@ class CompletionRequest(TextGenerationRequest):
     @field_validator("prompt", mode="before")
     @classmethod
     def _check_prompt(cls, prompt: Any) -> Any:
-        """Check that the prompt is a text or a list of texts."""
-        if isinstance(prompt, list) and not all(isinstance(text, str) for text in prompt):
-            raise PydanticCustomError(
-                "prompt", "must be a text or a list of texts; lists of token ids are not read here"
-            )
-        if prompt == [] or not isinstance(prompt, str | list | None):
-            raise PydanticCustomError("prompt", "must be a text, or a list of one text or several")
-        return prompt
+        return None if prompt is None else check_texts(prompt)
 
     @property
     def prompts(self) -> list[str]:
@@ -113,8 +109,15 @@ _CHUNK_TOKENS: Final = 256
 """Tokens of a prompt that are read before the deadline is checked again."""
 
 
-async def answer_completion(context: RequestContext, message: CompletionRequest) -> HandlerResult:
-    """Generate the completions of all prompts, at once or as a stream."""
+@declare_route(
+    "/v1/completions",
+    "a language model continues prompts",
+    response_type=CompletionResponse,
+    group=GROUP,
+    examples=({"prompt": "Once upon a time", "max_tokens": 20, "temperature": 0}, {"prompt": "", "seed": 1}),
+    is_served=partial(has_capable_model, capability="generate"),
+)
+async def _answer_completion(context: RequestContext, message: CompletionRequest) -> HandlerResult:
     model = context.registry.get_model(TextGenerator, message.model, action="write")
     predictor: TextGenerator = model.predictor
     limits = _check_request(context, message)
@@ -129,7 +132,7 @@ async def answer_completion(context: RequestContext, message: CompletionRequest)
     )
     job = CompletionJob(context, message, model, plan)
     if message.stream:
-        return await stream_chunks(context, model, job.stream)
+        return await stream_response(context, model, job.stream, event_format=OPENAI_CHUNKS)
     return await model.run(context.deadline, job.run)
 
 
@@ -290,7 +293,6 @@ class CompletionJob:
             yield item
 
     def _build_response(self, choices: Sequence[CompletionChoice], **fields: Any) -> Mapping[str, Any]:
-        """Build a response or stream event as JSON."""
         response = CompletionResponse(
             id=f"cmpl-{self.context.id}",
             object="text_completion",
@@ -320,7 +322,6 @@ class CompletionJob:
 
 
 def _mean_log_probability(continuation: Continuation) -> float:
-    """Return the mean log-probability of a continuation's tokens."""
     return continuation.log_probability / max(1, len(continuation.token_log_probabilities))
 
 
@@ -396,7 +397,6 @@ class _CompletionStream:
     def _build_choice(
         self, text: str, entries: Sequence[TokenEntry], *, finish_reason: FinishReason | None = None
     ) -> CompletionChoice:
-        """Build one piece of the completion."""
         num_likeliest = self._job.message.logprobs
         logprobs = None if num_likeliest is None else build_logprobs(entries, num_likeliest=num_likeliest)
         return CompletionChoice(index=self._index, text=text, logprobs=logprobs, finish_reason=finish_reason)

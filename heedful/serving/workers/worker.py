@@ -144,11 +144,9 @@ class WorkerRequestHandler:
             return
 
         def send_partial(index: int, ids: Any) -> None:
-            """Send the token ids that an example has so far."""
             self.send(PartialMessage(request_number, index, list(ids)))
 
         def send_result() -> None:
-            """Send the answers of the request, which is finished."""
             self._deadlines.pop(request_number, None)
             self._send_answers(request_number, request)
 
@@ -165,7 +163,6 @@ class WorkerRequestHandler:
         self._schedulers[message.model].submit(request)
 
     def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
-        """Send the answers of a finished request, or its error."""
         try:
             answers = self._shared_objects.dumps(request.get_answers())
         except Exception as error:  # of the model, or an answer that cannot be sent

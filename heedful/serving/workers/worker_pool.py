@@ -306,7 +306,6 @@ class WorkerProcess:
         return has_answered
 
     def _handle_message(self, message: WorkerMessage) -> None:
-        """Handle one message of the process."""
         match message:
             case ReadyMessage():
                 self.is_ready = True
@@ -353,7 +352,6 @@ class WorkerProcess:
             )
 
     def _update_metrics(self, counts: CountsMessage) -> None:
-        """Add the worker's counts to the metrics."""
         for model, num_texts in counts.batches:
             self._pool.metrics.record_batch(model, num_texts)
         for model, num_tokens in counts.token_counts:
