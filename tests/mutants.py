@@ -7290,8 +7290,8 @@ PERCEIVED = (
     Mutant(
         "perceived: detectors do nothing but make vectors",
         "serving/api/encoders.py",
-        'Capability(\n        "detect", (ReplacedTokenPredictor,)',
-        '    Capability("detect", ()',
+        "(ReplacedTokenPredictor,),",
+        "(),",
         (f"{USES}::test_every_kind_of_face_does_something_of_its_own",),
     ),
     Mutant(

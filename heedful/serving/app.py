@@ -47,6 +47,20 @@ _SECURITY_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
 )
+ROUTE_MODULES: Final = (
+    "heedful.serving.libretranslate.interface",
+    "heedful.serving.openai.models",
+    "heedful.serving.openai.completion",
+    "heedful.serving.openai.chat",
+    "heedful.serving.openai.embeddings",
+    "heedful.serving.openai.audio",
+    "heedful.serving.api.interface",
+    *CAPABILITY_MODULES,
+    "heedful.serving.api.inspection",
+    "heedful.serving.openapi",
+    "heedful.serving.server_routes",
+)
+"""Modules with routes, in the order in which they are described."""
 
 
 @final
@@ -188,21 +202,7 @@ class ServerApp:
     def _check_access(
         self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, key_in_body: bool
     ) -> Response | None:
-        """Check whether a request may enter, and return the response to a CORS preflight request.
-
-        Args:
-            scope: ASGI scope.
-            headers: of the request.
-            route: that it asks for.
-            key: in its headers or query.
-            key_in_body: whether the key may be in the body, which `Route` reads.
-
-        Returns:
-            The response of a preflight request; None for every other request.
-
-        Raises:
-            HTTPError: the request may not enter.
-        """
+        """Raise an `HTTPError` if a request may not enter; return the response to a CORS preflight request, or None."""
         self._origins.require_host(scope, headers)
         if self._registry.state != "ready":
             raise unavailable(self._registry.state)
@@ -285,22 +285,6 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
         return message
 
     return receive_limited
-
-
-ROUTE_MODULES: Final = (
-    "heedful.serving.libretranslate.interface",
-    "heedful.serving.openai.models",
-    "heedful.serving.openai.completion",
-    "heedful.serving.openai.chat",
-    "heedful.serving.openai.embeddings",
-    "heedful.serving.openai.audio",
-    "heedful.serving.api.interface",
-    *CAPABILITY_MODULES,
-    "heedful.serving.api.inspection",
-    "heedful.serving.openapi",
-    "heedful.serving.server_routes",
-)
-"""Modules with routes, in the order in which they are described."""
 
 
 def collect_routes(registry: ModelRegistry) -> Sequence[Route]:

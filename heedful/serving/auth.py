@@ -25,6 +25,10 @@ _KEY_PREFIX: Final = "heedful-"
 _LINE_PATTERN: Final = re.compile(r"sha256:([0-9a-f]{64})[ \t]+([^\s#]+)")
 _NAME_PATTERN: Final = re.compile(r"[A-Za-z0-9._@-]{1,64}")
 _logger: Final = logging.getLogger("heedful.serving")
+KEY_NAME_FIELD: Final = "heedful.key"
+"""Field of the ASGI scope with the name of the request's API key; empty if no key is required."""
+_BEARER_PREFIX: Final = "bearer "
+_KEY_PARAMETERS: Final = ("api_key", "apiKey")
 
 
 def generate_key() -> str:
@@ -157,12 +161,6 @@ def _file_stamp(path: Path) -> tuple[int, ...] | None:
     except OSError:
         return None
     return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino
-
-
-KEY_NAME_FIELD: Final = "heedful.key"
-"""Field of the ASGI scope with the name of the request's API key; empty if no key is required."""
-_BEARER_PREFIX: Final = "bearer "
-_KEY_PARAMETERS: Final = ("api_key", "apiKey")
 
 
 @final

@@ -21,6 +21,9 @@ _CACHE_SIZE: Final = 1_024
 _SCHEMES: Final = ("http", "https")
 
 _IPAddress: TypeAlias = ipaddress.IPv4Address | ipaddress.IPv6Address
+_MAX_CLIENTS: Final = 10_000
+"""Maximum number of clients that are tracked; the one with the oldest request is forgotten first."""
+_SECONDS_PER_MINUTE: Final = 60.0
 
 
 @final
@@ -38,7 +41,7 @@ class TrustedProxies:
         self._networks = [ipaddress.ip_network(network) for network in access.proxies]
 
     def __contains__(self, address: object) -> bool:
-        parsed = _parse_address(address) if isinstance(address, str) else None
+        parsed = parse_address(address) if isinstance(address, str) else None
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def apply_headers(self, scope: Any, headers: Headers) -> Any:
@@ -57,7 +60,7 @@ class TrustedProxies:
         """Return the first untrusted address from the right of the chain, and how many trusted proxies follow it."""
         address, num_passed = nearest, 0
         for hop in reversed(chain):
-            parsed = _parse_address(_strip_port(hop))
+            parsed = parse_address(_strip_port(hop))
             if parsed is None:  # the hop that reported it is the last known address
                 break
             address = str(parsed)
@@ -84,7 +87,7 @@ def _strip_port(hop: str) -> str:
 
 
 @lru_cache(_CACHE_SIZE)
-def _parse_address(address: str) -> _IPAddress | None:
+def parse_address(address: str) -> _IPAddress | None:
     """Parse an IP address, or return None; IPv4-mapped IPv6 becomes IPv4."""
     try:
         parsed = ipaddress.ip_address(address)
@@ -92,11 +95,6 @@ def _parse_address(address: str) -> _IPAddress | None:
         return None
     ipv4_address = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return ipv4_address or parsed
-
-
-_MAX_CLIENTS: Final = 10_000
-"""Maximum number of clients that are tracked; the one with the oldest request is forgotten first."""
-_SECONDS_PER_MINUTE: Final = 60.0
 
 
 @final
@@ -133,14 +131,11 @@ class RateLimiter:
 @lru_cache(_CACHE_SIZE)
 def client_network(address: str) -> str:
     """Return the network that an address counts for: itself, or the /64 block of an IPv6 address."""
-    try:
-        parsed = ipaddress.ip_address(address)
-    except ValueError:
+    parsed = parse_address(address)
+    if parsed is None:
         return address
     if isinstance(parsed, ipaddress.IPv4Address):
         return str(parsed)
-    if parsed.ipv4_mapped is not None:
-        return str(parsed.ipv4_mapped)
     return str(ipaddress.ip_network((int(parsed) >> 64 << 64, 64)))
 
 

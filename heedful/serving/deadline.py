@@ -11,6 +11,8 @@ from typing import Any, TypeVar, final
 
 from heedful.serving.http_errors import deadline_exceeded
 
+T = TypeVar("T")
+
 
 class ClientDisconnected(Exception):  # noqa: N818 - nothing failed
     """The client has disconnected; raised in the thread that works for the request."""
@@ -64,9 +66,6 @@ class RequestDeadline:
             raise ClientDisconnected
         if time.monotonic() >= self.expires_at:
             raise deadline_exceeded(self.seconds)
-
-
-T = TypeVar("T")
 
 
 class _Interrupt(BaseException):

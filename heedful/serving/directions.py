@@ -15,6 +15,9 @@ from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.tasks.search_factory import build_search
 from heedful.tasks.translation.translator import Translator
 
+AUTO: Final = "auto"
+"""Source language with which a client requests language identification."""
+
 
 def find_translator(
     registry: ModelRegistry, model_name: str | None, *, capability: str, source: str | None, target_language: str | None
@@ -74,10 +77,6 @@ def find_pairs(
 def _matches_language(requested: str | None, available: str | None) -> bool:
     """Return whether a requested and a known language agree; None agrees with every language."""
     return requested is None or available is None or match_language(requested, [available]) is not None
-
-
-AUTO: Final = "auto"
-"""Source language with which a client requests language identification."""
 
 
 @final

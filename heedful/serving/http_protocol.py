@@ -20,6 +20,17 @@ LINGER_SECONDS: Final = 2.0
 """Seconds that a closing connection has for its last answer to be read."""
 _FLUSH_BYTES: Final = 65_536
 """Buffered bytes from which on data is sent without waiting for more."""
+MAX_URL_BYTES: Final = 65_536
+"""Maximum bytes of a URL; some clients put a text there."""
+_MAX_PIPELINED: Final = 16
+"""Requests that a connection may send before the first of them is answered."""
+_UPGRADE_HEADERS: Final = (b"connection", b"upgrade", b"http2-settings")
+_HTTP_VERSIONS: Final = ("1.0", "1.1")
+"""Accepted versions of HTTP; the parser also accepts 0.9, which has no headers, and 2.0, whose requests look
+different."""
+_RETRY_STATUSES: Final = (429, 503)
+"""Statuses after which a client may send the same request again later."""
+_HEADER_OVERHEAD: Final = len(b": \r\n")
 
 
 @final
@@ -109,19 +120,6 @@ class LingeringTransport(asyncio.Transport):
         pending, self._buffer, self._buffer_size = self._buffer, [], 0
         if pending and not self.is_closing():
             self._transport.write(b"".join(pending))
-
-
-MAX_URL_BYTES: Final = 65_536
-"""Maximum bytes of a URL; some clients put a text there."""
-_MAX_PIPELINED: Final = 16
-"""Requests that a connection may send before the first of them is answered."""
-_UPGRADE_HEADERS: Final = (b"connection", b"upgrade", b"http2-settings")
-_HTTP_VERSIONS: Final = ("1.0", "1.1")
-"""Accepted versions of HTTP; the parser also accepts 0.9, which has no headers, and 2.0, whose requests look
-different."""
-_RETRY_STATUSES: Final = (429, 503)
-"""Statuses after which a client may send the same request again later."""
-_HEADER_OVERHEAD: Final = len(b": \r\n")
 
 
 class _LimitExceeded(Exception):  # noqa: N818 - it stops the parser, and no other code sees it

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend
 
 
+_WARM_UP_SECONDS: Final = 600.0
+
+
 def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda _: None) -> ModelRegistry:
     """Load everything that the settings name and return a registry that is ready.
 
@@ -88,9 +91,6 @@ def _load_predictors(
     if model_settings.task is not None:
         return [(name, predictor.head(model_settings.task))]
     return [(f"{name}/{task_name}", predictor.head(task_name)) for task_name in predictor.names]
-
-
-_WARM_UP_SECONDS: Final = 600.0
 
 
 def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:

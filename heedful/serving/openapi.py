@@ -47,6 +47,10 @@ _DEADLINE_PARAMETER: Final[JsonSchema] = {
     "description": "maximum seconds to wait; the work stops then",
     "schema": {"type": "number", "exclusiveMinimum": 0},
 }
+_INTRODUCTION: Final = (
+    'The requests that this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
+    "Requests are JSON; errors are JSON too, and say how to correct the request."
+)
 
 
 @declare_route("/spec", "this description, in OpenAPI 3.1", method="GET", public=True, group="about")
@@ -167,12 +171,6 @@ def _infer_schema(example: Any) -> JsonSchema:
         case int():
             return {"type": "integer"}
     return {}
-
-
-_INTRODUCTION: Final = (
-    'The requests that this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
-    "Requests are JSON; errors are JSON too, and say how to correct the request."
-)
 
 
 def render_docs_page(specification: Mapping[str, Any]) -> str:

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 from heedful.serving.auth import Authenticator
-from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bad_request, not_found, unavailable
 from heedful.serving.languages import ModelLanguages
 from heedful.serving.metrics import ServerMetrics
@@ -213,6 +213,3 @@ class ModelRegistry:
             raise unavailable(self.state)
         if not all(model.backend.is_ready for model in (*self.models.values(), *self.indices.values())):
             raise unavailable("loading")
-
-
-__all__ = ["ClientDisconnected", "LoadedModel", "ModelRegistry", "RequestDeadline"]

@@ -22,6 +22,10 @@ _MAX_VALUES: Final = 1_000_000
 request."""
 _MAX_DIGITS: Final = 1_000
 """Maximum digits of a number, since parsing one takes quadratic time."""
+_ENCODINGS: Final = frozenset(("utf-8", "ascii"))
+"""Accepted encodings of names and texts; some other codecs of Python take quadratic time or fail."""
+_MAX_NAME_BYTES: Final = 255
+"""Maximum bytes of a file name, as in file systems."""
 
 
 async def read_json(request: Request) -> Mapping[str, Any]:
@@ -102,12 +106,6 @@ def _require_encodable(value: Any, name: str) -> None:
 
 def _too_deep(name: str) -> HTTPError:
     return bad_request(f"{name} has more than {_MAX_DEPTH} levels of lists and objects; send fewer levels")
-
-
-_ENCODINGS: Final = frozenset(("utf-8", "ascii"))
-"""Accepted encodings of names and texts; some other codecs of Python take quadratic time or fail."""
-_MAX_NAME_BYTES: Final = 255
-"""Maximum bytes of a file name, as in file systems."""
 
 
 @asynccontextmanager

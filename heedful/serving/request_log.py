@@ -84,7 +84,7 @@ class RequestLog:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-_CURRENT_REQUEST: Final[ContextVar[RequestLog | None]] = ContextVar("heedful visit", default=None)
+_CURRENT_REQUEST: Final[ContextVar[RequestLog | None]] = ContextVar("heedful request", default=None)
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def note_request(*, model: str | None = None, message: BaseModel | None = None) 
 
 def log_request(request_log: RequestLog) -> None:
     """Write the log line of a request."""
-    SERVER_LOGGER.info("request", extra={"visit": request_log})
+    SERVER_LOGGER.info("request", extra={"request_log": request_log})
 
 
 def log_failure(request_id: str) -> None:
@@ -239,7 +239,7 @@ class _LogFormatter(logging.Formatter):
         timestamp = (
             datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         )
-        request_log: RequestLog | None = getattr(record, "visit", None)
+        request_log: RequestLog | None = getattr(record, "request_log", None)
         fields = (
             {"message": record.getMessage()}
             if request_log is None

@@ -20,6 +20,9 @@ UNCOUNTED_BYTES: Final = 65_536
 """Bytes of a body that are not counted; a connection may have as many in its buffers anyway."""
 _MIN_ARRIVAL_SECONDS: Final = 1.0
 """Seconds that a body may arrive before it can be dropped for a faster one."""
+_POLL_SECONDS: Final = 0.2
+"""Seconds after which a waiting request checks whether its client has disconnected."""
+T = TypeVar("T")
 
 
 @final
@@ -142,10 +145,6 @@ class RequestBody:
         finally:
             receive_task.cancel()
             drop_task.cancel()
-
-
-_POLL_SECONDS: Final = 0.2
-"""Seconds after which a waiting request checks whether its client has disconnected."""
 
 
 @final
@@ -287,9 +286,6 @@ class MemoryReservation:
         if freed > 0:
             self._size = size
             self._budget.release(freed)
-
-
-T = TypeVar("T")
 
 
 @final

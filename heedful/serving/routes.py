@@ -16,8 +16,9 @@ from starlette.responses import JSONResponse, Response
 
 from heedful.errors import HeedfulError, MissingExtraError, RunError
 from heedful.serving.auth import KEY_NAME_FIELD, find_key
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError, bad_request, deadline_exceeded, internal_error, model_error
-from heedful.serving.registry import ClientDisconnected, ModelRegistry, RequestDeadline
+from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_body import read_json
 from heedful.serving.request_log import log_failure, note_request
 from heedful.serving.settings import ServerLimits

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import RecipeError
+from heedful.memory_limits import get_memory_limit
 from heedful.serving.app import ServerApp, mount_routes
 from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import LoadedModel, ModelRegistry
@@ -20,19 +21,15 @@ _PROCESS_BYTES: Final = 200 << 20
 _MAX_PROCESSES_PER_CORE: Final = 4
 """Maximum number of processes for each core; more would only wait for each other."""
 _ADVICE: Final = "take fewer, or leave --processes out"
+_DEFAULT_PROCESSES: Final = 2
+"""Default number of worker processes on a CPU."""
+_CLOSE_SECONDS: Final = 5.0
+"""Seconds that threads have to end when no answer is awaited; worker processes are killed before."""
 
 
 def count_cores() -> int:
     """Return the number of CPU cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def read_total_memory() -> int | None:
-    """Return the bytes of memory of this machine, or None if the system does not say."""
-    try:
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    except (AttributeError, OSError, ValueError):
-        return None
 
 
 def require_capacity(settings: ServerSettings, num_processes: int) -> None:
@@ -51,7 +48,7 @@ def require_capacity(settings: ServerSettings, num_processes: int) -> None:
             f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, which allow at most "
             f"{max_processes:,}: {_ADVICE}"
         )
-    total_memory = read_total_memory()
+    total_memory = get_memory_limit()
     needed = num_processes * (_PROCESS_BYTES + sum(_weights_size(model.run) for model in settings.models.values()))
     if total_memory is not None and needed > total_memory:
         raise RecipeError(
@@ -66,12 +63,6 @@ def _weights_size(run: Path) -> int:
         return max((file.stat().st_size for file in run.rglob("*.safetensors")), default=0)
     except OSError:
         return 0
-
-
-_DEFAULT_PROCESSES: Final = 2
-"""Default number of worker processes on a CPU."""
-_CLOSE_SECONDS: Final = 5.0
-"""Seconds that threads have to end when no answer is awaited; worker processes are killed before."""
 
 
 @final

@@ -46,28 +46,38 @@ def _describe_input(model: LoadedModel[Any]) -> Mapping[str, Any]:
 
 CAPABILITIES = (
     Capability(
-        "fill", (MaskedLanguageModelPredictor,), "fill gaps", lambda face: face.fill(["[MASK]"]), prepare_inspection
+        "fill",
+        (MaskedLanguageModelPredictor,),
+        "fill gaps",
+        lambda predictor: predictor.fill(["[MASK]"]),
+        prepare_inspection,
     ),
     Capability("classify", (Classifier,), "classify", _warm_up_classifier, prepare_inspection, _describe_input),
-    Capability("tag", (Tagger,), "tag words", lambda face: face.tag([["a"]]), prepare_inspection),
+    Capability("tag", (Tagger,), "tag words", lambda predictor: predictor.tag([["a"]]), prepare_inspection),
     Capability(
         "answer",
         (QuestionAnsweringPredictor,),
         "answer questions",
-        lambda face: face.answer("a", "a"),
+        lambda predictor: predictor.answer("a", "a"),
         prepare_inspection,
     ),
     Capability(
         "ask",
         (StoryPredictor,),
         "answer questions about stories",
-        lambda face: face.ask(["a"], "a"),
+        lambda predictor: predictor.ask(["a"], "a"),
         prepare_inspection,
     ),
     Capability(
-        "detect", (ReplacedTokenPredictor,), "find replaced tokens", lambda face: face.detect(["a"]), prepare_inspection
+        "detect",
+        (ReplacedTokenPredictor,),
+        "find replaced tokens",
+        lambda predictor: predictor.detect(["a"]),
+        prepare_inspection,
     ),
-    Capability("embed", (TextEmbedder,), "make vectors of texts", lambda face: face.embed(["a"]), prepare_inspection),
+    Capability(
+        "embed", (TextEmbedder,), "make vectors of texts", lambda predictor: predictor.embed(["a"]), prepare_inspection
+    ),
 )
 
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, final
+from functools import partial
+from typing import Any, Final
 
 from pydantic import field_validator
 from starlette.responses import Response
@@ -33,14 +33,14 @@ CAPABILITIES = (
         "generate",
         (TextGenerator,),
         "continue texts",
-        lambda face: face.write(["a"], limit=_WARM_UP_TOKENS),
+        lambda predictor: predictor.write(["a"], limit=_WARM_UP_TOKENS),
         prepare_inspection,
     ),
     Capability(
         "chat",
         (ChatPredictor,),
         "talk",
-        lambda face: face.reply([face.build_turns(["a"])], limit=_WARM_UP_TOKENS),
+        lambda predictor: predictor.reply([predictor.build_turns(["a"])], limit=_WARM_UP_TOKENS),
         prepare_inspection,
     ),
 )
@@ -115,7 +115,7 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
             context,
             model,
             lambda: predictor.stream(prompts[0], **options),
-            _ContinuationRecorder(predictor, prompts[0]),
+            partial(_build_continuation_record, predictor, prompts[0]),
         )
 
     def work() -> list[Mapping[str, Any]]:
@@ -142,7 +142,9 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
     search, limit = build_continuation_search(config, predictor.encoder.special_ids, seed=message.seed)
     turns, options = build_turns(predictor, message), _generation_options(context, search, limit, config)
     if message.stream:
-        return await _stream_text(context, model, lambda: predictor.stream(turns, **options), _ReplyRecorder(predictor))
+        return await _stream_text(
+            context, model, lambda: predictor.stream(turns, **options), partial(_build_reply_record, predictor)
+        )
 
     def work() -> list[Mapping[str, Any]]:
         replies = predictor.reply([turns], **options)
@@ -160,49 +162,35 @@ def _generation_options(
     return {"search": search, "limit": max_tokens, "stop": config.stop, "until": lambda: context.deadline.is_over}
 
 
-@final
-@dataclass(frozen=True)
-class _ContinuationRecorder:
-    """Builds the record of a streamed continuation when it has ended."""
-
-    predictor: TextGenerator
-    prompt: str
-
-    def __call__(self, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
-        pieces = tuple(self.predictor.tokenizer.to_pieces(hypothesis.ids))
-        remaining_fields = (
-            hypothesis.log_probability,
-            hypothesis.finished,
-            text_stream.stop,
-            hypothesis.ids,
-            hypothesis.token_log_probabilities,
-        )
-        record: Mapping[str, Any] = self.predictor.line_format().to_json(
-            (self.prompt, Continuation(text_stream.text, pieces, *remaining_fields))
-        )
-        return record
+def _build_continuation_record(
+    predictor: TextGenerator, prompt: str, text_stream: TextStream, hypothesis: Hypothesis
+) -> Mapping[str, Any]:
+    continuation = Continuation(
+        text_stream.text,
+        tuple(predictor.tokenizer.to_pieces(hypothesis.ids)),
+        hypothesis.log_probability,
+        hypothesis.finished,
+        text_stream.stop,
+        hypothesis.ids,
+        hypothesis.token_log_probabilities,
+    )
+    record: Mapping[str, Any] = predictor.line_format().to_json((prompt, continuation))
+    return record
 
 
-@final
-@dataclass(frozen=True)
-class _ReplyRecorder:
-    """Builds the record of a streamed reply when it has ended."""
-
-    predictor: ChatPredictor
-
-    def __call__(self, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
-        pieces = tuple(self.predictor.encoder.to_pieces(hypothesis.ids))
-        remaining_fields = hypothesis.log_probability, hypothesis.finished, text_stream.stop
-        reply = Reply(self.predictor.speaker, text_stream.text, pieces, *remaining_fields)
-        record: Mapping[str, Any] = self.predictor.line_format().to_json(reply)
-        return record
+def _build_reply_record(predictor: ChatPredictor, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
+    pieces = tuple(predictor.encoder.to_pieces(hypothesis.ids))
+    outcome = hypothesis.log_probability, hypothesis.finished, text_stream.stop
+    reply = Reply(predictor.speaker, text_stream.text, pieces, *outcome)
+    record: Mapping[str, Any] = predictor.line_format().to_json(reply)
+    return record
 
 
 async def _stream_text(
     context: RequestContext,
     model: LoadedModel[Any],
     start: Callable[[], TextStream],
-    build_record: _ContinuationRecorder | _ReplyRecorder,
+    build_record: Callable[[TextStream, Hypothesis], Mapping[str, Any]],
 ) -> Response:
     """Stream the pieces of a text as they are generated, and at the end its record."""
 

@@ -13,8 +13,7 @@ from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.inspection_records import InspectionSelection
-from heedful.tasks.predictor import InspectRequest as Looking
-from heedful.tasks.predictor import LineFormat, Predictor, UnreadableInput, iter_chunks
+from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
 Input = TypeVar("Input")
 RecordT = TypeVar("RecordT")
@@ -108,7 +107,9 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
         if getattr(message, name) is not None:
             raise bad_request(f"{name}: this model reads texts; leave it out", param=name)
     selection = InspectionSelection(attribution="auto")
-    request = Looking(message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection)
+    request = InspectRequest(
+        message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection
+    )
     return lambda: predictor.inspect_request(request)
 
 

@@ -17,7 +17,7 @@ from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext, StrictMessage, declare_route
 
-CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda face: face.search("a", top=1)),)
+CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda predictor: predictor.search("a", top=1)),)
 
 
 class SearchRequest(StrictMessage):

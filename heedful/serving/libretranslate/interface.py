@@ -61,7 +61,7 @@ def _build_file_store(registry: ModelRegistry) -> TemporaryStore[StoredFile]:
 
 
 def _add_languages(*examples: Mapping[str, Any]) -> Callable[[ModelRegistry], list[Mapping[str, Any]]]:
-    """Return a function that adds the languages of the first direction to examples."""
+    """Return a function that fills the languages of the first direction into examples."""
 
     def build_examples(registry: ModelRegistry) -> list[Mapping[str, Any]]:
         source, target = next(iter(registry.get_shared(_build_directions).models_by_pair))
@@ -89,7 +89,8 @@ _INFO_OPTIONS: Final[Mapping[str, Any]] = {**_OPTIONS, "method": "GET", "public"
     "translate a text, or several",
     response_type=TranslateResult,
     examples=_add_languages(
-        {"q": "A dog runs."}, {"q": ["<p>A dog <b>runs</b>.</p>", "Hello!"], "format": "html", "alternatives": 2}
+        {"q": "A dog runs."},
+        {"q": ["<p>A dog <b>runs</b>.</p>", "Hello!"], "source": "", "target": "", "format": "html", "alternatives": 2},
     ),
     **_TASK_OPTIONS,
 )

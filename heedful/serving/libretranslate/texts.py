@@ -138,11 +138,8 @@ class _RankedTranslator:
         self._cache.update(zip(uncached, self.job.translate_sentences(uncached), strict=True))
         return [
             replace(translation, candidates=translation.candidates[rank:] or translation.candidates[-1:])
-            for translation in self._lookup(texts)
+            for translation in map(self._cache.__getitem__, texts)
         ]
-
-    def _lookup(self, texts: Sequence[SourceSentence]) -> Iterator[Translation]:
-        return (self._cache[text] for text in texts)
 
 
 def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:

@@ -36,6 +36,9 @@ from heedful.tasks.stop_strings import TextStream
 
 _DEFAULT_MAX_TOKENS = 16
 """Default number of tokens of a completion, as in OpenAI's interface."""
+T = TypeVar("T")
+_CHUNK_TOKENS: Final = 256
+"""Tokens of a prompt that are read before the deadline is checked again."""
 
 
 class CompletionRequest(TextGenerationRequest):
@@ -101,12 +104,6 @@ class CompletionResponse(OpenAIMessage):
     usage: TokenUsage | None = None
     notes: list[str] | None = None
     """differences between the request and what the model read (not part of OpenAI's interface)"""
-
-
-T = TypeVar("T")
-
-_CHUNK_TOKENS: Final = 256
-"""Tokens of a prompt that are read before the deadline is checked again."""
 
 
 @declare_route(

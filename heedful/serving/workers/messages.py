@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from heedful.serving.registry import ModelRegistry
 
 
+_PLAIN_TYPES: Final = (str, bytes, int, float, complex, type(None), type, Enum)
+_CODE_TYPES: Final = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
+
+
 @final
 @dataclass(frozen=True)
 class RunJobMessage:
@@ -117,10 +121,6 @@ WorkerMessage: TypeAlias = (
     ReadyMessage | LoadErrorMessage | AnswersMessage | ErrorMessage | PartialMessage | CountsMessage
 )
 """Message from a worker."""
-
-
-_PLAIN_TYPES: Final = (str, bytes, int, float, complex, type(None), type, Enum)
-_CODE_TYPES: Final = (FunctionType, BuiltinFunctionType, MethodType, ModuleType)
 
 
 @final

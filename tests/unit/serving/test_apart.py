@@ -414,7 +414,7 @@ def test_more_than_the_machine_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str
 ) -> None:
     monkeypatch.setattr(startup, "count_cores", lambda: 2)
-    monkeypatch.setattr(startup, "read_total_memory", lambda: bytes_)
+    monkeypatch.setattr(startup, "get_memory_limit", lambda: bytes_)
     settings = ServerSettings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
     if word:
         with pytest.raises(RecipeError, match=word):
