@@ -29,7 +29,7 @@ def find_translator(
         model_name: may be None if the languages determine the model.
         capability: that the model must have.
         source: language that it reads.
-        target: language that it writes.
+        target_language: language that it writes.
 
     Raises:
         HTTPError: the model is not clear, or it does not translate these languages.
