@@ -14,8 +14,8 @@ import pytest
 from serving import Live, serving
 from starlette.responses import Response, StreamingResponse
 
-from heedful.serving import asgi, health
-from heedful.serving.interruption import run_interruptible
+from heedful.serving import app, server_routes
+from heedful.serving.deadline import run_interruptible
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route, StrictMessage
 from heedful.serving.settings import ServerSettings
@@ -159,13 +159,13 @@ def routes(house: ModelRegistry) -> Iterator[Route]:
     yield Route(path="/size", handler=size, summary="", request_type=Text)
     yield Route(path="/file", handler=size, summary="", request_type=Text, accepts_files=True)
     yield Route(path="/large", handler=large, summary="", request_type=Text)
-    yield from health.iter_routes(house)
+    yield from (server_routes.answer_health, server_routes.answer_metrics)
 
 
 @contextmanager
 def holding(monkeypatch: pytest.MonkeyPatch, **settings: Any) -> Iterator[Held]:
     """A house with one such model, served while the block runs."""
-    monkeypatch.setattr(asgi, "collect_routes", lambda house: tuple(routes(house)))
+    monkeypatch.setattr(app, "collect_routes", lambda house: tuple(routes(house)))
     face = Face()
     house = house_of(face, **settings)
     try:

@@ -21,7 +21,6 @@ def _instead(module: str, **names: Any) -> None:
     sys.modules[module] = found
 
 
-_instead("heedful.serving.warmup", warm_up_models=lambda *_: None)
 _instead(
     "heedful.serving.scheduler",
     Scheduler=lambda **_: SimpleNamespace(build_executor=lambda _: None, close=lambda: None, is_ready=True),
@@ -33,7 +32,7 @@ from held import WAIT, Face, routes  # noqa: E402
 
 from heedful.__main__ import main  # noqa: E402
 from heedful.errors import RunError  # noqa: E402
-from heedful.serving import asgi, server, startup  # noqa: E402
+from heedful.serving import app, server, startup  # noqa: E402
 from heedful.serving.registry import LoadedModel, ModelRegistry  # noqa: E402
 
 
@@ -64,8 +63,8 @@ def serve(words: list[str]) -> int:
             print("begun", flush=True)
 
     server.open_socket = told  # type: ignore[assignment]
-    startup.load_into = furnish
-    asgi.collect_routes = lambda house: tuple(routes(house))
+    startup.load_into, startup.warm_up_models = furnish, lambda *_: None
+    app.collect_routes = lambda house: tuple(routes(house))
     for work in (listening, asked):
         threading.Thread(target=work, daemon=True).start()
     return main(["serve", "held=.", "--port", "0", "--processes", "0", *words])

@@ -6476,28 +6476,28 @@ TOKENS_OPENAI = "tests/unit/serving/test_openai_tokens.py"
 ASKED_AS_OPENAI = (
     Mutant(
         "OpenAI: each request without a seed has the same chance",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         "first=plan.stream_index, until=self.is_over",
         "stream_index=0, until=self.is_over",
         (f"{CLIENTS_OPENAI}::test_a_seed_is_a_text_and_no_seed_is_any",),
     ),
     Mutant(
         "OpenAI: the prompts of a stream have one chance",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         "number=plan.stream_index + self._index",
         "number=plan.stream_index",
         (f"{CLIENTS_OPENAI}::test_a_stream_tells_tokens_and_prompts_as_the_whole_does",),
     ),
     Mutant(
         "OpenAI: a stream tells tokens before their text is certain",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         "[entry for entry in pending if entry.start < num_shown])",
         "pending)",
         (f"{CLIENTS_OPENAI}::test_tokens_that_may_begin_a_stop_string_wait",),
     ),
     Mutant(
         "OpenAI: tokens of a stop string are told",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         (
             "continuation_entries\n"
             "                if continuation.stop is None\n"
@@ -6522,7 +6522,7 @@ ASKED_AS_OPENAI = (
     ),
     Mutant(
         "OpenAI: a stream has no end",
-        "serving/openai/events.py",
+        "serving/sse.py",
         'end="data: [DONE]\\n\\n"',
         'end=""',
         ("tests/unit/serving/test_openai.py::test_events_are_lines_of_json_and_an_end",),
@@ -6722,14 +6722,14 @@ IN_COMPANY = (
     ),
     Mutant(
         "keys: a file is known by its length",
-        "serving/api_keys.py",
+        "serving/auth.py",
         "    return stat.st_mtime_ns, stat.st_ctime_ns, stat.st_size, stat.st_ino",
         "    return (stat.st_size,)",
         ("tests/unit/serving/test_keys.py::test_a_file_of_equal_length_is_noticed",),
     ),
     Mutant(
         "rates: who asks often is forgotten first",
-        "serving/rate_limit.py",
+        "serving/clients.py",
         "self._buckets.pop(client, (float(self._per_minute), now))",
         "self._buckets.get(client, (float(self._per_minute), now))",
         ("tests/unit/serving/test_rates.py::test_who_asked_longest_ago_is_forgotten_first",),
@@ -6762,35 +6762,35 @@ IN_COMPANY = (
     ),
     Mutant(
         "bodies: the fastest loses its place",
-        "serving/body_budget.py",
+        "serving/resource_limits.py",
         "        return min(candidates,",
         "        return max(candidates,",
         ("tests/unit/serving/test_bodies.py::test_the_slowest_body_loses_its_place",),
     ),
     Mutant(
         "bodies: what has arrived may lose its place",
-        "serving/body_budget.py",
+        "serving/resource_limits.py",
         "            self._budget.mark_complete(self)",
         "            pass",
         ("tests/unit/serving/test_bodies.py::test_what_has_arrived_keeps_its_place",),
     ),
     Mutant(
         "budget: small requests pass large ones that wait",
-        "serving/memory_budget.py",
+        "serving/resource_limits.py",
         "            if self._used + size > self.capacity:\n                return",
         "            if self._used + size > self.capacity:\n                return self._waiting.rotate(-1)",
         ("tests/unit/serving/test_budget.py::test_who_waits_does_so_until_the_deadline_and_in_order",),
     ),
     Mutant(
         "budget: any number of requests decode at one time",
-        "serving/memory_budget.py",
+        "serving/resource_limits.py",
         "            if self._used + size > self.capacity:",
         "            if size > self.capacity:",
         ("tests/unit/serving/test_budget.py::test_the_sum_of_what_is_reserved_is_bounded",),
     ),
     Mutant(
         "interruption: a deadline interrupts nothing",
-        "serving/interruption.py",
+        "serving/deadline.py",
         "        timer.start()",
         "        pass",
         ("tests/unit/serving/test_interruption.py::test_a_deadline_stops_it",),
@@ -6800,8 +6800,8 @@ IN_COMPANY = (
         "serving/libretranslate/interface.py",
         (
             "context.registry.file_queue.run(\n"
-            "                    context.deadline, partial(run_interruptible, context.deadline, parse)\n"
-            "                )"
+            "                context.deadline, partial(run_interruptible, context.deadline, parse)\n"
+            "            )"
         ),
         "context.registry.file_queue.run(context.deadline, parse)",
         ("tests/unit/serving/test_libretranslate_files.py::test_parsing_ends_at_the_deadline",),
@@ -6811,8 +6811,8 @@ IN_COMPANY = (
         "serving/libretranslate/interface.py",
         (
             "file = await context.registry.file_queue.run(\n"
-            "                    context.deadline, partial(run_interruptible, context.deadline, parse)\n"
-            "                )"
+            "                context.deadline, partial(run_interruptible, context.deadline, parse)\n"
+            "            )"
         ),
         "file = parse()",
         ("tests/unit/serving/test_libretranslate_files.py::test_files_wait_in_a_queue",),
@@ -6847,7 +6847,7 @@ IN_COMPANY = (
     ),
     Mutant(
         "jsons: half characters are let in",
-        "serving/json_input.py",
+        "serving/request_body.py",
         '    if "\\\\u" in text:',
         "    if not text:",
         ("tests/unit/serving/test_jsons.py::test_what_is_refused",),
@@ -6880,14 +6880,14 @@ APART = "tests/unit/serving/test_apart.py"
 IN_OTHER_PROCESSES = (
     Mutant(
         "apart: models are copied",
-        "serving/workers/pickling.py",
+        "serving/workers/messages.py",
         "        path = self._shared_objects.find_path(value)\n",
         "        path = None\n",
         (f"{APART}::test_what_a_model_is_made_of_is_named_and_all_else_is_copied",),
     ),
     Mutant(
         "apart: exceptions are made anew",
-        "serving/workers/pickling.py",
+        "serving/workers/messages.py",
         "isinstance(value, BaseException)\n            else",
         "False else",
         (f"{APART}::test_what_goes_wrong_there_is_told_here",),
@@ -6992,7 +6992,7 @@ IN_OTHER_PROCESSES = (
     ),
     Mutant(
         "parting: what was written is lost where a connection ends",
-        "serving/lingering_transport.py",
+        "serving/http_protocol.py",
         "        self._flush()\n        self._abort_timer",
         "        self._abort_timer",
         ("tests/unit/serving/test_slow_clients.py",),
@@ -7032,17 +7032,17 @@ ASKED_IN_OUR_WORDS = (
     ),
     Mutant(
         "own: languages do not tell which model is meant",
-        "serving/api/directions.py",
+        "serving/directions.py",
         "return requested is None or available is None or match_language(requested, [available]) is not None",
         "return True",
         (f"{OWN}::test_languages_say_which_model_is_meant",),
     ),
     Mutant(
-        "own: pages are kept for ever",
-        "serving/api/inspection.py",
-        "or expires_at < self._clock()",
-        "",
-        (f"{OWN}::test_pages_are_kept_for_a_while",),
+        "own: pages and files are kept for ever",
+        "serving/resource_limits.py",
+        "asyncio.get_running_loop().call_later(self.seconds, self._items.pop, name, None)",
+        "pass",
+        ("tests/unit/serving/test_budget.py::test_results_that_nobody_fetches_go",),
     ),
     Mutant(
         "own: stop strings are forgotten",
@@ -7275,8 +7275,8 @@ PERCEIVED = (
     Mutant(
         "perceived: detectors do nothing but make vectors",
         "serving/api/encoders.py",
-        'Capability(\n        "detect", (ReplacedTokenPredictor,)',
-        '    Capability("detect", ()',
+        "(ReplacedTokenPredictor,),",
+        "(),",
         (f"{USES}::test_every_kind_of_face_does_something_of_its_own",),
     ),
     Mutant(
@@ -7330,35 +7330,35 @@ MENDED = (
     ),
     Mutant(
         "proxies: anybody is believed who asks",
-        "serving/trusted_proxies.py",
+        "serving/clients.py",
         "        if nearest not in self:\n            return scope\n",
         "",
         (f"{PROXIES}::test_who_is_no_proxy_does_not_hide_behind_others",),
     ),
     Mutant(
         "proxies: the first address of a chain is believed",
-        "serving/trusted_proxies.py",
+        "serving/clients.py",
         "if address not in self:",
         "if False:",
         (f"{PROXIES}::test_the_nearest_that_is_no_proxy_asks",),
     ),
     Mutant(
         "proxies: a scheme is that which the last proxy was asked by",
-        "serving/trusted_proxies.py",
+        "serving/clients.py",
         "len(schemes) - 1 - num_passed",
         "len(schemes) - 1",
         (f"{PROXIES}::test_how_it_was_asked",),
     ),
     Mutant(
         "OpenAI: tokens are told when nobody waits",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         ("            self.context.deadline.raise_if_over()\n            yield item"),
         "            yield item",
         ("tests/unit/serving/test_openai.py::test_tokens_are_told_until_the_deadline",),
     ),
     Mutant(
         "OpenAI: prompts of streams are read at once",
-        "serving/openai/completion_jobs.py",
+        "serving/openai/completion.py",
         "self._job.iter_while_awaited(iter_chunks(ids, _CHUNK_TOKENS))",
         "[ids]",
         ("tests/unit/serving/test_openai.py::test_a_prompt_of_a_stream_is_read_until_the_deadline",),
@@ -7379,14 +7379,14 @@ MENDED = (
     ),
     Mutant(
         "logs: what is left out is not counted",
-        "serving/log_writer.py",
+        "serving/request_log.py",
         "self._num_dropped += 1",
         "pass",
         (f"{SCRIBE}::test_what_is_left_out_at_last_is_told_in_the_end",),
     ),
     Mutant(
         "logs: what a file does not take at once is lost",
-        "serving/log_writer.py",
+        "serving/request_log.py",
         "time.sleep(_RETRY_SECONDS)",
         "return",
         (f"{SCRIBE}::test_a_file_that_does_not_wait_gets_all",),
@@ -7428,7 +7428,7 @@ MENDED = (
     ),
     Mutant(
         "crowds: proxies are one address",
-        "serving/connection_limits.py",
+        "serving/clients.py",
         "if address in self._proxies:\n            return 0",
         "if False:\n            return 0",
         (f"{CROWDS}::test_proxies_may_have_as_many_as_there_are",),
@@ -7486,7 +7486,7 @@ GUARDED = (
     ),
     Mutant(
         "keys: a file is read once",
-        "serving/api_keys.py",
+        "serving/auth.py",
         "        self._reload_if_changed()\n",
         "",
         (f"{KEYS}::test_the_file_is_read_again_when_it_changes",),
@@ -7500,7 +7500,7 @@ GUARDED = (
     ),
     Mutant(
         "rates: who asked is remembered for ever",
-        "serving/rate_limit.py",
+        "serving/clients.py",
         "self._buckets.popitem(last=False)",
         "pass",
         (f"{RATES}::test_memory_is_bounded_and_the_newest_are_kept",),
@@ -7556,14 +7556,14 @@ GUARDED = (
     ),
     Mutant(
         "parting: an answer to what is too large is lost",
-        "serving/lingering_transport.py",
+        "serving/http_protocol.py",
         "if not (self._expects_input() and self._transport.can_write_eof()):",
         "if True:",
         (f"{SLOW_CLIENTS}::test_what_is_too_much_or_no_request",),
     ),
     Mutant(
         "parting: who is refused may stay",
-        "serving/lingering_transport.py",
+        "serving/http_protocol.py",
         "self._abort_timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)",
         "self._abort_timer = self._loop.call_later(1_000, self._transport.abort)",
         (f"{SLOW_CLIENTS}::test_who_is_refused_and_stays_is_left",),

@@ -14,7 +14,7 @@ from typing import Any
 
 from heedful.serving.load_models import load_registry
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.server import HTTPServer, build_server, get_port
+from heedful.serving.server import HTTPServer, build_server
 from heedful.serving.settings import ServerSettings
 
 
@@ -71,7 +71,7 @@ def serving(house: ModelRegistry) -> Iterator[Live]:
         assert thread.is_alive() and time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     try:
-        yield Live(house, get_port(server), server)
+        yield Live(house, int(server.servers[0].sockets[0].getsockname()[1]), server)
     finally:
         server.should_exit = True
         thread.join(20)

@@ -112,7 +112,7 @@ def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str
 
 def _make_key(settings: ServerSettings, name: str | None) -> None:
     """Make an API key, store its hash, and print the key once."""
-    from heedful.serving.api_keys import add_key, format_key_line, generate_key
+    from heedful.serving.auth import add_key, format_key_line, generate_key
 
     path = settings.access.keys
     if path is None:

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from importlib import import_module
 from typing import Any, Final, final
 from urllib.parse import quote
 
@@ -17,7 +18,8 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import compile_path
 
 from heedful.serving.auth import KEY_NAME_FIELD, read_key
-from heedful.serving.body_budget import BodyBudget
+from heedful.serving.capabilities import CAPABILITY_MODULES
+from heedful.serving.clients import TrustedProxies
 from heedful.serving.cors import OriginPolicy
 from heedful.serving.http_errors import (
     HTTPError,
@@ -29,8 +31,8 @@ from heedful.serving.http_errors import (
 )
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import RequestLog, log_failure, log_request, use_request_log
+from heedful.serving.resource_limits import BodyBudget
 from heedful.serving.routes import REQUEST_ID_FIELD, Route, choose_request_id, error_response
-from heedful.serving.trusted_proxies import TrustedProxies
 
 _MAX_LENGTH_DIGITS: Final = 18
 """Maximum digits of a Content-Length header; no accepted body is that long."""
@@ -45,6 +47,20 @@ _SECURITY_HEADERS: Final = (
     ("Referrer-Policy", "no-referrer"),
     ("X-Frame-Options", "DENY"),
 )
+ROUTE_MODULES: Final = (
+    "heedful.serving.libretranslate.interface",
+    "heedful.serving.openai.models",
+    "heedful.serving.openai.completion",
+    "heedful.serving.openai.chat",
+    "heedful.serving.openai.embeddings",
+    "heedful.serving.openai.audio",
+    "heedful.serving.api.interface",
+    *CAPABILITY_MODULES,
+    "heedful.serving.api.inspection",
+    "heedful.serving.openapi",
+    "heedful.serving.server_routes",
+)
+"""Modules with routes, in the order in which they are described."""
 
 
 @final
@@ -117,7 +133,6 @@ class ServerApp:
         request_log = RequestLog(scope[REQUEST_ID_FIELD], scope["method"], quote(scope["path"])[:_MAX_LOGGED_PATH])
 
         async def send_with_headers(message: Any) -> None:
-            """Send a message, adding headers to the start of the response."""
             if message["type"] == "http.response.start":
                 request_log.status = message["status"]
                 headers_so_far = list(message.get("headers", ()))
@@ -156,7 +171,6 @@ class ServerApp:
         """Check, route and answer a request; turn every error into an error response."""
 
         def build_error_response(error: HTTPError) -> Response:
-            """Build the error response in the format of the path's protocol."""
             return error_response(error) if path_routes is None else path_routes.first_route.build_error_response(error)
 
         try:
@@ -188,21 +202,7 @@ class ServerApp:
     def _check_access(
         self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, key_in_body: bool
     ) -> Response | None:
-        """Check whether a request may enter, and return the response to a CORS preflight request.
-
-        Args:
-            scope: ASGI scope.
-            headers: of the request.
-            route: that it asks for.
-            key: in its headers or query.
-            key_in_body: whether the key may be in the body, which `Route` reads.
-
-        Returns:
-            The response of a preflight request; None for every other request.
-
-        Raises:
-            HTTPError: the request may not enter.
-        """
+        """Raise an `HTTPError` if a request may not enter; return the response to a CORS preflight request, or None."""
         self._origins.require_host(scope, headers)
         if self._registry.state != "ready":
             raise unavailable(self._registry.state)
@@ -277,7 +277,6 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
     num_bytes = 0
 
     async def receive_limited() -> Any:
-        """Receive one message and check the total size."""
         nonlocal num_bytes
         message = await receive()
         num_bytes += len(message.get("body", b""))
@@ -286,3 +285,23 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
         return message
 
     return receive_limited
+
+
+def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
+    """Return the routes of all modules that this registry serves."""
+    routes = (
+        value for name in ROUTE_MODULES for value in vars(import_module(name)).values() if isinstance(value, Route)
+    )
+    return tuple(route for route in routes if route.is_served(registry))
+
+
+def build_app(registry: ModelRegistry) -> ServerApp:
+    """Build an ASGI application that serves a registry; the caller loads the models and drains the requests."""
+    app = ServerApp(registry)
+    mount_routes(app, registry)
+    return app
+
+
+def mount_routes(app: ServerApp, registry: ModelRegistry) -> None:
+    """Give the application the routes of a registry whose models are loaded."""
+    app.set_routes(collect_routes(registry))

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, Final, final
 
 from heedful.serving.registry import LoadedModel, ModelRegistry
+from heedful.serving.routes import Route, declare_route
 
-_CAPABILITY_MODULES: Final = (
+CAPABILITY_MODULES: Final = (
     "heedful.serving.api.translation",
     "heedful.serving.api.generation",
     "heedful.serving.api.encoders",
@@ -19,7 +20,7 @@ _CAPABILITY_MODULES: Final = (
     "heedful.serving.api.speech",
     "heedful.serving.api.search",
 )
-"""Modules with a constant `CAPABILITIES`."""
+"""Modules with a constant `CAPABILITIES`, and the routes for these."""
 
 
 @final
@@ -52,7 +53,7 @@ class Capability:
 @cache
 def all_capabilities() -> Mapping[str, Capability]:
     """Return all capabilities by name."""
-    modules = map(import_module, _CAPABILITY_MODULES)
+    modules = map(import_module, CAPABILITY_MODULES)
     return {capability.name: capability for module in modules for capability in module.CAPABILITIES}
 
 
@@ -72,3 +73,13 @@ def find_capable_model(registry: ModelRegistry, capability: str, model_name: str
     """
     chosen = all_capabilities()[capability]
     return registry.get_model(chosen.predictor_types, model_name, action=chosen.phrase)
+
+
+def declare_model_route(
+    name: str, summary: str, response_type: Any, *examples: Mapping[str, Any], **options: Any
+) -> Callable[[Callable[..., Any]], Route]:
+    """Make the decorated handler the route of a capability, which is served if a model has it; see `declare_route`."""
+    is_served = partial(has_capable_model, capability=name)
+    return declare_route(
+        f"/v1/heedful/{name}", summary, response_type=response_type, examples=examples, is_served=is_served, **options
+    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ipaddress
 import re
 import socket
 from collections.abc import Iterator
@@ -11,6 +10,7 @@ from typing import Any, Final, final
 
 from starlette.datastructures import Headers
 
+from heedful.serving.clients import parse_address
 from heedful.serving.http_errors import bad_request, host_not_served, origin_forbidden
 from heedful.serving.settings import ServerSettings
 
@@ -110,9 +110,4 @@ def _normalize_host(host: str) -> str:
     """Return a host name in lower case without its port, or an IP address in its shortest form."""
     match = _HOST_PATTERN.fullmatch(host)
     name = (match[1] if match else host).strip("[]").lower().removesuffix(".")
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return name
-    ipv4_address = address.ipv4_mapped if isinstance(address, ipaddress.IPv6Address) else None
-    return str(ipv4_address or address)
+    return str(parse_address(name) or name)

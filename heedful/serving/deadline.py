@@ -1,14 +1,17 @@
-"""Deadlines of requests, and whether the client is still connected."""
+"""Deadlines of requests, whether the client is still connected, and how to stop code that checks neither."""
 
 from __future__ import annotations
 
+import ctypes
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, TypeVar, final
 
 from heedful.serving.http_errors import deadline_exceeded
+
+T = TypeVar("T")
 
 
 class ClientDisconnected(Exception):  # noqa: N818 - nothing failed
@@ -63,3 +66,73 @@ class RequestDeadline:
             raise ClientDisconnected
         if time.monotonic() >= self.expires_at:
             raise deadline_exceeded(self.seconds)
+
+
+class _Interrupt(BaseException):
+    """Raised in the working thread to stop it; not an `Exception`, so that no handler catches it."""
+
+
+def run_interruptible(deadline: RequestDeadline, work: Callable[..., T], *arguments: Any) -> T:
+    """Run `work` in this thread, and stop it when the deadline is over.
+
+    An exception is raised in the thread from outside (`PyThreadState_SetAsyncExc`), between two instructions of
+    Python. A single call of a C function is not interrupted, so no such call may take long.
+
+    Args:
+        deadline: of the request.
+        work: function to run.
+        arguments: of the function.
+
+    Raises:
+        HTTPError: the deadline has passed.
+        ClientDisconnected: the client has disconnected.
+    """
+    interrupter = _ThreadInterrupter(threading.get_ident())
+    timer = threading.Timer(max(0.0, deadline.expires_at - time.monotonic()), interrupter.interrupt)
+    timer.name, timer.daemon = "deadline of heedful", True
+    try:  # from here on the interrupt may come at any place
+        deadline.add_cancel_callback(interrupter.interrupt)
+        timer.start()
+        try:
+            return work(*arguments)
+        finally:
+            interrupter.disarm()
+    except _Interrupt:
+        interrupter.disarm()  # the interrupt may have come before the other call of it
+        deadline.raise_if_over()
+        raise
+    finally:
+        timer.cancel()
+
+
+@final
+class _ThreadInterrupter:
+    """Interrupts a thread at most once, and never after its work has ended.
+
+    Args:
+        thread: its identifier.
+    """
+
+    def __init__(self, thread: int) -> None:
+        self._thread: int | None = thread
+        self._lock = threading.Lock()
+        self._is_sent = False
+
+    def interrupt(self) -> None:
+        """Raise an exception in the thread, unless its work has ended or it has been interrupted before."""
+        with self._lock:
+            if self._thread is not None and not self._is_sent:
+                self._is_sent = True
+                _set_async_exception(self._thread, _Interrupt)
+
+    def disarm(self) -> None:
+        """Stop interrupting, and clear an interrupt that the thread has not noticed yet."""
+        with self._lock:
+            if self._thread is not None and self._is_sent:
+                _set_async_exception(self._thread, None)
+            self._thread = None
+
+
+def _set_async_exception(thread: int, error: type[BaseException] | None) -> None:
+    argument: Any = None if error is None else ctypes.py_object(error)
+    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), argument)

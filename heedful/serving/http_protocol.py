@@ -10,13 +10,16 @@ from typing import Any, Final, NoReturn, final
 import httptools
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
-from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving.clients import ConnectionCounter
 from heedful.serving.http_errors import headers_too_large
-from heedful.serving.lingering_transport import LingeringTransport
 from heedful.serving.request_log import RequestLog, log_request
 from heedful.serving.routes import REQUEST_ID_FIELD, choose_request_id, new_request_id
 from heedful.serving.settings import ServerLimits
 
+LINGER_SECONDS: Final = 2.0
+"""Seconds that a closing connection has for its last answer to be read."""
+_FLUSH_BYTES: Final = 65_536
+"""Buffered bytes from which on data is sent without waiting for more."""
 MAX_URL_BYTES: Final = 65_536
 """Maximum bytes of a URL; some clients put a text there."""
 _MAX_PIPELINED: Final = 16
@@ -28,6 +31,95 @@ different."""
 _RETRY_STATUSES: Final = (429, 503)
 """Statuses after which a client may send the same request again later."""
 _HEADER_OVERHEAD: Final = len(b": \r\n")
+
+
+@final
+class LingeringTransport(asyncio.Transport):
+    """Transport whose `close` delivers pending answers and takes a limited time.
+
+    Closing a socket that has unread input resets it, which may destroy an answer on its way, such as the one to
+    a request that is too large. So if more of a request is expected, only this side is closed, and input is
+    discarded for a while until the other side closes too.
+
+    The head and the body of an answer are written separately but sent together, in one system call and one
+    packet.
+
+    Args:
+        transport: that sends.
+        loop: event loop.
+        expects_input: returns whether more of a request is expected.
+    """
+
+    def __init__(
+        self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop, expects_input: Callable[[], bool]
+    ) -> None:
+        super().__init__()
+        self._transport = transport
+        self._loop = loop
+        self._expects_input = expects_input
+        self._abort_timer: asyncio.TimerHandle | None = None
+        self._buffer: list[bytes] = []
+        self._buffer_size = 0
+
+    def close(self) -> None:
+        """Close when pending data is sent, or abort after `LINGER_SECONDS`."""
+        if self.is_closing():
+            return
+        self._flush()
+        self._abort_timer = self._loop.call_later(LINGER_SECONDS, self._transport.abort)
+        if not (self._expects_input() and self._transport.can_write_eof()):
+            self._transport.close()
+            return
+        self._transport.resume_reading()
+        try:
+            self._transport.write_eof()
+        except OSError:  # the other side has gone already
+            self._transport.abort()
+
+    def cancel_abort_timer(self) -> None:
+        """Stop the timer that would abort the connection, because it has ended."""
+        if self._abort_timer is not None:
+            self._abort_timer.cancel()
+
+    def is_closing(self) -> bool:
+        """Return whether the connection is closed or about to close."""
+        return self._abort_timer is not None or self._transport.is_closing()
+
+    def write(self, data: bytes | bytearray | memoryview[Any]) -> None:
+        """Send data together with what is written in the same turn of the event loop; ignore it if the connection
+        is closing.
+        """
+        if self.is_closing():
+            return
+        if not self._buffer:
+            self._loop.call_soon(self._flush)
+        self._buffer.append(bytes(data))
+        self._buffer_size += len(data)
+        if self._buffer_size >= _FLUSH_BYTES:
+            self._flush()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        self._transport.abort()
+
+    def pause_reading(self) -> None:
+        """Stop reading from the socket."""
+        if not self.is_closing():
+            self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read from the socket again."""
+        if not self.is_closing():
+            self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return information about the socket."""
+        return self._transport.get_extra_info(name, default)
+
+    def _flush(self) -> None:
+        pending, self._buffer, self._buffer_size = self._buffer, [], 0
+        if pending and not self.is_closing():
+            self._transport.write(b"".join(pending))
 
 
 class _LimitExceeded(Exception):  # noqa: N818 - it stops the parser, and no other code sees it
@@ -177,7 +269,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _client_address(self) -> str:
-        """IP address of the client, or an empty text."""
         return self.client[0] if self.client else ""
 
     @property
@@ -195,7 +286,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _headers_message(self) -> str:
-        """Error message for too many or too long headers."""
         return headers_too_large(self._limits).message
 
     def _feed_parser(self, data: bytes) -> None:
@@ -227,7 +317,6 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._feed_parser(b"\r\n".join(lines) + b"\r\n\r\n" + rest)
 
     def _start_idle_timer(self) -> None:
-        """Start the timer that closes a connection without a request."""
         self.timeout_keep_alive_task = self.loop.call_later(self._limits.idle, self.timeout_keep_alive_handler)
 
     def _start_arrival_timer(self) -> None:

@@ -93,7 +93,6 @@ class InferenceRequest:
             self.fail(error)
 
     def _finish(self) -> None:
-        """Mark the request as done and run the callbacks."""
         self.done.set()
         for callback in [*self._callbacks]:
             callback()

@@ -144,7 +144,6 @@ def _apply_settings(
 
 
 def _names_languages(match: re.Match[str]) -> bool:
-    """Return whether the two tags in a model's name are different known languages."""
     return (
         bool(parse_language_code(match["source"]))
         and bool(parse_language_code(match["target"]))
@@ -153,7 +152,6 @@ def _names_languages(match: re.Match[str]) -> bool:
 
 
 def _load_profiles(run: Path) -> LanguageIdentifier | None:
-    """Load the language identification profiles of a run, if it has some."""
     from heedful.data.language_identification import LanguageIdentifier
     from heedful.tasks.translation.language_profiles import PROFILES_FILE
 

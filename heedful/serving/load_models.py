@@ -1,11 +1,15 @@
-"""Load the models and indices that the settings name into a registry."""
+"""Load the models and indices that the settings name into a registry, and warm them up."""
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from heedful.errors import HeedfulError, RecipeError
+from heedful.serving.capabilities import list_capabilities
+from heedful.serving.deadline import RequestDeadline
 from heedful.serving.languages import find_languages
 from heedful.serving.registry import LoadedModel, ModelRegistry, index_key
 from heedful.serving.settings import ModelSettings, ServerSettings
@@ -13,6 +17,9 @@ from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend
+
+
+_WARM_UP_SECONDS: Final = 600.0
 
 
 def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda _: None) -> ModelRegistry:
@@ -84,3 +91,30 @@ def _load_predictors(
     if model_settings.task is not None:
         return [(name, predictor.head(model_settings.task))]
     return [(f"{name}/{task_name}", predictor.head(task_name)) for task_name in predictor.names]
+
+
+def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
+    """Send a tiny request to every model and index, through the same path as client requests.
+
+    Args:
+        registry: with its models.
+        log: called if a model cannot answer the request.
+
+    Raises:
+        RecipeError: a model is of a type that no route serves.
+    """
+    for name, model in (*registry.models.items(), *registry.indices.items()):
+        request = _build_warm_up(name, model.predictor)
+        try:
+            asyncio.run(model.run(RequestDeadline.from_seconds(_WARM_UP_SECONDS), request))
+        except HeedfulError as error:
+            log(f"{name}: is not warm, its first request will take longer ({error})")
+
+
+def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:
+    warm_up = next(
+        (capability.warm_up for capability in list_capabilities(predictor) if capability.warm_up is not None), None
+    )
+    if warm_up is None:
+        raise RecipeError(f"{name}: is a {type(predictor).__name__}, which cannot be used over HTTP; leave it out")
+    return partial(warm_up, predictor)

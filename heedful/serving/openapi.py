@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from collections.abc import Iterator, Mapping
+from html import escape
 from importlib import resources
+from itertools import groupby
 from typing import Any, Final, get_args
 
 from pydantic import BaseModel
 from pydantic.json_schema import JsonSchemaMode, models_json_schema
 from starlette.responses import Response
 
-from heedful.serving.api.events import MEDIA_TYPE
-from heedful.serving.asgi import collect_routes
+from heedful.serving.app import collect_routes
 from heedful.serving.http_errors import HTTPError, not_found
-from heedful.serving.openapi_page import render_docs_page
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.routes import DEADLINE_HEADER, RequestContext, Route
+from heedful.serving.routes import DEADLINE_HEADER, RequestContext, Route, declare_route
+from heedful.serving.sse import MEDIA_TYPE
 from heedful.version import __version__
 
 JsonSchema = dict[str, Any]
@@ -46,55 +47,40 @@ _DEADLINE_PARAMETER: Final[JsonSchema] = {
     "description": "maximum seconds to wait; the work stops then",
     "schema": {"type": "number", "exclusiveMinimum": 0},
 }
+_INTRODUCTION: Final = (
+    'The requests that this server answers. The same for programs: <a href="/spec">OpenAPI 3.1</a>. '
+    "Requests are JSON; errors are JSON too, and say how to correct the request."
+)
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the public routes of the API description and its page."""
-
-    @cache
-    def build_spec() -> JsonSchema:
-        """Build the specification once."""
-        return build_specification(collect_routes(registry), requires_key=registry.settings.access.keys is not None)
-
-    async def answer_spec(_context: RequestContext) -> Mapping[str, Any]:
-        """Send the OpenAPI description as JSON."""
-        return build_spec()
-
-    async def answer_page(_context: RequestContext) -> Response:
-        """Send the description as an HTML page."""
-        return Response(render_docs_page(build_spec()), media_type="text/html")
-
-    async def answer_file(context: RequestContext) -> Response:
-        """Send a file of that page."""
-        name = context.request.path_params["name"]
-        if name not in _PAGE_FILES:
-            raise not_found("the page has no such file")
-        return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_PAGE_FILES[name])
-
-    for path, handler, summary, media_type in (
-        ("/spec", answer_spec, "this description, in OpenAPI 3.1", "application/json"),
-        ("/docs", answer_page, "this description, as a page", "text/html"),
-        ("/docs/{name}", answer_file, "a file of that page", "text/plain"),
-    ):
-        yield Route(
-            path=path, method="GET", handler=handler, summary=summary, public=True, group="about", media_type=media_type
-        )
+@declare_route("/spec", "this description, in OpenAPI 3.1", method="GET", public=True, group="about")
+async def _answer_spec(context: RequestContext) -> Mapping[str, Any]:
+    return context.registry.get_shared(build_specification)
 
 
-def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonSchema:
-    """Build the OpenAPI description of routes.
+@declare_route("/docs", "this description, as a page", method="GET", public=True, group="about", media_type="text/html")
+async def _answer_page(context: RequestContext) -> Response:
+    return Response(render_docs_page(context.registry.get_shared(build_specification)), media_type="text/html")
 
-    Args:
-        routes: to describe.
-        requires_key: whether routes that are not public need an API key.
-    """
+
+@declare_route("/docs/{name}", "a file of that page", method="GET", public=True, group="about", media_type="text/plain")
+async def _answer_file(context: RequestContext) -> Response:
+    name = context.request.path_params["name"]
+    if name not in _PAGE_FILES:
+        raise not_found("the page has no such file")
+    return Response((resources.files("heedful.serving") / "page" / name).read_bytes(), media_type=_PAGE_FILES[name])
+
+
+def build_specification(registry: ModelRegistry) -> JsonSchema:
+    """Build the OpenAPI description of the routes of a registry."""
+    routes, requires_key = collect_routes(registry), registry.settings.access.keys is not None
     models = [model for route in routes for model in (route.request_type, route.response_type) if model is not None]
     inputs = [(model, _SCHEMA_MODE) for model in dict.fromkeys(models)]
     names, definitions = models_json_schema(inputs, ref_template="#/components/schemas/{model}")
     paths: dict[str, JsonSchema] = {}
     for route in routes:
         path = _CONVERTER_PATTERN.sub("}", route.path)
-        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, names, requires_key=requires_key)
+        paths.setdefault(path, {})[route.method.lower()] = _describe_operation(route, names, registry)
     schemes = (
         {"key": {"type": "http", "scheme": "bearer", "description": "a key of this server"}} if requires_key else {}
     )
@@ -106,9 +92,8 @@ def build_specification(routes: Sequence[Route], *, requires_key: bool) -> JsonS
     }
 
 
-def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requires_key: bool) -> JsonSchema:
-    """Describe one route as an OpenAPI operation."""
-    needs_key = requires_key and not route.public
+def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
+    needs_key = registry.settings.access.keys is not None and not route.public
     errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
     operation: JsonSchema = {
         "operationId": "_".join(re.findall(r"\w+", f"{route.method.lower()} {route.path}")),
@@ -123,22 +108,19 @@ def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], *, requir
     if needs_key:
         operation["security"] = [{"key": []}]
     if route.request_type is not None:
-        operation["requestBody"] = _describe_body(route, names)
+        operation["requestBody"] = _describe_body(route, names, registry)
     return operation
 
 
 def _describe_parameter(name: str) -> JsonSchema:
-    """Describe a parameter of a path."""
     return {"name": name, "in": "path", "required": True, "schema": {"type": "string", "minLength": 1}}
 
 
-def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
-    """Describe the request body of a route."""
+def _describe_body(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
     media_schema: JsonSchema = {"schema": names[route.request_type, _SCHEMA_MODE]}
-    if route.examples:
-        media_schema["examples"] = {
-            str(number): {"value": dict(example)} for number, example in enumerate(route.examples, 1)
-        }
+    examples = route.examples(registry) if callable(route.examples) else route.examples
+    if examples:
+        media_schema["examples"] = {str(number): {"value": dict(example)} for number, example in enumerate(examples, 1)}
     content = {"application/json": media_schema}
     if route.accepts_files:
         content["multipart/form-data"] = {"schema": names[route.request_type, _SCHEMA_MODE]}
@@ -146,7 +128,6 @@ def _describe_body(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
 
 
 def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
-    """Describe the successful response of a route."""
     if route.response_type is None:
         schema: JsonSchema = {} if route.media_type == "application/json" else {"type": "string"}
     else:
@@ -169,7 +150,6 @@ def _can_stream(request_type: type[BaseModel]) -> bool:
 
 
 def _describe_error(route: Route, status: int) -> JsonSchema:
-    """Describe the error response of a route for one status."""
     example = route.format_error(HTTPError(status, "what is wrong"))
     response: JsonSchema = {
         "description": STATUS_DESCRIPTIONS[status],
@@ -191,3 +171,119 @@ def _infer_schema(example: Any) -> JsonSchema:
         case int():
             return {"type": "integer"}
     return {}
+
+
+def render_docs_page(specification: Mapping[str, Any]) -> str:
+    """Render the page of an OpenAPI description."""
+    operations = [
+        (operation["tags"][0], method.upper(), path, operation)
+        for path, methods in specification["paths"].items()
+        for method, operation in methods.items()
+    ]
+    order = list(dict.fromkeys(group for group, *_ in operations))
+    operations.sort(key=lambda entry: order.index(entry[0]))
+    sections = [
+        f'<section aria-label="{escape(group)}"><h2>{escape(group)}</h2>'
+        + "".join(_render_operation(specification, *entry) for _, *entry in group_operations)
+        + "</section>"
+        for group, group_operations in groupby(operations, key=lambda entry: entry[0])
+    ]
+    return "".join(
+        [
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            '<title>heedful: API</title><link rel="stylesheet" href="/docs/docs.css">',
+            '<link rel="icon" href="/docs/icon.svg" type="image/svg+xml">',
+            "</head><body><main>",
+            f"<h1>heedful {escape(specification['info']['version'])}</h1><p>{_INTRODUCTION}</p>",
+            *sections,
+            "</main></body></html>\n",
+        ]
+    )
+
+
+def _render_operation(specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+    key = ' <span class="key">needs a key</span>' if operation.get("security") else ""
+    head = f'<code><b class="method">{method}</b> {escape(path)}</code> <span class="about">'
+    head += f"{escape(operation['summary'])}{key}</span>"
+    body = "".join(_render_operation_body(specification, method, path, operation))
+    return f"<details><summary>{head}</summary>{body}</details>"
+
+
+def _render_operation_body(
+    specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]
+) -> Iterator[str]:
+    """Yield the HTML of an operation's request, answers and errors."""
+    if "requestBody" in operation:
+        request_media = operation["requestBody"]["content"]["application/json"]
+        yield "<h3>Request</h3>" + _render_fields(specification, request_media["schema"])
+        for example in request_media.get("examples", {}).values():
+            yield _render_example(method, path, example["value"])
+    for media_type, content in operation["responses"]["200"]["content"].items():
+        yield f"<h3>Answer <code>{escape(media_type)}</code></h3>"
+        if media_type == "application/json" or "description" in content["schema"]:
+            yield _render_fields(specification, content["schema"])
+    statuses = "".join(
+        f"<dt>{status}</dt><dd>{escape(response['description'])}</dd>"
+        for status, response in operation["responses"].items()
+        if status != "200"
+    )
+    yield f"<h3>Errors</h3><dl>{statuses}</dl>"
+
+
+def _render_example(method: str, path: str, value: Any) -> str:
+    request_json = json.dumps(value, ensure_ascii=False)
+    return f"<pre><code>{escape(f'{method} {path}')}\n{escape(request_json)}</code></pre>"
+
+
+def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Render the fields of an object and of the objects in a list, or a description of any other value."""
+    resolved = _resolve_reference(specification, schema)
+    if "properties" not in resolved:
+        inner = resolved.get("items")
+        if inner is not None and "properties" in _resolve_reference(specification, inner):
+            return "<p>a list of</p>" + _render_fields(specification, inner)
+        return f"<p>{escape(resolved.get('description') or _format_type(specification, schema))}</p>"
+    required = resolved.get("required", [])
+    rows = "".join(
+        f'<tr><th scope="row"><code>{escape(name)}</code>{" <b>required</b>" if name in required else ""}</th>'
+        f"<td>{escape(_format_type(specification, field))}</td><td>{escape(field.get('description', ''))}</td></tr>"
+        for name, field in resolved["properties"].items()
+    )
+    columns = '<tr><th scope="col">field</th><th scope="col">what it is</th><th scope="col">meaning</th></tr>'
+    return (
+        '<div class="wide" tabindex="0" role="region" aria-label="Fields"><table>'
+        f"<thead>{columns}</thead><tbody>{rows}</tbody></table></div>"
+    )
+
+
+def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the schema to which a `$ref` points, or the schema itself."""
+    if "$ref" in schema:
+        target: Mapping[str, Any] = specification["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
+        return target
+    return schema
+
+
+def _format_type(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
+    """Return the type of a value in words."""
+    if "$ref" in schema:
+        resolved = _resolve_reference(specification, schema)
+        names = ", ".join(resolved.get("properties", {}))
+        return f"object ({names})" if names else _format_type(specification, resolved)
+    if "anyOf" in schema:
+        alternatives = (
+            _format_type(specification, alternative)
+            for alternative in schema["anyOf"]
+            if alternative.get("type") != "null"
+        )
+        return " or ".join(dict.fromkeys(alternatives))
+    if "enum" in schema:
+        return " | ".join(map(str, schema["enum"]))
+    if "const" in schema:
+        return str(schema["const"])
+    if schema.get("type") == "array":
+        return f"list of {_format_type(specification, schema.get('items', {}))}"
+    default = schema.get("default")
+    type_name = str(schema.get("type", "anything"))
+    return type_name if default in (None, "") else f"{type_name}, {json.dumps(default)} unless given"

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError, RunError
-from heedful.serving.app import ServerApp
-from heedful.serving.asgi import mount_routes
+from heedful.serving.app import ServerApp, mount_routes
 from heedful.serving.http_errors import headers_too_large
-from heedful.serving.load_models import load_into
+from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import use_server_logging
 from heedful.serving.routes import error_response
@@ -65,9 +64,6 @@ class Replica:
         return len(headers) > limits.headers or sum(len(b"".join(header)) for header in headers) > limits.header_bytes
 
     def _load_models(self) -> None:
-        """Load, warm up and mount the models."""
-        from heedful.serving.warmup import warm_up_models
-
         load_into(self._registry, lambda _: None)
         warm_up_models(self._registry, lambda _: None)
         mount_routes(self._app, self._registry)
@@ -92,7 +88,6 @@ def build_deployment(settings: ServerSettings) -> Any:
     settings_dict = settings.model_dump(mode="json")
 
     def build_replica() -> Replica:
-        """Build a replica in its own process."""
         return Replica(ServerSettings.model_validate(settings_dict))
 
     deployment = serve.deployment(
@@ -109,7 +104,7 @@ def build_deployment(settings: ServerSettings) -> Any:
 
 
 def build(arguments: Mapping[str, str]) -> Any:
-    """Build the application for a Ray Serve config file: `import_path: heedful.serving.spread:build`, with `args:
+    """Build the application for a Ray Serve config file: `import_path: heedful.serving.ray_serve:build`, with `args:
     {config: FILE}`.
 
     Raises:

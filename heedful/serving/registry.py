@@ -8,14 +8,13 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 from heedful.serving.auth import Authenticator
-from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import bad_request, not_found, unavailable
 from heedful.serving.languages import ModelLanguages
-from heedful.serving.memory_budget import MemoryBudget
 from heedful.serving.metrics import ServerMetrics
 from heedful.serving.request_log import note_request
+from heedful.serving.resource_limits import MemoryBudget, WorkQueue
 from heedful.serving.settings import ServerSettings
-from heedful.serving.work_queue import WorkQueue
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend
@@ -120,7 +119,6 @@ class LoadedModel(Generic[PredictorT]):
         from heedful.tasks.batch_executor import use_executor
 
         def run() -> T:
-            """Run the work with the backend's executor."""
             with use_executor(self.backend.build_executor(deadline)):
                 return work()
 
@@ -161,11 +159,19 @@ class ModelRegistry:
         self.decoding_memory = MemoryBudget(settings.limits.decoding)
         self.file_queue = WorkQueue("files", threads=_FILE_THREADS, max_requests=settings.limits.queue)
         self.metrics = ServerMetrics(self.models)
+        self._shared: dict[Callable[[ModelRegistry], Any], Any] = {}
 
     @property
     def models_and_indices(self) -> Mapping[str, LoadedModel[Any]]:
         """All models and indices by unique keys."""
         return {**{index_key(name): index for name, index in self.indices.items()}, **self.models}
+
+    def get_shared(self, build: Callable[[ModelRegistry], T]) -> T:
+        """Return what `build` makes for this registry; it is made once, for all requests."""
+        if build not in self._shared:
+            self._shared[build] = build(self)
+        shared: T = self._shared[build]
+        return shared
 
     def find_models(self, predictor_type: type[PredictorT]) -> list[LoadedModel[PredictorT]]:
         """Return the models whose predictor is of this type."""
@@ -207,6 +213,3 @@ class ModelRegistry:
             raise unavailable(self.state)
         if not all(model.backend.is_ready for model in (*self.models.values(), *self.indices.values())):
             raise unavailable("loading")
-
-
-__all__ = ["ClientDisconnected", "LoadedModel", "ModelRegistry", "RequestDeadline"]

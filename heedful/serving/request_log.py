@@ -6,19 +6,21 @@ from __future__ import annotations
 
 import json
 import logging
+import os
+import queue
 import sys
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any, Final, final
+from logging.handlers import QueueHandler, QueueListener
+from typing import Any, Final, TextIO, final
 
 from pydantic import BaseModel
 
-from heedful.serving.log_writer import LogWriter
 from heedful.serving.settings import ServerSettings
 
 SERVER_LOGGER: Final = logging.getLogger("heedful.serving")
@@ -29,6 +31,12 @@ _MAX_MESSAGE_LENGTH: Final = 2_000
 """Maximum characters of a message in the log."""
 _MIN_REDACTED_LENGTH: Final = 3
 """Minimum characters of a text that is redacted in error messages; shorter ones occur in every word."""
+_MAX_RECORDS: Final = 5_000
+"""Maximum number of records that wait to be written."""
+_FLUSH_SECONDS: Final = 1.0
+"""Seconds for writing the waiting records at the end."""
+_RETRY_SECONDS: Final = 0.05
+"""Seconds after which writing to a busy non-blocking file is tried again."""
 
 
 @final
@@ -76,7 +84,7 @@ class RequestLog:
         return {name: value for name, value in fields.items() if value is not None}
 
 
-_CURRENT_REQUEST: Final[ContextVar[RequestLog | None]] = ContextVar("heedful visit", default=None)
+_CURRENT_REQUEST: Final[ContextVar[RequestLog | None]] = ContextVar("heedful request", default=None)
 
 
 @contextmanager
@@ -99,7 +107,7 @@ def note_request(*, model: str | None = None, message: BaseModel | None = None) 
 
 def log_request(request_log: RequestLog) -> None:
     """Write the log line of a request."""
-    SERVER_LOGGER.info("request", extra={"visit": request_log})
+    SERVER_LOGGER.info("request", extra={"request_log": request_log})
 
 
 def log_failure(request_id: str) -> None:
@@ -133,6 +141,91 @@ def use_server_logging(settings: ServerSettings) -> Iterator[None]:
 
 
 @final
+class LogWriter(QueueHandler):
+    """Logging handler that writes records as lines, in order, from a thread, so that slow readers delay no answer.
+
+    Records that find the queue full are dropped, and a line in their place says how many there were.
+
+    Args:
+        stream: to which the lines are written.
+        max_records: that may wait in the queue.
+    """
+
+    def __init__(self, stream: TextIO, *, max_records: int = _MAX_RECORDS) -> None:
+        self._records: queue.Queue[logging.LogRecord | None] = queue.Queue(max_records)
+        super().__init__(self._records)
+        self._num_dropped = 0
+        self._line_writer = _LineWriter(self._records, stream)
+        self._line_writer.start()
+
+    def enqueue(self, record: logging.LogRecord) -> None:
+        """Queue a formatted record without waiting."""
+        try:
+            if self._num_dropped:
+                self._records.put_nowait(self._build_drop_notice())
+                self._num_dropped = 0
+            self._records.put_nowait(record)
+        except queue.Full:
+            self._num_dropped += 1
+
+    def close(self) -> None:
+        """Write the queued records, as far as the stream accepts them in a limited time, and stop the thread."""
+        with suppress(queue.Full):
+            if self._num_dropped:
+                self._records.put(self._build_drop_notice(), timeout=_FLUSH_SECONDS)
+            self._line_writer.stop()
+        self._line_writer.is_closed = True
+        super().close()
+
+    def _build_drop_notice(self) -> logging.LogRecord:
+        message = f"{self._num_dropped:,} log records are missing here, since earlier ones were not read in time"
+        record = logging.LogRecord("heedful.serving", logging.WARNING, __file__, 0, message, None, None)
+        notice: logging.LogRecord = self.prepare(record)
+        return notice
+
+
+@final
+class _LineWriter(QueueListener):
+    """Writes formatted records to a file descriptor if there is one, since at exit Python would wait for the stream's
+    lock.
+
+    Attributes:
+        is_closed: whether to leave what is not written yet.
+    """
+
+    def __init__(self, records: queue.Queue[logging.LogRecord | None], stream: TextIO) -> None:
+        super().__init__(records)
+        self.is_closed = False
+        self._records = records
+        self._stream = stream
+        self._descriptor: int | None = None
+        with suppress(AttributeError, OSError):
+            self._descriptor = stream.fileno()
+
+    def stop(self) -> None:
+        """Wait for a limited time until all records are written; raise `queue.Full` if they are too many."""
+        self._records.put(None, timeout=_FLUSH_SECONDS)
+        if self._thread is not None:
+            self._thread.join(_FLUSH_SECONDS)
+
+    def dequeue(self, block: bool) -> logging.LogRecord | None:  # type: ignore[override]  # None ends the thread
+        return None if self.is_closed else self._records.get(block)
+
+    def handle(self, record: logging.LogRecord) -> None:
+        line = f"{record.getMessage()}\n"
+        with suppress(OSError, ValueError):  # there is no reader any more
+            if self._descriptor is None:
+                self._stream.write(line)
+                return
+            remaining = line.encode("utf-8", "backslashreplace")
+            while remaining and not self.is_closed:
+                try:
+                    remaining = remaining[os.write(self._descriptor, remaining) :]
+                except BlockingIOError:
+                    time.sleep(_RETRY_SECONDS)
+
+
+@final
 class _LogFormatter(logging.Formatter):
     """Formats log records as lines of text or of JSON."""
 
@@ -146,7 +239,7 @@ class _LogFormatter(logging.Formatter):
         timestamp = (
             datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         )
-        request_log: RequestLog | None = getattr(record, "visit", None)
+        request_log: RequestLog | None = getattr(record, "request_log", None)
         fields = (
             {"message": record.getMessage()}
             if request_log is None

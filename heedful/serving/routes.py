@@ -8,19 +8,20 @@ import re
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, TypeAlias, final
+from typing import Any, Final, Literal, TypeAlias, final, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from heedful.errors import HeedfulError, MissingExtraError, RunError
-from heedful.generation.results import NoTokenError
 from heedful.serving.auth import KEY_NAME_FIELD, find_key
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError, bad_request, deadline_exceeded, internal_error, model_error
-from heedful.serving.json_input import parse_json
-from heedful.serving.registry import ClientDisconnected, ModelRegistry, RequestDeadline
+from heedful.serving.registry import ModelRegistry
+from heedful.serving.request_body import read_json
 from heedful.serving.request_log import log_failure, note_request
+from heedful.serving.settings import ServerLimits
 
 DEADLINE_HEADER: Final = "heedful-deadline"
 """Header with the number of seconds that the client is ready to wait."""
@@ -72,6 +73,11 @@ class RequestContext:
     id: str
     deadline: RequestDeadline
 
+    @property
+    def limits(self) -> ServerLimits:
+        """Limits of the server on requests."""
+        return self.registry.settings.limits
+
 
 HandlerResult: TypeAlias = Response | BaseModel | Sequence[BaseModel] | Mapping[str, Any] | Sequence[Mapping[str, Any]]
 ErrorFormatter: TypeAlias = Callable[[HTTPError], Mapping[str, Any]]
@@ -105,9 +111,10 @@ class Route:
         public: whether no key is needed.
         accepts_files: whether the body may hold a file and be as large as one.
         group: heading under which the route is listed.
-        examples: of requests.
+        examples: of requests, or a function that makes them for the served models.
         media_type: of the answer, if that is not JSON.
         other_media_types: further media types of the answer, each with the condition for it.
+        is_served: whether a server with these models has the route.
     """
 
     path: str
@@ -117,16 +124,17 @@ class Route:
     request_type: type[BaseModel] | None = None
     response_type: type[BaseModel] | None = None
     is_list: bool = False
-    read_fields: Callable[[Request], Awaitable[Mapping[str, Any]]] | None = None
+    read_fields: Callable[[Request], Awaitable[Mapping[str, Any]]] = read_json
     key_in_body: bool = False
     format_error: ErrorFormatter = openai_error
     unauthorized_status: Literal[401, 403] = 401
     public: bool = False
     accepts_files: bool = False
     group: str = "heedful"
-    examples: Sequence[Mapping[str, Any]] = ()
+    examples: Sequence[Mapping[str, Any]] | Callable[[ModelRegistry], Sequence[Mapping[str, Any]]] = ()
     media_type: str = "application/json"
     other_media_types: Sequence[tuple[str, str]] = ()
+    is_served: Callable[[ModelRegistry], bool] = lambda _: True
 
     async def respond(self, registry: ModelRegistry, request: Request) -> Response:
         """Answer a request, turning errors into error responses; the work stops if the client disconnects."""
@@ -172,7 +180,7 @@ class Route:
         is_authorized = self.public or KEY_NAME_FIELD in context.request.scope
         if self.request_type is None and is_authorized:
             return None
-        fields = await self._read_raw_fields(context) if is_authorized else await self._read_fields_with_key(context)
+        fields = await self.read_fields(context.request) if is_authorized else await self._read_fields_with_key(context)
         if self.request_type is None:
             return None
         try:
@@ -186,10 +194,6 @@ class Route:
         note_request(message=message)
         return message
 
-    async def _read_raw_fields(self, context: RequestContext) -> Mapping[str, Any]:
-        """Return the fields of a request before validation."""
-        return await (self.read_fields or read_json)(context.request)
-
     async def _read_fields_with_key(self, context: RequestContext) -> Mapping[str, Any]:
         """Return the fields of a request whose API key may be among them; other errors are raised only after the
         key is accepted.
@@ -198,7 +202,7 @@ class Route:
         read_error: HTTPError | None = None
         fields: Mapping[str, Any] = {}
         try:
-            fields = await self._read_raw_fields(context)
+            fields = await self.read_fields(request)
         except HTTPError as refusal:
             if refusal.status == 413:
                 raise
@@ -207,6 +211,26 @@ class Route:
         if read_error is not None:
             raise read_error
         return fields
+
+
+def declare_route(
+    path: str, summary: str, **options: Any
+) -> Callable[[Callable[..., Awaitable[HandlerResult]]], Route]:
+    """Make the decorated handler a route; its parameter `message`, if it has one, gives the type of the request.
+
+    The routes of the modules in `heedful.serving.app.ROUTE_MODULES` are served.
+
+    Args:
+        path: see `Route`, as all others.
+        summary: see there.
+        options: see there.
+    """
+
+    def decorate(handler: Callable[..., Awaitable[HandlerResult]]) -> Route:
+        request_type = get_type_hints(handler).get("message")
+        return Route(path=path, summary=summary, handler=handler, request_type=request_type, **options)
+
+    return decorate
 
 
 def choose_request_id(client_id: str) -> str:
@@ -236,11 +260,19 @@ def to_http_error(error: Exception, request_id: str) -> HTTPError:
     """
     if isinstance(error, HTTPError):
         return error
-    is_server_fault = isinstance(error, RunError | MissingExtraError) and not isinstance(error, NoTokenError)
-    if isinstance(error, HeedfulError) and not is_server_fault:
+    if isinstance(error, HeedfulError) and not _is_server_fault(error):
         return model_error(error)
     log_failure(request_id)  # something is missing here, or the server has a bug
     return internal_error(request_id)
+
+
+def _is_server_fault(error: HeedfulError) -> bool:
+    """Return whether the server has a defect, as a missing extra or a damaged run, rather than the request."""
+    if not isinstance(error, RunError | MissingExtraError):
+        return False
+    from heedful.generation.results import NoTokenError  # which reads torch, and the server answers before that
+
+    return not isinstance(error, NoTokenError)
 
 
 def render_response(result: HandlerResult) -> Response:
@@ -254,24 +286,6 @@ def render_response(result: HandlerResult) -> Response:
     return JSONResponse(
         [item.model_dump(mode="json", exclude_none=True) if isinstance(item, BaseModel) else item for item in result]
     )
-
-
-async def read_json(request: Request) -> Mapping[str, Any]:
-    """Return the JSON object in the body of a request, or raise an `HTTPError`."""
-    return parse_json_object(await read_body(request))
-
-
-def parse_json_object(body: bytes) -> Mapping[str, Any]:
-    """Parse a body as a JSON object, or raise an `HTTPError`."""
-    parsed = parse_json(body, name="the body of the request")
-    if not isinstance(parsed, dict):
-        raise bad_request("the body of the request is not a JSON object")
-    return parsed
-
-
-async def read_body(request: Request) -> bytes:
-    """Read the whole body once, without Starlette's cached copy."""
-    return b"".join([chunk async for chunk in request.stream()])
 
 
 def _read_timeout(registry: ModelRegistry, request: Request) -> float:
@@ -292,7 +306,6 @@ def _read_timeout(registry: ModelRegistry, request: Request) -> float:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
-    """Return when the client disconnects."""
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":

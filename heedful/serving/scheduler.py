@@ -403,7 +403,6 @@ class Scheduler:
             self._fail_all(error)
 
     def _count_tokens(self, results: Iterable[Sequence[Hypothesis]]) -> None:
-        """Report the number of tokens of the best hypotheses."""
         self.on_tokens(sum(len(hypotheses[0].ids) for hypotheses in results if hypotheses))
 
 
@@ -444,6 +443,5 @@ def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Seque
 
 
 def _set_answers(examples: Sequence[_RequestExample], answers: Sequence[Any]) -> None:
-    """Give each example's answer to its request."""
     for example, answer in zip(examples, answers, strict=True):
         example.request.set_answer(example.index, answer)

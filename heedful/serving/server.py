@@ -19,9 +19,8 @@ from typing import Any, Final, final
 import uvicorn
 
 from heedful.errors import RecipeError
-from heedful.serving.app import ServerApp
-from heedful.serving.asgi import build_app
-from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving.app import ServerApp, build_app
+from heedful.serving.clients import ConnectionCounter
 from heedful.serving.http_protocol import LimitedHttpProtocol
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import use_server_logging
@@ -203,11 +202,6 @@ def open_socket(settings: ServerSettings) -> socket.socket:
         ) from None
 
 
-def get_port(server: Any) -> int:
-    """Return the port on which a server listens."""
-    return int(server.servers[0].sockets[0].getsockname()[1])
-
-
 def _raise_file_limit(num_connections: int) -> None:
     """Raise the process's limit of open files, so that each connection can have one."""
     if sys.platform == "win32":
@@ -221,6 +215,5 @@ def _raise_file_limit(num_connections: int) -> None:
 
 
 def _format_url(server_socket: socket.socket) -> str:
-    """Return the URL of a listening socket."""
     host, port = server_socket.getsockname()[:2]
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

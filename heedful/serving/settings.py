@@ -114,7 +114,6 @@ class AccessSettings(Config):
     @field_validator("proxies")
     @classmethod
     def _check_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
-        """Validate the addresses and networks of proxies."""
         for network in proxies:
             try:
                 ipaddress.ip_network(network)
@@ -142,7 +141,6 @@ class RaySettings(Config):
     @field_validator("most")
     @classmethod
     def _check_max_replicas(cls, max_replicas: int | None, info: ValidationInfo) -> int | None:
-        """Check that `max_replicas` is at least `replicas`."""
         if max_replicas is not None and max_replicas < info.data.get("replicas", 1):
             raise ValueError("must be at least ray.replicas")
         return max_replicas
@@ -207,7 +205,6 @@ def to_toml(settings: ServerSettings) -> str:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
-    """Read and parse a TOML file; raise a `RecipeError` if that fails."""
     text = ""
     try:
         text = read_text(path, max_bytes=LARGEST_RECIPE).removeprefix("\ufeff")

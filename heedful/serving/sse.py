@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Generic, TypeVar, final
+from typing import Any, Final, Generic, TypeAlias, TypeVar, final
 
 from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Receive, Scope, Send
@@ -13,12 +14,16 @@ from starlette.types import Message, Receive, Scope, Send
 from heedful.serving.deadline import ClientDisconnected
 from heedful.serving.http_errors import HTTPError, unavailable
 from heedful.serving.registry import LoadedModel
-from heedful.serving.routes import RequestContext, to_http_error
+from heedful.serving.routes import RequestContext, openai_error, to_http_error
 
 MEDIA_TYPE: Final = "text/event-stream"
 _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 EventT = TypeVar("EventT")
+NamedEvent: TypeAlias = tuple[str, Mapping[str, Any]]
+"""Its name, and what it tells: `growing` what there is so far, `record` the whole answer, `error` why there is none."""
+ChunkEvent: TypeAlias = Mapping[str, Any]
+"""A chunk of the answer as a JSON object."""
 
 
 @final
@@ -35,6 +40,25 @@ class EventFormat(Generic[EventT]):
     event: Callable[[EventT], str]
     error: Callable[[HTTPError], str]
     end: str = ""
+
+
+def _format_named_event(event: NamedEvent) -> str:
+    name, data = event
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False, allow_nan=False)}\n\n"
+
+
+def _format_chunk(chunk: ChunkEvent) -> str:
+    return f"data: {json.dumps(chunk, ensure_ascii=False, allow_nan=False, separators=(',', ':'))}\n\n"
+
+
+NAMED_EVENTS: Final = EventFormat[NamedEvent](
+    event=_format_named_event, error=lambda refusal: _format_named_event(("error", openai_error(refusal)))
+)
+"""Events of the own interface."""
+OPENAI_CHUNKS: Final = EventFormat[ChunkEvent](
+    event=_format_chunk, error=lambda refusal: _format_chunk(openai_error(refusal)), end="data: [DONE]\n\n"
+)
+"""Events as OpenAI's clients read them: without names, and with `[DONE]` at the end."""
 
 
 async def stream_response(
@@ -84,7 +108,6 @@ class _EventStreamResponse(StreamingResponse):
         self._format_error = format_error
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """ASGI."""
         has_more = False
 
         async def send_and_track(message: Message) -> None:
@@ -94,7 +117,6 @@ class _EventStreamResponse(StreamingResponse):
             await send(message)
 
         async def send_error(error: HTTPError) -> None:
-            """Send an error event as the last part of the body."""
             content = self._format_error(error).encode(self.charset)
             await send({"type": "http.response.body", "body": content, "more_body": False})
 

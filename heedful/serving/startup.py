@@ -2,22 +2,67 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Final, final
 
-from heedful.serving.app import ServerApp
-from heedful.serving.asgi import mount_routes
-from heedful.serving.capacity import count_cores, require_capacity
-from heedful.serving.load_models import load_into
+from heedful.errors import RecipeError
+from heedful.memory_limits import get_memory_limit
+from heedful.serving.app import ServerApp, mount_routes
+from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.settings import ServerSettings
 
+_PROCESS_BYTES: Final = 200 << 20
+"""Bytes of memory that a process needs besides its models."""
+_MAX_PROCESSES_PER_CORE: Final = 4
+"""Maximum number of processes for each core; more would only wait for each other."""
+_ADVICE: Final = "take fewer, or leave --processes out"
 _DEFAULT_PROCESSES: Final = 2
 """Default number of worker processes on a CPU."""
 _CLOSE_SECONDS: Final = 5.0
 """Seconds that threads have to end when no answer is awaited; worker processes are killed before."""
+
+
+def count_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def require_capacity(settings: ServerSettings, num_processes: int) -> None:
+    """Raise a `RecipeError` if this machine has not enough cores or memory for this number of processes.
+
+    Args:
+        settings: with the models that each process loads.
+        num_processes: number of processes.
+
+    Raises:
+        RecipeError: there are too many.
+    """
+    max_processes = _MAX_PROCESSES_PER_CORE * count_cores()
+    if num_processes > max_processes:
+        raise RecipeError(
+            f"processes: {num_processes:,} are too many; this machine has {count_cores():,} cores, which allow at most "
+            f"{max_processes:,}: {_ADVICE}"
+        )
+    total_memory = get_memory_limit()
+    needed = num_processes * (_PROCESS_BYTES + sum(_weights_size(model.run) for model in settings.models.values()))
+    if total_memory is not None and needed > total_memory:
+        raise RecipeError(
+            f"processes: {num_processes:,} need about {needed >> 20:,} MiB, each with all models, and this machine has "
+            f"{total_memory >> 20:,} MiB: {_ADVICE}"
+        )
+
+
+def _weights_size(run: Path) -> int:
+    """Return the bytes of the largest weights file in a run folder, since a process loads one checkpoint."""
+    try:
+        return max((file.stat().st_size for file in run.rglob("*.safetensors")), default=0)
+    except OSError:
+        return 0
 
 
 @final
@@ -58,8 +103,6 @@ class ModelLoader:
 
     def run(self) -> None:
         """Load, warm up and mount the models, then set the server ready; keep the error if that fails."""
-        from heedful.serving.warmup import warm_up_models  # which reads torch
-
         try:
             self._load_models()
             warm_up_models(self._registry, self._log)
@@ -120,6 +163,5 @@ def _has_live_threads() -> bool:
 
 
 def _describe_model(name: str, model: LoadedModel[object]) -> str:
-    """Describe a served model in one line: its name, type and languages."""
     languages = " to ".join(language for language in model.language_pair if language is not None)
     return f"{name}: {type(model.predictor).__name__}" + (f", {languages}" if languages else "")

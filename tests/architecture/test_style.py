@@ -15,7 +15,7 @@ NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
 # Where something is pickled nevertheless, and why.
 PICKLED = {
-    "serving/workers/pickling.py": "a process and one that it has begun speak through a pipe that nobody else has"
+    "serving/workers/messages.py": "a process and one that it has begun speak through a pipe that nobody else has"
 }
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 FILE_LINES, FUNCTION_LINES = 500, 60
@@ -23,7 +23,6 @@ FILE_LINES, FUNCTION_LINES = 500, 60
 # What is longer, and why: "room/file.py" or "room/file.py:function".
 LONGER: dict[str, str] = {
     "cli/new.py:_write_recipe": "the questions and remarks of `heedful new` in the order in which users see them",
-    "serving/api/encoders.py:iter_routes": "one table of routes",
     "tasks/translation/translator.py:translate": "one signature with all options, each checked in turn",
 }
 LEAST_CODE = 25

@@ -53,7 +53,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.libretranslate": ("translation",),
     "serving.openai": ("language", "conversation"),
     "serving.api.translation": ("translation",),
-    "serving.api.directions": ("translation",),
+    "serving.directions": ("translation",),
     "serving.api.generation": ("language", "conversation"),
     "serving.api.encoders": ("pretraining", "classification", "tagging", "spans", "stories"),
     "serving.api.captioning": ("captioning", "video"),

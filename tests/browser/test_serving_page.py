@@ -17,7 +17,7 @@ from serving import Live, opened, serving
 from heedful import load
 from heedful.retrieval.index_folder import build_index
 from heedful.retrieval.passages import PassageLines
-from heedful.serving.api_keys import add_key
+from heedful.serving.auth import add_key
 
 HOSTILE = '<img src=x onerror="alert(1)"> </script> &amp;'
 ANSWERED = "[role=tabpanel]:not([hidden]) .answer .card:not([aria-busy])"

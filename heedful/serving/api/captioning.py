@@ -13,9 +13,8 @@ import numpy as np
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
 from heedful.inspection.record import InspectionRecord
-from heedful.serving.api.handlers import check_limits
-from heedful.serving.api.requests import CaptionRequest, InspectHTTPRequest
-from heedful.serving.api.responses import CaptionRecord, ModelAnswers
+from heedful.serving.api.handlers import CandidateRecord, ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.requests import DecodingRequest, FileContent, FrameList, InspectHTTPRequest
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import (
     find_file_field,
@@ -24,10 +23,10 @@ from heedful.serving.api.uploads import (
     open_picture,
     read_upload_fields,
 )
-from heedful.serving.capabilities import Capability, has_capable_model
+from heedful.serving.capabilities import Capability, declare_model_route
 from heedful.serving.http_errors import bad_request
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
 from heedful.tasks.base_captioner import BaseCaptioner, CaptionLineFormat
 from heedful.tasks.captioning.predictor import Captioner
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
@@ -46,8 +45,56 @@ _MAX_ARRAY_BYTES: Final = 2**27
 """Maximum bytes of an array of frames, which is held in memory."""
 
 
+class CaptionRequest(DecodingRequest):
+    """A request to describe a picture or a clip, as `heedful caption` does; exactly one of `image`, `clip` and
+    `frames` is given.
+    """
+
+    image: FileContent | None = None
+    """a picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+    clip: FileContent | None = None
+    """a clip, likewise: a video, or another format that the model was trained on"""
+    frames: FrameList | None = None
+    """a clip as a list of pictures, likewise, in order"""
+    align: bool = False
+    """return the attention weights of each word"""
+
+
+class CaptionAttentionRecord(ResponseRecord):
+    """Attention weights of the words of a caption."""
+
+    tokens: list[str]
+    """the end included"""
+    weights: list[list[list[float]]] | list[list[float]]
+    """of each token: rows and columns of the picture's square, or frames"""
+    frames: list[int] | None = None
+    """indices of the frames of a clip that the model saw, from 0"""
+
+
+class _CaptionBaseRecord(ResponseRecord):
+    """A caption with the candidates of the search."""
+
+    caption: str
+    candidates: list[CandidateRecord]
+    looked: CaptionAttentionRecord | None = None
+
+
+class _PictureCaptionRecord(_CaptionBaseRecord):
+    """The caption of a picture, as `heedful caption --format jsonl` writes it."""
+
+    picture: str
+
+
+class _ClipCaptionRecord(_CaptionBaseRecord):
+    """The caption of a clip, as `heedful caption --format jsonl` writes it."""
+
+    clip: str
+
+
+CaptionRecord = _PictureCaptionRecord | _ClipCaptionRecord
+
+
 def _warm_up(predictor: Any) -> object:
-    """Describe a black picture or clip."""
     if isinstance(predictor, Captioner):
         size = predictor.framing.size
         return predictor.caption([np.zeros((size, size, 3), dtype=np.uint8)])
@@ -65,14 +112,12 @@ def _field_names(predictor: Any) -> tuple[str, ...]:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a captioner on the picture or clip of a request."""
     predictor = model.predictor
     name = find_inspected_field(message, *_field_names(predictor))
     search = predictor.search if message.beam is None else set_beam_width(predictor.search, message.beam)
     content, options = getattr(message, name), {"search": search, "scope": InspectionSelection(attribution="auto")}
 
     def inspect_content() -> InspectionRecord:
-        """Decode the picture or clip and inspect the model on it."""
         if name == "image":
             record: InspectionRecord = predictor.inspect(
                 _load_picture(context, predictor, content), message.pair, **options
@@ -97,21 +142,6 @@ CAPABILITIES = (
 )
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the caption route, if any captioner is served."""
-    if has_capable_model(registry, "caption"):
-        yield Route(
-            path="/v1/heedful/caption",
-            handler=_answer_caption,
-            summary="describe a picture or a clip",
-            request_type=CaptionRequest,
-            response_type=ModelAnswers[CaptionRecord],
-            read_fields=read_upload_fields,
-            accepts_files=True,
-            group=GROUP,
-        )
-
-
 @contextmanager
 def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any, *, name: str) -> Iterator[Path]:
     """Store the clip of a request for the duration of the block; raise an `HTTPError` if its frames need too much
@@ -125,22 +155,28 @@ def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any,
         yield path
 
 
+@declare_model_route(
+    "caption",
+    "describe a picture or a clip",
+    ModelAnswers[CaptionRecord],
+    group=GROUP,
+    read_fields=read_upload_fields,
+    accepts_files=True,
+)
 async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Mapping[str, Any]:
-    """Describe the picture or clip of a request."""
     check_limits(context, message)
     name = find_file_field(message, "image", "clip", "frames")
     predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
     model = context.registry.get_model(
         (predictor_type,), message.model, action=f"describe {predictor_type.input_noun}s"
     )
-    predictor, limits = model.predictor, context.registry.settings.limits
+    predictor, limits = model.predictor, context.limits
     config = message.build_config(predictor.generation)
     search = build_search(config, predictor.target.tokenizer, n_best=message.n_best, seed=message.seed)
     length = check_length(message, build_length_limits(config), limits, max_source_tokens=1)
     line_format = CaptionLineFormat(predictor, search, length, all_candidates=message.n_best > 1)
 
     def work() -> list[Mapping[str, Any]]:
-        """Decode and describe the picture or clip in a worker thread."""
         model_input = _load_input(context, predictor, getattr(message, name), name=name)
         context.deadline.raise_if_over()
         captions = predictor.caption([model_input], search=search, length=length)
@@ -160,7 +196,6 @@ def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content:
 
 
 def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -> Picture:
-    """Decode a picture, and crop and resize it for the captioner."""
     with open_picture(content, context) as picture:
         return predictor.framing(picture)
 

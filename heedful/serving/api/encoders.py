@@ -2,33 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Annotated, Any
 
-from heedful.serving.api.handlers import answer_inputs, check_limits, prepare_inspection, to_list
-from heedful.serving.api.requests import (
-    AnswerRequest,
-    ClassifyRequest,
-    DetectRequest,
-    EmbedRequest,
-    FillRequest,
-    StoryQuestionRequest,
-    TagRequest,
-)
-from heedful.serving.api.responses import (
-    ClassRecord,
-    FilledTextRecord,
+from pydantic import Field
+
+from heedful.serving.api.handlers import (
     ModelAnswers,
-    ReplacedTokenRecord,
-    SpanAnswerRecord,
-    StoryAnswerRecord,
-    WordTagRecord,
+    ResponseRecord,
+    answer_inputs,
+    check_limits,
+    prepare_inspection,
+    to_list,
 )
-from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
+from heedful.serving.api.requests import InputText, InputTexts, IntAtLeast1, ModelRequest
+from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
 from heedful.tasks.classification.predictor import ChoiceLineFormat, Classifier
 from heedful.tasks.embedder import EmbeddingLineFormat, TextEmbedder
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
@@ -40,7 +32,6 @@ GROUP = "text"
 
 
 def _warm_up_classifier(predictor: Classifier) -> object:
-    """Classify a tiny input of the kind that the classifier reads."""
     text = ("a", "a") if predictor.requires_pairs else "a"
     return predictor.choose([[text, text]]) if predictor.answer_type == "choice" else predictor.classify([text])
 
@@ -55,113 +46,106 @@ def _describe_input(model: LoadedModel[Any]) -> Mapping[str, Any]:
 
 CAPABILITIES = (
     Capability(
-        "fill", (MaskedLanguageModelPredictor,), "fill gaps", lambda face: face.fill(["[MASK]"]), prepare_inspection
+        "fill",
+        (MaskedLanguageModelPredictor,),
+        "fill gaps",
+        lambda predictor: predictor.fill(["[MASK]"]),
+        prepare_inspection,
     ),
     Capability("classify", (Classifier,), "classify", _warm_up_classifier, prepare_inspection, _describe_input),
-    Capability("tag", (Tagger,), "tag words", lambda face: face.tag([["a"]]), prepare_inspection),
+    Capability("tag", (Tagger,), "tag words", lambda predictor: predictor.tag([["a"]]), prepare_inspection),
     Capability(
         "answer",
         (QuestionAnsweringPredictor,),
         "answer questions",
-        lambda face: face.answer("a", "a"),
+        lambda predictor: predictor.answer("a", "a"),
         prepare_inspection,
     ),
     Capability(
         "ask",
         (StoryPredictor,),
         "answer questions about stories",
-        lambda face: face.ask(["a"], "a"),
+        lambda predictor: predictor.ask(["a"], "a"),
         prepare_inspection,
     ),
     Capability(
-        "detect", (ReplacedTokenPredictor,), "find replaced tokens", lambda face: face.detect(["a"]), prepare_inspection
+        "detect",
+        (ReplacedTokenPredictor,),
+        "find replaced tokens",
+        lambda predictor: predictor.detect(["a"]),
+        prepare_inspection,
     ),
-    Capability("embed", (TextEmbedder,), "make vectors of texts", lambda face: face.embed(["a"]), prepare_inspection),
+    Capability(
+        "embed", (TextEmbedder,), "make vectors of texts", lambda predictor: predictor.embed(["a"]), prepare_inspection
+    ),
 )
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the routes of models that read texts, as far as such models are served."""
-    for name, handler, summary, request_type, response_type, example in (
-        (
-            "fill",
-            _answer_fill,
-            "fill the gaps of texts",
-            FillRequest,
-            ModelAnswers[FilledTextRecord],
-            {"texts": "A [MASK] runs."},
-        ),
-        (
-            "classify",
-            _answer_classify,
-            "classify texts",
-            ClassifyRequest,
-            ModelAnswers[ClassRecord],
-            {"texts": "A dog runs."},
-        ),
-        (
-            "tag",
-            _answer_tag,
-            "tag the words of sentences",
-            TagRequest,
-            ModelAnswers[list[WordTagRecord]],
-            {"texts": "A dog runs."},
-        ),
-        (
-            "answer",
-            _answer_question,
-            "find answers in a text",
-            AnswerRequest,
-            ModelAnswers[SpanAnswerRecord],
-            {"question": "Who runs?", "context": "A dog runs."},
-        ),
-        (
-            "ask",
-            _answer_story,
-            "answer questions about a story",
-            StoryQuestionRequest,
-            ModelAnswers[StoryAnswerRecord],
-            {"story": "Mary went to the garden.", "question": "Where is Mary?"},
-        ),
-        (
-            "detect",
-            _answer_detect,
-            "find tokens that were replaced",
-            DetectRequest,
-            ModelAnswers[list[ReplacedTokenRecord]],
-            {"texts": "A dog runs."},
-        ),
-        (
-            "embed",
-            _answer_embed,
-            "make vectors of texts",
-            EmbedRequest,
-            ModelAnswers[list[float]],
-            {"texts": "A dog runs."},
-        ),
-    ):
-        if has_capable_model(registry, name):
-            path = f"/v1/heedful/{name}"
-            yield Route(
-                path=path,
-                handler=handler,
-                summary=summary,
-                request_type=request_type,
-                response_type=response_type,
-                group=GROUP,
-                examples=(example,),
-            )
+class FillRequest(ModelRequest):
+    """A request to fill the gaps of texts, as `heedful fill` does."""
+
+    texts: InputTexts
+    """one text or several, with [MASK] for each hidden token"""
+    top: Annotated[int, Field(ge=1, le=100)] = 5
+    """number of guesses for each gap"""
 
 
+class GapGuessRecord(ResponseRecord):
+    """A possible token for a gap."""
+
+    piece: str
+    id: int
+    probability: float
+
+
+class FilledTextRecord(ResponseRecord):
+    """A text with filled gaps, as `heedful fill --format jsonl` writes it."""
+
+    text: str
+    """with the most probable token in each gap"""
+    gaps: list[list[GapGuessRecord]]
+    cut: int = 0
+    """number of tokens at the end that were not read"""
+
+
+@declare_model_route(
+    "fill", "fill the gaps of texts", ModelAnswers[FilledTextRecord], {"texts": "A [MASK] runs."}, group=GROUP
+)
 async def _answer_fill(context: RequestContext, message: FillRequest) -> Mapping[str, Any]:
-    """Fill the gaps of texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "fill", message.model)
     return await answer_inputs(context, model, replace(model.predictor.line_format(), top=message.top), texts)
 
 
+class ClassifyRequest(ModelRequest):
+    """A request to classify texts, as `heedful classify` does."""
+
+    texts: InputText | Annotated[list[InputText | Annotated[list[InputText], Field(min_length=1)]], Field(min_length=1)]
+    """one text or several; a list is a pair of texts, or a text and its candidates"""
+
+
+class _TextClassRecord(ResponseRecord):
+    """The class or number of a text, as `heedful classify --format jsonl` writes it."""
+
+    label: str | float
+    probabilities: dict[str, float] = {}
+    cut: int = 0
+
+
+class _TextChoiceRecord(ResponseRecord):
+    """The chosen one of several candidates."""
+
+    number: int
+    """from 0"""
+    probabilities: list[float]
+    cut: int = 0
+
+
+ClassRecord = _TextClassRecord | _TextChoiceRecord
+
+
+@declare_model_route("classify", "classify texts", ModelAnswers[ClassRecord], {"texts": "A dog runs."}, group=GROUP)
 async def _answer_classify(context: RequestContext, message: ClassifyRequest) -> Mapping[str, Any]:
-    """Classify texts, pairs of texts, or candidates."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "classify", message.model)
     line_format = model.predictor.line_format()
@@ -171,31 +155,114 @@ async def _answer_classify(context: RequestContext, message: ClassifyRequest) ->
             raise bad_request(
                 f"texts.{number}: {model.name} chooses: give a list of a text and its candidates", param="texts"
             )
-    if sum(map(len, inputs)) > context.registry.settings.limits.batch:
-        raise bad_request(
-            f"texts: more than {context.registry.settings.limits.batch:,} with all candidates; send fewer"
-        )
+    if sum(map(len, inputs)) > context.limits.batch:
+        raise bad_request(f"texts: more than {context.limits.batch:,} with all candidates; send fewer")
     return await answer_inputs(context, model, line_format, inputs)
 
 
+class TagRequest(ModelRequest):
+    """A request to tag the words of sentences, as `heedful tag` does."""
+
+    texts: InputText | Annotated[list[InputText | list[InputText]], Field(min_length=1)]
+    """one sentence or several; words are separated by spaces, or given as a list"""
+
+
+class WordTagRecord(ResponseRecord):
+    """The tag of a word."""
+
+    word: str
+    name: str
+    probability: float
+
+
+@declare_model_route(
+    "tag", "tag the words of sentences", ModelAnswers[list[WordTagRecord]], {"texts": "A dog runs."}, group=GROUP
+)
 async def _answer_tag(context: RequestContext, message: TagRequest) -> Mapping[str, Any]:
-    """Tag the words of sentences."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "tag", message.model)
     words = [text.split() if isinstance(text, str) else text for text in texts]
     return await answer_inputs(context, model, model.predictor.line_format(), words)
 
 
+class AnswerRequest(ModelRequest):
+    """A request to find answers in a context, as `heedful answer` does."""
+
+    question: InputTexts
+    """one question or several"""
+    context: InputText
+    """the text that may contain the answers"""
+    n_best: IntAtLeast1 = 1
+    """number of spans that are returned for each question"""
+
+
+class ContextSpanRecord(ResponseRecord):
+    """A part of a context that may be the answer."""
+
+    text: str
+    start: int
+    """its first character"""
+    stop: int
+    """the character behind it"""
+    score: float
+    probability: float
+
+
+class SpanAnswerRecord(ResponseRecord):
+    """The answer in a context, as `heedful answer --format jsonl` writes it."""
+
+    answer: str
+    """empty where the context has none"""
+    none: float
+    """probability that the context has no answer"""
+    spans: list[ContextSpanRecord]
+    cut: int = 0
+
+
+@declare_model_route(
+    "answer",
+    "find answers in a text",
+    ModelAnswers[SpanAnswerRecord],
+    {"question": "Who runs?", "context": "A dog runs."},
+    group=GROUP,
+)
 async def _answer_question(context: RequestContext, message: AnswerRequest) -> Mapping[str, Any]:
-    """Find the answers to questions in a context."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "answer", message.model)
     line_format = replace(model.predictor.line_format(), n_best=message.n_best)
     return await answer_inputs(context, model, line_format, [(question, message.context) for question in questions])
 
 
+class StoryQuestionRequest(ModelRequest):
+    """A request to answer questions about a story, as `heedful ask` does."""
+
+    story: InputText | list[InputText]
+    """list of sentences, or a text with one sentence on each line"""
+    question: InputTexts
+    """one question or several"""
+
+
+class StoryAnswerRecord(ResponseRecord):
+    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
+
+    question: str
+    answer: str
+    probability: float
+    others: list[Annotated[list[str | float], Field(min_length=2, max_length=2)]]
+    looked: list[int]
+    """the fact that each hop looks at most, from 0"""
+    weights: list[list[float]]
+    """of each hop on the last facts of the story"""
+
+
+@declare_model_route(
+    "ask",
+    "answer questions about a story",
+    ModelAnswers[StoryAnswerRecord],
+    {"story": "Mary went to the garden.", "question": "Where is Mary?"},
+    group=GROUP,
+)
 async def _answer_story(context: RequestContext, message: StoryQuestionRequest) -> Mapping[str, Any]:
-    """Answer questions about a story."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "ask", message.model)
     story = split_sentences(message.story) if isinstance(message.story, str) else message.story
@@ -204,15 +271,44 @@ async def _answer_story(context: RequestContext, message: StoryQuestionRequest) 
     )
 
 
+class DetectRequest(ModelRequest):
+    """A request to find replaced tokens in texts, as `heedful detect` does."""
+
+    texts: InputTexts
+    """one text or several"""
+
+
+class ReplacedTokenRecord(ResponseRecord):
+    """A token, and the probability that it was replaced, as `heedful detect --format jsonl` writes it."""
+
+    piece: str
+    probability: float
+
+
+@declare_model_route(
+    "detect",
+    "find tokens that were replaced",
+    ModelAnswers[list[ReplacedTokenRecord]],
+    {"texts": "A dog runs."},
+    group=GROUP,
+)
 async def _answer_detect(context: RequestContext, message: DetectRequest) -> Mapping[str, Any]:
-    """Find replaced tokens in texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "detect", message.model)
     return await answer_inputs(context, model, model.predictor.line_format(), texts)
 
 
+class EmbedRequest(ModelRequest):
+    """A request to compute vectors of texts, as `heedful embed` does."""
+
+    texts: InputTexts
+    """one text or several"""
+    normalise: bool = False
+    """scale each vector to length 1, so that products are cosines"""
+
+
+@declare_model_route("embed", "make vectors of texts", ModelAnswers[list[float]], {"texts": "A dog runs."}, group=GROUP)
 async def _answer_embed(context: RequestContext, message: EmbedRequest) -> Mapping[str, Any]:
-    """Compute vectors of texts."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "embed", message.model)
     return await answer_inputs(context, model, EmbeddingLineFormat(model.predictor, message.normalise), texts)

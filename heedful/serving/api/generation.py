@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Final, final
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
 
+from pydantic import field_validator
 from starlette.responses import Response
 
 from heedful.generation.results import Hypothesis
 from heedful.generation.search import SearchStrategy
 from heedful.recipes.generation import ContinuationConfig
-from heedful.serving.api.events import NamedEvent, stream_events
-from heedful.serving.api.handlers import check_limits, prepare_inspection, to_list
-from heedful.serving.api.requests import DialogueRequest, GenerateRequest, RequestTurn
-from heedful.serving.api.responses import ContinuationRecord, ModelAnswers, ReplyRecord
-from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
+from heedful.serving.api.handlers import ModelAnswers, ResponseRecord, check_limits, prepare_inspection, to_list
+from heedful.serving.api.requests import ContinuationRequest, InputText, InputTexts, IntAtLeast1, RequestTurn
+from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
+from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.predictor import ChatPredictor, Reply
 from heedful.tasks.language.predictor import Continuation, TextGenerator
@@ -33,45 +33,72 @@ CAPABILITIES = (
         "generate",
         (TextGenerator,),
         "continue texts",
-        lambda face: face.write(["a"], limit=_WARM_UP_TOKENS),
+        lambda predictor: predictor.write(["a"], limit=_WARM_UP_TOKENS),
         prepare_inspection,
     ),
     Capability(
         "chat",
         (ChatPredictor,),
         "talk",
-        lambda face: face.reply([face.build_turns(["a"])], limit=_WARM_UP_TOKENS),
+        lambda predictor: predictor.reply([predictor.build_turns(["a"])], limit=_WARM_UP_TOKENS),
         prepare_inspection,
     ),
 )
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the routes of language and dialogue models, as far as such models are served."""
-    if has_capable_model(registry, "generate"):
-        yield Route(
-            path="/v1/heedful/generate",
-            handler=_answer_generate,
-            summary="continue prompts",
-            request_type=GenerateRequest,
-            response_type=ModelAnswers[ContinuationRecord],
-            group=GROUP,
-            examples=({"prompts": "Once upon a time"},),
-        )
-    if has_capable_model(registry, "chat"):
-        yield Route(
-            path="/v1/heedful/chat",
-            handler=_answer_chat,
-            summary="write the next turn of a dialogue",
-            request_type=DialogueRequest,
-            response_type=ModelAnswers[ReplyRecord],
-            group=GROUP,
-            examples=({"turns": ["Hello"]},),
-        )
+class GenerateRequest(ContinuationRequest):
+    """A request to continue prompts, as `heedful generate` does."""
+
+    prompts: InputTexts
+    """one prompt or several; an empty one begins a document"""
+    n_best: IntAtLeast1 = 1
+    """number of sampled continuations of each prompt"""
+    complete: bool = False
+    """complete the last word of each prompt, unless a space follows it"""
 
 
+class DialogueRequest(ContinuationRequest):
+    """A request to continue a dialogue, as `heedful chat` does."""
+
+    turns: list[RequestTurn | InputText]
+    """the dialogue so far: texts in turn, of which the user's is the last, or turns with the names of speakers"""
+
+    @field_validator("turns")
+    @classmethod
+    def _check_turns(cls, turns: list[RequestTurn | InputText]) -> list[RequestTurn | InputText]:
+        """Check that all turns have a speaker, or none has."""
+        if len({type(turn) for turn in turns}) > 1:
+            raise ValueError("give a speaker for all turns, or for none")
+        return turns
+
+
+class ContinuationRecord(ResponseRecord):
+    """A continuation, as `heedful generate --format jsonl` writes it."""
+
+    prompt: str
+    text: str
+    tokens: list[str]
+    log_probability: float
+    finished: bool
+    """whether the document ended by itself"""
+    stop: str | None = None
+    """the stop string that ended it"""
+
+
+class ReplyRecord(ResponseRecord):
+    """The next turn of a dialogue."""
+
+    speaker: str
+    text: str
+    tokens: list[str]
+    log_probability: float
+    finished: bool
+
+
+@declare_model_route(
+    "generate", "continue prompts", ModelAnswers[ContinuationRecord], {"prompts": "Once upon a time"}, group=GROUP
+)
 async def _answer_generate(context: RequestContext, message: GenerateRequest) -> Any:
-    """Continue prompts, at once or as a stream."""
     prompts = to_list(message.prompts)
     check_limits(context, message, num_texts=len(prompts))
     if message.n_best > 1 and message.search is None:
@@ -88,11 +115,10 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
             context,
             model,
             lambda: predictor.stream(prompts[0], **options),
-            _ContinuationRecorder(predictor, prompts[0]),
+            partial(_build_continuation_record, predictor, prompts[0]),
         )
 
     def work() -> list[Mapping[str, Any]]:
-        """Generate the continuations in a worker thread."""
         continuations = predictor.write(prompts, **options)
         context.deadline.raise_if_over()
         line_format = predictor.line_format()
@@ -105,8 +131,10 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
     return {"model": model.name, "answers": await model.run(context.deadline, work)}
 
 
+@declare_model_route(
+    "chat", "write the next turn of a dialogue", ModelAnswers[ReplyRecord], {"turns": ["Hello"]}, group=GROUP
+)
 async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any:
-    """Generate the next turn of a dialogue, at once or as a stream."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "chat", message.model)
     predictor: ChatPredictor = model.predictor
@@ -114,10 +142,11 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
     search, limit = build_continuation_search(config, predictor.encoder.special_ids, seed=message.seed)
     turns, options = build_turns(predictor, message), _generation_options(context, search, limit, config)
     if message.stream:
-        return await _stream_text(context, model, lambda: predictor.stream(turns, **options), _ReplyRecorder(predictor))
+        return await _stream_text(
+            context, model, lambda: predictor.stream(turns, **options), partial(_build_reply_record, predictor)
+        )
 
     def work() -> list[Mapping[str, Any]]:
-        """Generate the reply in a worker thread."""
         replies = predictor.reply([turns], **options)
         context.deadline.raise_if_over()
         return [predictor.line_format().to_json(reply) for reply in replies]
@@ -129,58 +158,43 @@ def _generation_options(
     context: RequestContext, search: SearchStrategy, limit: int, config: ContinuationConfig
 ) -> dict[str, Any]:
     """Return the keyword arguments of a predictor's generation; it stops when the deadline is over."""
-    max_tokens = min(limit, context.registry.settings.limits.tokens)
+    max_tokens = min(limit, context.limits.tokens)
     return {"search": search, "limit": max_tokens, "stop": config.stop, "until": lambda: context.deadline.is_over}
 
 
-@final
-@dataclass(frozen=True)
-class _ContinuationRecorder:
-    """Builds the record of a streamed continuation when it has ended."""
-
-    predictor: TextGenerator
-    prompt: str
-
-    def __call__(self, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
-        pieces = tuple(self.predictor.tokenizer.to_pieces(hypothesis.ids))
-        remaining_fields = (
-            hypothesis.log_probability,
-            hypothesis.finished,
-            text_stream.stop,
-            hypothesis.ids,
-            hypothesis.token_log_probabilities,
-        )
-        record: Mapping[str, Any] = self.predictor.line_format().to_json(
-            (self.prompt, Continuation(text_stream.text, pieces, *remaining_fields))
-        )
-        return record
+def _build_continuation_record(
+    predictor: TextGenerator, prompt: str, text_stream: TextStream, hypothesis: Hypothesis
+) -> Mapping[str, Any]:
+    continuation = Continuation(
+        text_stream.text,
+        tuple(predictor.tokenizer.to_pieces(hypothesis.ids)),
+        hypothesis.log_probability,
+        hypothesis.finished,
+        text_stream.stop,
+        hypothesis.ids,
+        hypothesis.token_log_probabilities,
+    )
+    record: Mapping[str, Any] = predictor.line_format().to_json((prompt, continuation))
+    return record
 
 
-@final
-@dataclass(frozen=True)
-class _ReplyRecorder:
-    """Builds the record of a streamed reply when it has ended."""
-
-    predictor: ChatPredictor
-
-    def __call__(self, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
-        pieces = tuple(self.predictor.encoder.to_pieces(hypothesis.ids))
-        remaining_fields = hypothesis.log_probability, hypothesis.finished, text_stream.stop
-        reply = Reply(self.predictor.speaker, text_stream.text, pieces, *remaining_fields)
-        record: Mapping[str, Any] = self.predictor.line_format().to_json(reply)
-        return record
+def _build_reply_record(predictor: ChatPredictor, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
+    pieces = tuple(predictor.encoder.to_pieces(hypothesis.ids))
+    outcome = hypothesis.log_probability, hypothesis.finished, text_stream.stop
+    reply = Reply(predictor.speaker, text_stream.text, pieces, *outcome)
+    record: Mapping[str, Any] = predictor.line_format().to_json(reply)
+    return record
 
 
 async def _stream_text(
     context: RequestContext,
     model: LoadedModel[Any],
     start: Callable[[], TextStream],
-    build_record: _ContinuationRecorder | _ReplyRecorder,
+    build_record: Callable[[TextStream, Hypothesis], Mapping[str, Any]],
 ) -> Response:
     """Stream the pieces of a text as they are generated, and at the end its record."""
 
     def work(emit: Callable[[NamedEvent], None]) -> None:
-        """Generate the text in a worker thread and emit its pieces."""
         text_stream = start()
         for piece in text_stream:
             context.deadline.raise_if_over()
@@ -189,7 +203,7 @@ async def _stream_text(
         assert text_stream.hypothesis is not None, "it has ended"
         emit(("record", {"model": model.name, "answers": [build_record(text_stream, text_stream.hypothesis)]}))
 
-    return await stream_events(context, model, work)
+    return await stream_response(context, model, work, event_format=NAMED_EVENTS)
 
 
 def build_turns(predictor: ChatPredictor, message: DialogueRequest) -> tuple[data.DialogueTurn, ...]:

@@ -2,34 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from pydantic import Field
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import check_limits
-from heedful.serving.api.requests import FileContent, InspectHTTPRequest, LookRequest
-from heedful.serving.api.responses import ModelAnswers, PictureClassRecord
+from heedful.serving.api.handlers import ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.requests import FileContent, InspectHTTPRequest, ModelRequest
 from heedful.serving.api.uploads import find_inspected_field, open_picture, read_upload_fields
-from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
+from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
 from heedful.tasks.glimpses.data import PixelArray, fit_picture_to_shape
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
 
 
+class LookRequest(ModelRequest):
+    """A request to classify a picture glimpse by glimpse, as `heedful look` does."""
+
+    image: FileContent
+    """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+
+
+class ClassProbabilityRecord(ResponseRecord):
+    """A class with its probability."""
+
+    name: str
+    probability: float
+
+
+class GlimpseRecord(ResponseRecord):
+    """Position of a glimpse, and the classes that are most probable after it."""
+
+    row: float
+    """vertical position of the centre, from 0 at the top to 1"""
+    column: float
+    """horizontal position of the centre, from 0 on the left to 1"""
+    sizes: list[float]
+    """sizes of the patches, as fractions of the picture's height"""
+    options: list[ClassProbabilityRecord]
+    """the most probable classes, best first"""
+
+
+class PictureClassRecord(ResponseRecord):
+    """The class of a picture, as `heedful look --format jsonl` writes it."""
+
+    picture: str
+    label: str = Field(alias="class")
+    probabilities: dict[str, float]
+    """probabilities of the classes, the most probable first; the mean over all runs"""
+    glimpses: list[GlimpseRecord]
+    """glimpses of the first run; empty for a model that sees the whole picture at once"""
+
+
 def _warm_up(predictor: GlimpsePredictor) -> object:
-    """Classify a black picture."""
     return predictor.look_at([np.zeros(predictor.shape, dtype=np.uint8)])
 
 
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a glimpse model on the picture of a request."""
     find_inspected_field(message, "image")
     for name in ("pair", "beam"):
         if getattr(message, name) is not None:
@@ -46,29 +82,20 @@ CAPABILITIES = (
 )
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the route of glimpse models, if any is served."""
-    if has_capable_model(registry, "look"):
-        yield Route(
-            path="/v1/heedful/look",
-            handler=_answer_look,
-            summary="classify a picture, glimpse by glimpse",
-            request_type=LookRequest,
-            response_type=ModelAnswers[PictureClassRecord],
-            read_fields=read_upload_fields,
-            accepts_files=True,
-            group=GROUP,
-        )
-
-
+@declare_model_route(
+    "look",
+    "classify a picture, glimpse by glimpse",
+    ModelAnswers[PictureClassRecord],
+    group=GROUP,
+    read_fields=read_upload_fields,
+    accepts_files=True,
+)
 async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping[str, Any]:
-    """Classify the picture of a request."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "look", message.model)
     predictor: GlimpsePredictor = model.predictor
 
     def work() -> list[Mapping[str, Any]]:
-        """Classify the picture in a worker thread."""
         pixels = _load_pixels(context, predictor, message.image)
         context.deadline.raise_if_over()
         lines = predictor.line_format()
@@ -78,6 +105,5 @@ async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping
 
 
 def _load_pixels(context: RequestContext, predictor: GlimpsePredictor, image: FileContent) -> PixelArray:
-    """Decode a picture and resize it to the model's input."""
     with open_picture(image, context) as picture:
         return fit_picture_to_shape(picture, predictor.shape)

@@ -1,11 +1,11 @@
-"""Helpers of the request handlers: limits, batched answers and inspection of text models."""
+"""What request handlers share: records of answers, limits, batched answers and inspection of text models."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.requests import FILE_FIELDS, InspectHTTPRequest, iter_texts
@@ -13,10 +13,40 @@ from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.inspection_records import InspectionSelection
-from heedful.tasks.predictor import InspectRequest as Looking
-from heedful.tasks.predictor import LineFormat, Predictor, UnreadableInput, iter_chunks
+from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
 Input = TypeVar("Input")
+RecordT = TypeVar("RecordT")
+
+
+class ResponseRecord(BaseModel):
+    """A record that commands write with `--format jsonl`, in a response.
+
+    Unknown fields are allowed, since records may gain fields; fields that a record leaves out are absent. Abstract.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+
+class ModelAnswers(ResponseRecord, Generic[RecordT]):
+    """Answers of a model, in the order of the inputs."""
+
+    model: str
+    """name of the model that answered"""
+    answers: list[RecordT]
+    """one answer for each text, unless several were requested"""
+
+
+class CandidateRecord(ResponseRecord):
+    """One of the texts that a search found."""
+
+    text: str
+    score: float
+    """score by which the search ranked the text"""
+    log_probability: float
+    tokens: list[str]
+    finished: bool
+    """whether the text ended by itself"""
 
 
 def to_list(values: str | Sequence[Input]) -> list[Any]:
@@ -32,7 +62,7 @@ def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int 
         message: the request; files have a limit of their own.
         num_texts: number of texts in the message.
     """
-    limits = context.registry.settings.limits
+    limits = context.limits
     field_values = {name: getattr(message, name) for name in type(message).model_fields if name not in FILE_FIELDS}
     characters = sum(map(len, iter_texts(list(field_values.values()))))
     if characters > limits.characters:
@@ -51,7 +81,6 @@ async def answer_inputs(
     """Run a model on inputs, and return its name with the JSON records of the answers."""
 
     def work() -> list[Any]:
-        """Compute the records."""
         return compute_records(context, line_format, inputs)
 
     return {"model": model.name, "answers": await model.run(context.deadline, work)}
@@ -61,7 +90,7 @@ def compute_records(context: RequestContext, line_format: LineFormat[Input, Any]
     """Answer inputs in chunks and return the JSON records; stop with an error when the deadline is over."""
     results: list[Any] = []
     num_done = 0
-    for chunk in iter_chunks(inputs, context.registry.settings.limits.rows):
+    for chunk in iter_chunks(inputs, context.limits.rows):
         context.deadline.raise_if_over()
         answers = line_format.answer_inputs(chunk, start=num_done + 1)
         results += (
@@ -78,7 +107,9 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
         if getattr(message, name) is not None:
             raise bad_request(f"{name}: this model reads texts; leave it out", param=name)
     selection = InspectionSelection(attribution="auto")
-    request = Looking(message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection)
+    request = InspectRequest(
+        message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection
+    )
     return lambda: predictor.inspect_request(request)
 
 

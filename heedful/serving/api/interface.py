@@ -2,33 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from heedful.serving.api import captioning, encoders, generation, glimpses, inspection, search, speech, translation
-from heedful.serving.api.responses import ServerInfo
+from pydantic import Field
+
+from heedful.serving.api import inspection, search
+from heedful.serving.api.handlers import ResponseRecord
 from heedful.serving.capabilities import list_capabilities
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext, declare_route
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the route that describes the server, and those that its models and indices support."""
-    yield Route(
-        path="/v1/heedful",
-        method="GET",
-        handler=_answer_info,
-        summary="the served models and indices, and the limits",
-        response_type=ServerInfo,
-    )
-    for module in (translation, generation, encoders, captioning, glimpses, speech, search, inspection):
-        yield from module.iter_routes(registry)
+class ServedModelInfo(ResponseRecord):
+    """A served model, and what can be requested of it."""
+
+    name: str
+    does: list[str]
+    """paths behind /v1/heedful/ that the model supports"""
+    ways: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]] = []
+    """pairs of source and target languages, as far as they are known"""
+    languages: dict[str, str] = {}
+    """names of these languages"""
+    takes: Literal["text", "pair", "candidates", "picture", "clip", "sound"] = "text"
+    """kind of input"""
 
 
+class ServerInfo(ResponseRecord):
+    """The served models and indices, and the server's limits."""
+
+    models: list[ServedModelInfo]
+    indices: list[str]
+    orders: dict[str, list[str]] = {}
+    """orderings of passages that each index supports"""
+    limits: dict[str, int]
+
+
+@declare_route("/v1/heedful", "the served models and indices, and the limits", method="GET", response_type=ServerInfo)
 async def _answer_info(context: RequestContext) -> Mapping[str, Any]:
-    """Describe the served models and indices and the server's limits."""
-    limits = context.registry.settings.limits
+    limits = context.limits
     return {
         "models": [_describe_model(model) for model in context.registry.models.values()],
         "indices": list(context.registry.indices),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Literal, TypeAlias
 
 from annotated_types import MaxLen
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field
 
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.generation_options import override_generation
@@ -93,49 +93,6 @@ class ContinuationRequest(_SearchRequest):
         return config
 
 
-class TranslateRequest(DecodingRequest):
-    """A request to translate texts, as `heedful translate` does."""
-
-    texts: InputTexts
-    """one text or several"""
-    source: RequestName | None = None
-    """language of the texts, if several models are served and none is named"""
-    to: RequestName | None = None
-    """language to translate into, if there are several"""
-    align: bool = False
-    """return the attention weights of each token (mean over the heads of the last decoder layer)"""
-    prefix: InputText | None = None
-    """text with which every translation must begin; its last word may be unfinished unless a space follows it"""
-    prefixes: list[InputText] | None = None
-    """text with which each translation must begin, one for each text"""
-    constraints: list[list[Annotated[str, Field(min_length=1)]]] | None = None
-    """terms that each translation must contain, a list for each text; needs beam search"""
-    stream: bool = False
-    """send the translation while it is searched for, as server-sent events; for one text"""
-
-
-class TranslationPairsRequest(ModelRequest):
-    """A request about texts and their translations, as `heedful score` and `heedful align` take them."""
-
-    pairs: Annotated[list[Annotated[list[InputText], Field(min_length=2, max_length=2)]], Field(min_length=1)]
-    """pairs of a source and its translation"""
-    source: RequestName | None = None
-    """language of the sources, if several models are served and none is named"""
-    to: RequestName | None = None
-    """language of the translations, if there are several"""
-
-
-class GenerateRequest(ContinuationRequest):
-    """A request to continue prompts, as `heedful generate` does."""
-
-    prompts: InputTexts
-    """one prompt or several; an empty one begins a document"""
-    n_best: IntAtLeast1 = 1
-    """number of sampled continuations of each prompt"""
-    complete: bool = False
-    """complete the last word of each prompt, unless a space follows it"""
-
-
 class RequestTurn(StrictMessage):
     """One turn of a dialogue."""
 
@@ -147,127 +104,7 @@ class RequestTurn(StrictMessage):
     """text of the turn"""
 
 
-class DialogueRequest(ContinuationRequest):
-    """A request to continue a dialogue, as `heedful chat` does."""
-
-    turns: list[RequestTurn | InputText]
-    """the dialogue so far: texts in turn, of which the user's is the last, or turns with the names of speakers"""
-
-    @field_validator("turns")
-    @classmethod
-    def _check_turns(cls, turns: list[RequestTurn | InputText]) -> list[RequestTurn | InputText]:
-        """Check that all turns have a speaker, or none has."""
-        if len({type(turn) for turn in turns}) > 1:
-            raise ValueError("give a speaker for all turns, or for none")
-        return turns
-
-
-class FillRequest(ModelRequest):
-    """A request to fill the gaps of texts, as `heedful fill` does."""
-
-    texts: InputTexts
-    """one text or several, with [MASK] for each hidden token"""
-    top: Annotated[int, Field(ge=1, le=100)] = 5
-    """number of guesses for each gap"""
-
-
-class ClassifyRequest(ModelRequest):
-    """A request to classify texts, as `heedful classify` does."""
-
-    texts: InputText | Annotated[list[InputText | Annotated[list[InputText], Field(min_length=1)]], Field(min_length=1)]
-    """one text or several; a list is a pair of texts, or a text and its candidates"""
-
-
-class TagRequest(ModelRequest):
-    """A request to tag the words of sentences, as `heedful tag` does."""
-
-    texts: InputText | Annotated[list[InputText | list[InputText]], Field(min_length=1)]
-    """one sentence or several; words are separated by spaces, or given as a list"""
-
-
-class AnswerRequest(ModelRequest):
-    """A request to find answers in a context, as `heedful answer` does."""
-
-    question: InputTexts
-    """one question or several"""
-    context: InputText
-    """the text that may contain the answers"""
-    n_best: IntAtLeast1 = 1
-    """number of spans that are returned for each question"""
-
-
-class StoryQuestionRequest(ModelRequest):
-    """A request to answer questions about a story, as `heedful ask` does."""
-
-    story: InputText | list[InputText]
-    """list of sentences, or a text with one sentence on each line"""
-    question: InputTexts
-    """one question or several"""
-
-
-class DetectRequest(ModelRequest):
-    """A request to find replaced tokens in texts, as `heedful detect` does."""
-
-    texts: InputTexts
-    """one text or several"""
-
-
-class EmbedRequest(ModelRequest):
-    """A request to compute vectors of texts, as `heedful embed` does."""
-
-    texts: InputTexts
-    """one text or several"""
-    normalise: bool = False
-    """scale each vector to length 1, so that products are cosines"""
-
-
-class SearchRequest(StrictMessage):
-    """A request to search an index of passages, as `heedful search` does."""
-
-    model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
-
-    index: RequestName | None = None
-    """name of the index; not needed if there is only one"""
-    query: InputTexts
-    """one question or several"""
-    top: IntAtLeast1 = 10
-    """number of passages to return"""
-    by: Literal["bm25", "encoder", "product", "all"] | None = None
-    """ordering of the passages, or all three; the default is product if the index has vectors, else bm25"""
-    answers: RequestName | None = None
-    """name of a model that answers questions, whose answers are marked in the passages"""
-
-
 FrameList: TypeAlias = Annotated[list[FileContent], Field(min_length=1, max_length=MAX_FRAMES)]
-
-
-class CaptionRequest(DecodingRequest):
-    """A request to describe a picture or a clip, as `heedful caption` does; exactly one of `image`, `clip` and
-    `frames` is given.
-    """
-
-    image: FileContent | None = None
-    """a picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
-    clip: FileContent | None = None
-    """a clip, likewise: a video, or another format that the model was trained on"""
-    frames: FrameList | None = None
-    """a clip as a list of pictures, likewise, in order"""
-    align: bool = False
-    """return the attention weights of each word"""
-
-
-class LookRequest(ModelRequest):
-    """A request to classify a picture glimpse by glimpse, as `heedful look` does."""
-
-    image: FileContent
-    """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
-
-
-class TranscribeRequest(DecodingRequest):
-    """A request to transcribe a sound, as `heedful transcribe` does."""
-
-    sound: FileContent
-    """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
 
 
 class InspectHTTPRequest(ModelRequest):

@@ -2,39 +2,80 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict
 
 from heedful.retrieval.highlights import build_search_record, highlight_passages
 from heedful.retrieval.index import PassageIndex
 from heedful.retrieval.rankings import ORDERINGS, Ordering
-from heedful.serving.api.handlers import check_limits, to_list
-from heedful.serving.api.requests import SearchRequest
-from heedful.serving.api.responses import SearchAnswers
+from heedful.serving.api.handlers import ResponseRecord, check_limits, to_list
+from heedful.serving.api.requests import InputTexts, IntAtLeast1, RequestName
 from heedful.serving.capabilities import Capability, find_capable_model
 from heedful.serving.http_errors import bad_request, not_found
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext, StrictMessage, declare_route
 
-CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda face: face.search("a", top=1)),)
-
-
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the search route, if any index is served."""
-    if registry.indices:
-        yield Route(
-            path="/v1/heedful/search",
-            handler=_answer_search,
-            summary="find passages that answer questions",
-            request_type=SearchRequest,
-            response_type=SearchAnswers,
-            group="search",
-            examples=({"query": "Who runs?"},),
-        )
+CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda predictor: predictor.search("a", top=1)),)
 
 
+class SearchRequest(StrictMessage):
+    """A request to search an index of passages, as `heedful search` does."""
+
+    model_config = ConfigDict(strict=True, use_attribute_docstrings=True)
+
+    index: RequestName | None = None
+    """name of the index; not needed if there is only one"""
+    query: InputTexts
+    """one question or several"""
+    top: IntAtLeast1 = 10
+    """number of passages to return"""
+    by: Literal["bm25", "encoder", "product", "all"] | None = None
+    """ordering of the passages, or all three; the default is product if the index has vectors, else bm25"""
+    answers: RequestName | None = None
+    """name of a model that answers questions, whose answers are marked in the passages"""
+
+
+class PassageRecord(ResponseRecord):
+    """A passage that was found."""
+
+    rank: int
+    id: str
+    title: str
+    text: str
+    score: float
+    bm25: float
+    cosine: float | None
+    marks: list[list[int]]
+    """where the text is marked: first character and the one behind"""
+    answer: str | None = None
+    probability: float | None = None
+
+
+class QueryResultRecord(ResponseRecord):
+    """The passages found for a query, as `heedful search --format jsonl` writes them."""
+
+    query: str
+    orders: dict[str, list[PassageRecord]]
+
+
+class SearchAnswers(ResponseRecord):
+    """The passages that an index returns for each query."""
+
+    index: str
+    answers: list[QueryResultRecord]
+
+
+@declare_route(
+    "/v1/heedful/search",
+    "find passages that answer questions",
+    response_type=SearchAnswers,
+    group="search",
+    examples=({"query": "Who runs?"},),
+    is_served=lambda registry: bool(registry.indices),
+)
 async def _answer_search(context: RequestContext, message: SearchRequest) -> Mapping[str, Any]:
-    """Search an index for passages, and mark the answers in them if a model is named."""
     queries = to_list(message.query)
     check_limits(context, message, num_texts=len(queries))
     served_index = _find_index(context.registry.indices, message.index)
@@ -44,7 +85,6 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
     index, orderings = served_index.predictor, _choose_orderings(served_index.predictor, message)
 
     def work() -> list[Mapping[str, Any]]:
-        """Search and mark the passages in a worker thread."""
         results: list[Mapping[str, Any]] = []
         for query, orders in zip(
             queries, index.compare_orderings(queries, top=message.top, orderings=orderings), strict=True

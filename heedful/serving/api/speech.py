@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -10,22 +10,36 @@ import torch
 from heedful.data.sound import Sound
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import check_limits
-from heedful.serving.api.requests import InspectHTTPRequest, TranscribeRequest
-from heedful.serving.api.responses import ModelAnswers, TranscriptRecord
+from heedful.serving.api.handlers import CandidateRecord, ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.requests import DecodingRequest, FileContent, InspectHTTPRequest
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import find_inspected_field, open_sound, read_upload_fields
-from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.search_factory import build_length_limits
 from heedful.tasks.speech.data import count_slots
 from heedful.tasks.speech.predictor import SpeechRecognizer
 
 
+class TranscribeRequest(DecodingRequest):
+    """A request to transcribe a sound, as `heedful transcribe` does."""
+
+    sound: FileContent
+    """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+
+
+class TranscriptRecord(ResponseRecord):
+    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
+
+    sound: str
+    seconds: float
+    text: str
+    candidates: list[CandidateRecord]
+
+
 def _warm_up(predictor: SpeechRecognizer) -> object:
-    """Transcribe a short silence."""
     frontend = predictor.frontend
     return predictor.transcribe([Sound(torch.zeros(frontend.frame_length), frontend.rate)])
 
@@ -40,7 +54,6 @@ def _prepare_inspection(
     content, frontend = message.sound, predictor.frontend
 
     def inspect_sound() -> InspectionRecord:
-        """Decode the sound and inspect the model on it."""
         with open_sound(content, context, max_seconds=predictor.max_seconds, rate=frontend.rate, name="sound") as sound:
             record: InspectionRecord = predictor.inspect(
                 sound, message.pair, scope=InspectionSelection(attribution="auto")
@@ -62,23 +75,15 @@ CAPABILITIES = (
 )
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the route of speech recognition models, if any is served."""
-    if has_capable_model(registry, "transcribe"):
-        yield Route(
-            path="/v1/heedful/transcribe",
-            handler=_answer_transcribe,
-            summary="transcribe a sound",
-            request_type=TranscribeRequest,
-            response_type=ModelAnswers[TranscriptRecord],
-            read_fields=read_upload_fields,
-            accepts_files=True,
-            group=GROUP,
-        )
-
-
+@declare_model_route(
+    "transcribe",
+    "transcribe a sound",
+    ModelAnswers[TranscriptRecord],
+    group=GROUP,
+    read_fields=read_upload_fields,
+    accepts_files=True,
+)
 async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any]:
-    """Transcribe the sound of a request."""
     name, answers = await transcribe_sound(context, message, field_name="sound")
     return {"model": name, "answers": answers}
 
@@ -90,13 +95,12 @@ async def transcribe_sound(
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)
     predictor: SpeechRecognizer = model.predictor
-    limits = context.registry.settings.limits
+    limits = context.limits
     config = message.build_config(predictor.generation)
     max_frames = count_slots(round(1000 * predictor.max_seconds / predictor.frontend.hop))
     check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)
 
     def work() -> list[Mapping[str, Any]]:
-        """Decode and transcribe the sound in a worker thread."""
         with open_sound(
             message.sound, context, max_seconds=predictor.max_seconds, rate=predictor.frontend.rate, name=field_name
         ) as sound:

@@ -4,21 +4,37 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, Final
+from typing import Annotated, Any, ClassVar, Final
+
+from pydantic import Field
 
 from heedful.data.context import attach_context
 from heedful.inspection.record import InspectionRecord
-from heedful.serving.api.directions import find_pairs, find_translator
-from heedful.serving.api.events import NamedEvent, stream_events
-from heedful.serving.api.handlers import answer_inputs, check_limits, prepare_text_inspection, to_list
-from heedful.serving.api.requests import DecodingRequest, InspectHTTPRequest, TranslateRequest, TranslationPairsRequest
-from heedful.serving.api.responses import LinkRecord, ModelAnswers, ScoreRecord, TranslationRecord
-from heedful.serving.capabilities import Capability, has_capable_model
+from heedful.serving.api.handlers import (
+    CandidateRecord,
+    ModelAnswers,
+    ResponseRecord,
+    answer_inputs,
+    check_limits,
+    prepare_text_inspection,
+    to_list,
+)
+from heedful.serving.api.requests import (
+    DecodingRequest,
+    InputText,
+    InputTexts,
+    InspectHTTPRequest,
+    ModelRequest,
+    RequestName,
+)
+from heedful.serving.capabilities import Capability, declare_model_route
+from heedful.serving.directions import find_pairs, find_translator
 from heedful.serving.http_errors import bad_request
 from heedful.serving.languages import language_name
-from heedful.serving.registry import LoadedModel, ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.registry import LoadedModel
+from heedful.serving.routes import RequestContext
 from heedful.serving.settings import ServerLimits
+from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.predictor import LineFormat, UnreadableInput, answer_readable
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
@@ -40,8 +56,103 @@ _ALWAYS_ALIGNED_TOKENS: Final = 32
 intervals, since it is large."""
 
 
+class TranslateRequest(DecodingRequest):
+    """A request to translate texts, as `heedful translate` does."""
+
+    texts: InputTexts
+    """one text or several"""
+    source: RequestName | None = None
+    """language of the texts, if several models are served and none is named"""
+    to: RequestName | None = None
+    """language to translate into, if there are several"""
+    align: bool = False
+    """return the attention weights of each token (mean over the heads of the last decoder layer)"""
+    prefix: InputText | None = None
+    """text with which every translation must begin; its last word may be unfinished unless a space follows it"""
+    prefixes: list[InputText] | None = None
+    """text with which each translation must begin, one for each text"""
+    constraints: list[list[Annotated[str, Field(min_length=1)]]] | None = None
+    """terms that each translation must contain, a list for each text; needs beam search"""
+    stream: bool = False
+    """send the translation while it is searched for, as server-sent events; for one text"""
+
+
+class TranslationPairsRequest(ModelRequest):
+    """A request about texts and their translations, as `heedful score` and `heedful align` take them."""
+
+    pairs: Annotated[list[Annotated[list[InputText], Field(min_length=2, max_length=2)]], Field(min_length=1)]
+    """pairs of a source and its translation"""
+    source: RequestName | None = None
+    """language of the sources, if several models are served and none is named"""
+    to: RequestName | None = None
+    """language of the translations, if there are several"""
+
+
+class AlignmentRecord(ResponseRecord):
+    """Attention weights of the tokens of a translation."""
+
+    source: list[str]
+    """tokens, the end included"""
+    target: list[str]
+    """likewise"""
+    weights: list[list[float]]
+    """a row for each target token"""
+
+
+class TranslationRecord(ResponseRecord):
+    """A translation, as `heedful translate --format jsonl` writes it."""
+
+    source: str
+    translation: str
+    candidates: list[CandidateRecord]
+    confidence: float | None = None
+    """estimated quality of the translation, from models that were trained to predict it"""
+    signs: list[str] = []
+    """suspicious properties of the translation"""
+    constraints: list[str] = []
+    unmet: list[str] = []
+    """constraints that the translation does not contain"""
+    cut: int = 0
+    """number of tokens at the end of the source that were not read"""
+    parts: list[TranslationRecord] = []
+    """records of the parts of a source that is too long for the model"""
+    alignment: AlignmentRecord | None = None
+
+
+class UnreadInputRecord(ResponseRecord):
+    """An error in place of an answer."""
+
+    error: str
+    """why the text could not be read, and what to do"""
+
+
+class _PairScoreRecord(ResponseRecord):
+    """Log-probability of a translation, as `heedful score --format jsonl` writes it."""
+
+    log_probability: float
+    """in nats"""
+    count: int
+    """tokens, the end included"""
+    tokens: list[str]
+    token_log_probabilities: list[float]
+
+
+class _WordLinksRecord(ResponseRecord):
+    """Links between the words of a source and its translation."""
+
+    links: list[list[int]]
+    """numbers of a source and a target word, from 0"""
+    pharaoh: str
+    """as `heedful align` writes them"""
+
+
+ScoreRecord = _PairScoreRecord | UnreadInputRecord
+
+
+LinkRecord = _WordLinksRecord | UnreadInputRecord
+
+
 def _warm_up(translator: Translator) -> object:
-    """Translate a tiny text."""
     directed = translator.towards(translator.languages[0]) if translator.languages else translator
     return directed.translate(["a"])
 
@@ -49,7 +160,6 @@ def _warm_up(translator: Translator) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a translation model."""
     _, translator = find_translator(
         context.registry, model.name, capability="translate", source=None, target_language=message.to
     )
@@ -68,37 +178,6 @@ CAPABILITIES = (
     Capability("score", (Translator,), "translate"),
     Capability("align", (Translator,), "translate"),
 )
-
-
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the routes of translation models, if any is served."""
-    if not has_capable_model(registry, "translate"):
-        return
-    yield Route(
-        path="/v1/heedful/translate",
-        handler=_answer_translate,
-        summary="translate texts",
-        request_type=TranslateRequest,
-        response_type=ModelAnswers[TranslationRecord],
-        group=GROUP,
-        examples=({"texts": "A dog runs."},),
-    )
-    yield Route(
-        path="/v1/heedful/score",
-        handler=_answer_score,
-        summary="score given translations",
-        request_type=TranslationPairsRequest,
-        response_type=ModelAnswers[ScoreRecord],
-        group=GROUP,
-    )
-    yield Route(
-        path="/v1/heedful/align",
-        handler=_answer_align,
-        summary="align the words of given translations",
-        request_type=TranslationPairsRequest,
-        response_type=ModelAnswers[LinkRecord],
-        group=GROUP,
-    )
 
 
 def check_length(
@@ -127,7 +206,7 @@ def build_line_format(
 ) -> TranslationLineFormat:
     """Build the line format that translates as a message requests; raise a `RecipeError` if its options do not fit."""
     config = message.build_config(translator.generation)
-    limits = context.registry.settings.limits
+    limits = context.limits
     return replace(
         translator.line_format(),
         search=build_search(config, translator.target, n_best=message.n_best, seed=message.seed),
@@ -158,8 +237,10 @@ def build_sentences(translator: Translator, message: TranslateRequest) -> list[T
     return list(add_context(field_values, translator))
 
 
+@declare_model_route(
+    "translate", "translate texts", ModelAnswers[TranslationRecord], {"texts": "A dog runs."}, group=GROUP
+)
 async def _answer_translate(context: RequestContext, message: TranslateRequest) -> Any:
-    """Translate texts, at once or as a stream."""
     check_limits(context, message, num_texts=len(to_list(message.texts)))
     model, translator = find_translator(
         context.registry, message.model, capability="translate", source=message.source, target_language=message.to
@@ -172,9 +253,11 @@ async def _answer_translate(context: RequestContext, message: TranslateRequest) 
         raise bad_request(
             f"stream: sends one translation, but there are {len(sentence_list):,} texts; give one", param="stream"
         )
-    return await stream_events(
-        context, model, lambda say: _stream_translation(context, model.name, line_format, sentence_list[0], say)
-    )
+
+    def work(emit: Callable[[NamedEvent], None]) -> None:
+        _stream_translation(context, model.name, line_format, sentence_list[0], emit)
+
+    return await stream_response(context, model, work, event_format=NAMED_EVENTS)
 
 
 def _stream_translation(
@@ -218,13 +301,13 @@ def _trim_alignment(alignment: TokenAlignment) -> dict[str, Any]:
     return {**fields, "target": fields["target"][:-1], "weights": fields["weights"][:-1]}
 
 
+@declare_model_route("score", "score given translations", ModelAnswers[ScoreRecord], group=GROUP)
 async def _answer_score(context: RequestContext, message: TranslationPairsRequest) -> Mapping[str, Any]:
-    """Score translations."""
     return await _answer_pairs(context, message, capability="score", format_type=ScoreLineFormat)
 
 
+@declare_model_route("align", "align the words of given translations", ModelAnswers[LinkRecord], group=GROUP)
 async def _answer_align(context: RequestContext, message: TranslationPairsRequest) -> Mapping[str, Any]:
-    """Align the words of texts and their translations."""
     return await _answer_pairs(context, message, capability="align", format_type=_LinkLineFormat)
 
 

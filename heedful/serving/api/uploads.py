@@ -23,10 +23,9 @@ from heedful.data.pictures import Picture, decode_picture, read_pixel_count
 from heedful.data.sound import Sound, decode_sound
 from heedful.errors import DataError, MissingExtraError
 from heedful.serving.api.requests import FILE_FIELDS, MAX_FRAMES, FileContent, InspectHTTPRequest
-from heedful.serving.forms import open_form
 from heedful.serving.http_errors import HTTPError, bad_request
-from heedful.serving.json_input import parse_json
-from heedful.serving.routes import RequestContext, read_json
+from heedful.serving.request_body import open_form, parse_json, read_json
+from heedful.serving.routes import RequestContext
 
 _TEXT_FIELDS: Final = frozenset({"model", "search", "text", "pair", "to", "format", *FILE_FIELDS})
 """Form fields that are texts; the others are parsed as JSON."""
@@ -101,7 +100,7 @@ def open_picture(image: FileContent, context: RequestContext) -> Iterator[Pictur
     """Decode the picture of a message, holding its memory during the block; raise an `HTTPError` if there is no
     memory for it.
     """
-    content = BytesIO(decode_content(image, name="image", max_bytes=context.registry.settings.limits.file))
+    content = BytesIO(decode_content(image, name="image", max_bytes=context.limits.file))
     size = pictures.estimate_picture_memory(read_pixel_count(content, name="image", max_pixels=_MAX_PIXELS))
     content.seek(0)
     with context.registry.decoding_memory.reserve(size, context.deadline, name="image"):
@@ -121,7 +120,7 @@ def open_sound(
         rate: samples per second that the model reads.
         name: of the field, for messages.
     """
-    content = BytesIO(decode_content(file_content, name=name, max_bytes=context.registry.settings.limits.file))
+    content = BytesIO(decode_content(file_content, name=name, max_bytes=context.limits.file))
     try:
         size = sounds.estimate_sound_memory(content, name=name, max_seconds=max_seconds, target_rate=rate)
         with context.registry.decoding_memory.reserve(size, context.deadline, name=name) as reservation:
@@ -156,9 +155,7 @@ def open_clip(
     with TemporaryDirectory(prefix="heedful-") as folder:
         path = Path(folder) / name
         try:
-            path, size = _save_clip(
-                file_content, Path(folder), name=name, bytes_left=context.registry.settings.limits.file
-            )
+            path, size = _save_clip(file_content, Path(folder), name=name, bytes_left=context.limits.file)
             size = estimate_memory(path) if path.is_file() else size
             with context.registry.decoding_memory.reserve(size, context.deadline, name=name):
                 yield path

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import re
-import secrets
 import struct
 import tempfile
 import zipfile
@@ -23,7 +21,7 @@ from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import BINARY_SUFFIXES, DOCUMENT_SUFFIXES, read_document
 from heedful.localisation.placeholders import to_plain_text
 from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
-from heedful.serving.http_errors import bad_request, not_found
+from heedful.serving.http_errors import bad_request
 from heedful.serving.libretranslate.messages import UploadedFile
 from heedful.serving.libretranslate.texts import TextJob
 from heedful.tasks.translation.document_translation import translate_document
@@ -258,44 +256,3 @@ class StoredFile:
         """Value of the Content-Disposition header, with the name in ASCII and in UTF-8."""
         simple = re.sub(r"[^A-Za-z0-9._-]", "_", self.name)
         return f"attachment; filename=\"{simple}\"; filename*=UTF-8''{quote(self.name, safe='')}"
-
-
-@final
-class TranslatedFileStore:
-    """Stores translated files in memory for download, under random names.
-
-    Args:
-        max_bytes: of all files together; the oldest are removed if there are more, but never the newest.
-        max_files: that are stored at the same time; the oldest are removed likewise.
-        seconds: after which a file is removed.
-    """
-
-    def __init__(self, *, max_bytes: int, max_files: int = 100, seconds: float = 600.0) -> None:
-        self._max_bytes = max_bytes
-        self._max_files = max_files
-        self._seconds = seconds
-        self._files: dict[str, StoredFile] = {}
-
-    def __len__(self) -> int:
-        return len(self._files)
-
-    def add_file(self, stored_file: StoredFile) -> str:
-        """Store a file and return its random name."""
-        name = secrets.token_urlsafe(24) + Path(stored_file.name).suffix
-        self._files[name] = stored_file
-        while len(self._files) > 1 and (len(self._files) > self._max_files or self._total_bytes > self._max_bytes):
-            del self._files[next(iter(self._files))]
-        asyncio.get_running_loop().call_later(self._seconds, self._files.pop, name, None)
-        return name
-
-    def get_file(self, name: str) -> StoredFile:
-        """Return the file of this name, or raise an `HTTPError` if there is none."""
-        if name not in self._files:
-            minutes = self._seconds / 60
-            raise not_found(f"no file waits here; files are kept for {minutes:g} minutes, so translate it again")
-        return self._files[name]
-
-    @property
-    def _total_bytes(self) -> int:
-        """Number of bytes of all stored files."""
-        return sum(len(stored_file.content) for stored_file in self._files.values())

@@ -11,9 +11,9 @@ from pydantic import BeforeValidator, Field, InstanceOf, WithJsonSchema
 from pydantic_core import PydanticCustomError
 from starlette.requests import Request
 
-from heedful.serving.forms import open_form
 from heedful.serving.http_errors import HTTPError, bad_request
-from heedful.serving.routes import LenientMessage, parse_json_object, read_body
+from heedful.serving.request_body import open_form, parse_json_object, read_body
+from heedful.serving.routes import LenientMessage
 
 _MAX_FIELDS: Final = 10_000
 """Maximum fields of a form, more than any batch has."""
@@ -36,7 +36,6 @@ class UploadedFile:
 
 
 def _check_texts(value: object) -> object:
-    """Check that a value is a text or a list of texts."""
     wrong_positions = (
         [number for number, text in enumerate(value, 1) if not isinstance(text, str)] if isinstance(value, list) else []
     )
@@ -55,7 +54,6 @@ def _check_integer(value: object) -> object:
 
 
 def _check_file(value: object) -> object:
-    """Check that a value is an uploaded file."""
     if not isinstance(value, UploadedFile):
         raise PydanticCustomError("file", "must be a file, sent as a part of multipart/form-data with a file name")
     return value
@@ -193,7 +191,6 @@ def _parse_query(content: bytes, part_name: str) -> list[tuple[str, str]]:
 
 
 async def _read_parts(request: Request) -> list[tuple[str, str | UploadedFile]]:
-    """Read the fields and files of a multipart form."""
     async with open_form(request, max_files=1, max_fields=_MAX_FORM_FIELDS) as form:
         return [
             (name, value if isinstance(value, str) else UploadedFile(value.filename or "", await value.read()))

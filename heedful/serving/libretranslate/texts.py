@@ -19,7 +19,7 @@ from heedful.localisation.placeholders import to_plain_text
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.serving.deadline import RequestDeadline
-from heedful.serving.libretranslate.directions import DirectedModel
+from heedful.serving.directions import DirectedModel
 from heedful.tasks.predictor import iter_chunks
 from heedful.tasks.translation.markup_translation import MarkupTranslator
 from heedful.tasks.translation.translations import Translation
@@ -138,12 +138,8 @@ class _RankedTranslator:
         self._cache.update(zip(uncached, self.job.translate_sentences(uncached), strict=True))
         return [
             replace(translation, candidates=translation.candidates[rank:] or translation.candidates[-1:])
-            for translation in self._lookup(texts)
+            for translation in map(self._cache.__getitem__, texts)
         ]
-
-    def _lookup(self, texts: Sequence[SourceSentence]) -> Iterator[Translation]:
-        """Yield the cached translations of texts."""
-        return (self._cache[text] for text in texts)
 
 
 def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:

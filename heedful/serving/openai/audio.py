@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Any, Literal
 
 from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from heedful.serving.api.requests import TranscribeRequest
-from heedful.serving.api.speech import transcribe_sound
+from heedful.serving.api.speech import TranscribeRequest, transcribe_sound
 from heedful.serving.api.uploads import read_upload_fields
+from heedful.serving.capabilities import has_capable_model
 from heedful.serving.openai.generation import OpenAIMessage, UnsupportedField
-from heedful.serving.routes import HandlerResult, RequestContext
+from heedful.serving.openai.models import GROUP
+from heedful.serving.routes import HandlerResult, RequestContext, declare_route
 
 
 class TranscriptionRequest(OpenAIMessage):
@@ -56,13 +58,22 @@ class TranscriptionResponse(OpenAIMessage):
     """seconds of the sound"""
 
 
-async def read_transcription_form(request: Request) -> Mapping[str, Any]:
+async def _read_transcription_form(request: Request) -> Mapping[str, Any]:
     """Read the fields of a form or JSON body; list fields of forms lose their brackets."""
     return {name.removesuffix("[]"): value for name, value in (await read_upload_fields(request)).items()}
 
 
-async def answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
-    """Transcribe the sound of a request."""
+@declare_route(
+    "/v1/audio/transcriptions",
+    "a speech model transcribes a sound",
+    response_type=TranscriptionResponse,
+    read_fields=_read_transcription_form,
+    accepts_files=True,
+    group=GROUP,
+    other_media_types=(("text/plain", "with `response_format` = text"),),
+    is_served=partial(has_capable_model, capability="transcribe"),
+)
+async def _answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
     sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
     _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file")

@@ -5,13 +5,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Annotated, Any, Literal, final
 
 from pydantic import Field, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 
+from heedful.serving.capabilities import has_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.openai.events import stream_chunks
 from heedful.serving.openai.generation import (
     FinishReason,
     GenerationPlan,
@@ -22,8 +23,10 @@ from heedful.serving.openai.generation import (
     build_plan,
     check_limits,
 )
+from heedful.serving.openai.models import GROUP
 from heedful.serving.registry import LoadedModel
-from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext
+from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext, declare_route
+from heedful.serving.sse import OPENAI_CHUNKS, stream_response
 from heedful.tasks.conversation.data import DialogueTurn
 from heedful.tasks.conversation.predictor import ChatPredictor
 
@@ -59,7 +62,6 @@ class ChatMessage(OpenAIMessage):
     @model_validator(mode="before")
     @classmethod
     def _check_role(cls, message: Any) -> Any:
-        """Reject messages with roles that no model here supports."""
         role = message.get("role") if isinstance(message, Mapping) else None
         if isinstance(role, str) and role in _UNSUPPORTED_ROLES:
             raise PydanticCustomError(
@@ -70,7 +72,6 @@ class ChatMessage(OpenAIMessage):
     @field_validator("content", mode="before")
     @classmethod
     def _check_content(cls, content: Any) -> Any:
-        """Check that the content is a text or a list of text parts."""
         text_parts = content if isinstance(content, list) else ()
         if not isinstance(content, str | list):
             raise PydanticCustomError("content", "must be a text, or a list of pieces of text")
@@ -120,7 +121,6 @@ class ChatCompletionRequest(TextGenerationRequest):
     @field_validator("response_format")
     @classmethod
     def _check_response_format(cls, response_format: dict[str, Any] | None) -> dict[str, Any] | None:
-        """Reject every response format except text."""
         if response_format is not None and response_format.get("type") != "text":
             raise PydanticCustomError("format", "only text is written here; leave it out")
         return response_format
@@ -128,7 +128,6 @@ class ChatCompletionRequest(TextGenerationRequest):
     @field_validator("modalities")
     @classmethod
     def _check_modalities(cls, modalities: list[str] | None) -> list[str] | None:
-        """Reject every modality except text."""
         if modalities not in (None, ["text"]):
             raise PydanticCustomError("modalities", "only text is written here; leave it out")
         return modalities
@@ -194,8 +193,15 @@ class ChatChunk(OpenAIMessage):
     usage: TokenUsage | None = None
 
 
-async def answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
-    """Generate the reply to a dialogue, at once or as a stream."""
+@declare_route(
+    "/v1/chat/completions",
+    "a dialogue model writes the next turn",
+    response_type=ChatCompletion,
+    group=GROUP,
+    examples=({"messages": [{"role": "user", "content": "I want to eat something cheap."}]},),
+    is_served=partial(has_capable_model, capability="chat"),
+)
+async def _answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
     model = context.registry.get_model(ChatPredictor, message.model, action="talk")
     predictor: ChatPredictor = model.predictor
     token_fields = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
@@ -219,7 +225,7 @@ async def answer_chat(context: RequestContext, message: ChatCompletionRequest) -
     plan = replace(plan, limit=min(plan.limit, limits.tokens))
     job = ChatJob(context, message, model, plan, tuple(_convert_turns(predictor, message.messages)))
     if message.stream:
-        return await stream_chunks(context, model, job.stream)
+        return await stream_response(context, model, job.stream, event_format=OPENAI_CHUNKS)
     return await model.run(context.deadline, job.run)
 
 
@@ -313,18 +319,15 @@ class ChatJob:
 
     @property
     def _completion_id(self) -> str:
-        """Id of the completion."""
         return f"chatcmpl-{self.context.id}"
 
     @property
     def _num_prompt_tokens(self) -> int:
-        """Number of tokens of the dialogue."""
         return len(self.model.predictor.encoder.encode_source(self.turns))
 
     def _build_chunk(
         self, delta: Mapping[str, Any], *, finish_reason: FinishReason | None = None, **usage: Any
     ) -> Mapping[str, Any]:
-        """Build one chunk of the stream as JSON."""
         choice = ChatChunkChoice(index=0, delta=ChatDelta(**delta), logprobs=None, finish_reason=finish_reason)
         chunk = ChatChunk(
             id=self._completion_id,

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Sequence
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
 from jaxtyping import Float
 from pydantic import Field, field_validator
-from pydantic_core import PydanticCustomError
 
 from heedful.data.tokenizers import Tokenizer
+from heedful.serving.capabilities import has_capable_model
 from heedful.serving.http_errors import bad_request
-from heedful.serving.openai.generation import OpenAIMessage
-from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext
+from heedful.serving.openai.generation import OpenAIMessage, check_texts
+from heedful.serving.openai.models import GROUP
+from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext, declare_route
 from heedful.tasks.embedder import TextEmbedder
 
 
@@ -32,17 +34,7 @@ class EmbeddingRequest(OpenAIMessage):
     normalise: bool | None = None
     """scale each vector to length 1, as `heedful embed --normalise` (not part of OpenAI's interface)"""
 
-    @field_validator("input", mode="before")
-    @classmethod
-    def _check_input(cls, texts: Any) -> Any:
-        """Check that the input is a text or a list of texts."""
-        if isinstance(texts, list) and texts and not all(isinstance(text, str) for text in texts):
-            raise PydanticCustomError(
-                "input", "must be a text or a list of texts; lists of token ids are not read here"
-            )
-        if texts == [] or not isinstance(texts, str | list):
-            raise PydanticCustomError("input", "must be a text, or a list of one text or several")
-        return texts
+    _check_input = field_validator("input", mode="before")(check_texts)
 
     @property
     def texts(self) -> list[str]:
@@ -75,10 +67,17 @@ class EmbeddingResponse(OpenAIMessage):
     usage: EmbeddingUsage
 
 
-async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -> HandlerResult:
-    """Compute a vector for each text."""
+@declare_route(
+    "/v1/embeddings",
+    "vectors of texts",
+    response_type=EmbeddingResponse,
+    group=GROUP,
+    examples=({"input": ["A dog runs.", "A cat sleeps."], "encoding_format": "float"},),
+    is_served=partial(has_capable_model, capability="embed"),
+)
+async def _answer_embedding(context: RequestContext, message: EmbeddingRequest) -> HandlerResult:
     model = context.registry.get_model((TextEmbedder,), message.model, action="make vectors of texts")
-    limits, texts = context.registry.settings.limits, message.texts
+    limits, texts = context.limits, message.texts
     if len(texts) > limits.batch:
         raise bad_request(
             f"input: {len(texts):,} texts; a request may have {limits.batch:,}: send fewer", param="input"
@@ -90,7 +89,6 @@ async def answer_embedding(context: RequestContext, message: EmbeddingRequest) -
         )
 
     def work() -> EmbeddingResponse:
-        """Compute the response in a worker thread."""
         vectors = model.predictor.embed(texts)
         context.deadline.raise_if_over()
         if message.dimensions not in (None, vectors.shape[1]):

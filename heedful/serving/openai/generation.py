@@ -30,10 +30,18 @@ _NUM_RANDOM_STREAMS: Final = 2**40
 
 
 def _require_absent(value: Any) -> Any:
-    """Reject a value for a field that is not supported here."""
     if value:
         raise PydanticCustomError("not_done", "is not supported here; leave it out")
     return value
+
+
+def check_texts(texts: Any) -> Any:
+    """Check that the value of a field is a text or a list of at least one text."""
+    if isinstance(texts, list) and not all(isinstance(text, str) for text in texts):
+        raise PydanticCustomError("texts", "must be a text or a list of texts; lists of token ids are not read here")
+    if texts == [] or not isinstance(texts, str | list):
+        raise PydanticCustomError("texts", "must be a text, or a list of one text or several")
+    return texts
 
 
 UnsupportedField: TypeAlias = Annotated[Any, AfterValidator(_require_absent)]
@@ -87,7 +95,6 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("temperature")
     @classmethod
     def _check_temperature(cls, temperature: float | None) -> float | None:
-        """Reject temperatures between 0 and 0.01."""
         if temperature is not None and 0 < temperature < _MIN_TEMPERATURE:
             raise PydanticCustomError("too_cold", "must be 0, or at least 0.01")
         return temperature
@@ -95,7 +102,6 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("stop", mode="before")
     @classmethod
     def _check_stop(cls, stop: Any) -> Any:
-        """Check that the stop strings are texts, not empty and not too many."""
         is_text_list = isinstance(stop, list) and all(isinstance(text, str) for text in stop)
         if not (stop is None or isinstance(stop, str) or is_text_list):
             raise PydanticCustomError("stop", "must be a string, or a list of strings")
@@ -108,7 +114,6 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("logit_bias")
     @classmethod
     def _check_logit_bias(cls, bias: dict[str, float] | None) -> dict[str, float] | None:
-        """Check that the keys of the logit bias are token ids."""
         for token_id in bias or ():
             if not (token_id.isascii() and token_id.isdigit() and len(token_id) < 10):
                 raise PydanticCustomError("logit_bias", "{name} is not a token id", {"name": repr(token_id[:40])})
@@ -190,7 +195,6 @@ def build_plan(
 
 
 def _build_penalties(message: TextGenerationRequest, vocab_size: int) -> Sequence[LogitsProcessor]:
-    """Build the count penalty and the logit bias of a request."""
     penalties: list[LogitsProcessor] = []
     presence, frequency = message.presence_penalty or 0.0, message.frequency_penalty or 0.0
     if presence or frequency:
@@ -218,7 +222,7 @@ def check_limits(
         texts: that the model reads.
         requested_tokens: maximum tokens of a text, by the name of the field that says so.
     """
-    limits = context.registry.settings.limits
+    limits = context.limits
     characters = sum(map(len, (*texts, *(message.stop_strings or ()))))
     if characters > limits.characters:
         raise bad_request(f"{characters:,} characters of text; a request may have {limits.characters:,}: send fewer")

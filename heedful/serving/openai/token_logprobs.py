@@ -98,7 +98,6 @@ class TokenTracker:
         return list(self._iter_new_entries(ids, predictions))
 
     def _iter_new_entries(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> Iterator[TokenEntry]:
-        """Yield an entry for each generated token."""
         for token_id, prediction in zip(ids, predictions, strict=True):
             context = [*self.prompt_ids[-_CONTEXT_TOKENS:], *self._ids[-_CONTEXT_TOKENS:]]
             self._ids.append(token_id)

@@ -19,11 +19,10 @@ from typing import Any, Final, NoReturn, final
 from heedful.errors import HeedfulError
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.inference_request import InferenceRequest
-from heedful.serving.load_models import load_into
+from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.scheduler import Scheduler
 from heedful.serving.settings import ServerSettings
-from heedful.serving.warmup import warm_up_models
 from heedful.serving.workers.messages import (
     AnswersMessage,
     CancelMessage,
@@ -34,10 +33,11 @@ from heedful.serving.workers.messages import (
     PartialMessage,
     ReadyMessage,
     RunJobMessage,
+    SharedObjects,
     ShutdownMessage,
     WorkerMessage,
+    collect_shared_objects,
 )
-from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
 from heedful.tasks.batch_executor import BatchJob
 
 IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -144,11 +144,9 @@ class WorkerRequestHandler:
             return
 
         def send_partial(index: int, ids: Any) -> None:
-            """Send the token ids that an example has so far."""
             self.send(PartialMessage(request_number, index, list(ids)))
 
         def send_result() -> None:
-            """Send the answers of the request, which is finished."""
             self._deadlines.pop(request_number, None)
             self._send_answers(request_number, request)
 
@@ -165,7 +163,6 @@ class WorkerRequestHandler:
         self._schedulers[message.model].submit(request)
 
     def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
-        """Send the answers of a finished request, or its error."""
         try:
             answers = self._shared_objects.dumps(request.get_answers())
         except Exception as error:  # of the model, or an answer that cannot be sent

@@ -36,10 +36,11 @@ from heedful.serving.workers.messages import (
     PartialMessage,
     ReadyMessage,
     RunJobMessage,
+    SharedObjects,
     ShutdownMessage,
     WorkerMessage,
+    collect_shared_objects,
 )
-from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
 from heedful.serving.workers.worker import IGNORED_SIGNALS, run_worker
 
 _MIN_RESTART_SECONDS, _MAX_RESTART_SECONDS = 0.5, 60.0
@@ -305,7 +306,6 @@ class WorkerProcess:
         return has_answered
 
     def _handle_message(self, message: WorkerMessage) -> None:
-        """Handle one message of the process."""
         match message:
             case ReadyMessage():
                 self.is_ready = True
@@ -352,7 +352,6 @@ class WorkerProcess:
             )
 
     def _update_metrics(self, counts: CountsMessage) -> None:
-        """Add the worker's counts to the metrics."""
         for model, num_texts in counts.batches:
             self._pool.metrics.record_batch(model, num_texts)
         for model, num_tokens in counts.token_counts:

@@ -17,7 +17,7 @@ import pytest
 
 from heedful.cli import serve
 from heedful.serving import server
-from heedful.serving.api_keys import KeyFile
+from heedful.serving.auth import KeyFile
 from heedful.serving.settings import ServerSettings
 
 

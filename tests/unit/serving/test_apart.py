@@ -34,14 +34,14 @@ from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import GreedySearch
 from heedful.models.interface import State
 from heedful.native import load_library
-from heedful.serving import capacity, startup
+from heedful.serving import startup
 from heedful.serving.capabilities import list_capabilities
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import SERVER_LOGGER
 from heedful.serving.settings import ServerSettings
-from heedful.serving.workers.pickling import SharedObjects, collect_shared_objects
+from heedful.serving.workers.messages import SharedObjects, collect_shared_objects
 from heedful.serving.workers.worker_pool import (
     WorkerDied,
     WorkerPool,
@@ -413,14 +413,14 @@ def test_how_many_there_are(
 def test_more_than_the_machine_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str
 ) -> None:
-    monkeypatch.setattr(capacity, "count_cores", lambda: 2)
-    monkeypatch.setattr(capacity, "read_total_memory", lambda: bytes_)
+    monkeypatch.setattr(startup, "count_cores", lambda: 2)
+    monkeypatch.setattr(startup, "get_memory_limit", lambda: bytes_)
     settings = ServerSettings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
     if word:
         with pytest.raises(RecipeError, match=word):
-            capacity.require_capacity(settings, number)
+            startup.require_capacity(settings, number)
     else:
-        capacity.require_capacity(settings, number)
+        startup.require_capacity(settings, number)
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -19,3 +21,8 @@ def test_it_lives(trained: Path) -> None:
         assert (answer.status, answer.json) == (200, {"status": "ok"})
         assert live.ask("/nowhere").status == 404
         assert live.ask("/health", {}, method="POST").status == 405
+
+
+def test_it_listens_before_torch_is_read() -> None:
+    code = "import sys, heedful.serving.server; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

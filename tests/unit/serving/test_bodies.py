@@ -15,9 +15,9 @@ from typing import Any
 import pytest
 from held import WAIT, holding, request
 
-from heedful.serving import body_budget
-from heedful.serving.body_budget import UNCOUNTED_BYTES, BodyBudget, RequestBody
+from heedful.serving import resource_limits
 from heedful.serving.http_errors import HTTPError
+from heedful.serving.resource_limits import UNCOUNTED_BYTES, BodyBudget, RequestBody
 
 
 def receiving(*sizes: int, last: bool = False) -> Callable[[], Any]:
@@ -105,7 +105,7 @@ def _readable(connections: list[socket.socket]) -> list[socket.socket]:
 
 def test_unfinished_bodies_hold_no_more_than_the_server_grants(monkeypatch: pytest.MonkeyPatch) -> None:
     """Forty clients send most of a large body each, and no end: others are answered, and no memory is lost."""
-    monkeypatch.setattr(body_budget, "_MIN_ARRIVAL_SECONDS", 0.0)
+    monkeypatch.setattr(resource_limits, "_MIN_ARRIVAL_SECONDS", 0.0)
     granted, held_most, lock = 1_000_000, 0, threading.Lock()
     hold = BodyBudget.add_bytes
 

@@ -12,7 +12,7 @@ import pytest
 
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
-from heedful.serving.memory_budget import MemoryBudget
+from heedful.serving.resource_limits import MemoryBudget, TemporaryStore
 
 
 def until(condition: Callable[[], bool]) -> None:
@@ -121,3 +121,29 @@ def test_coroutines_wait_without_holding_up_the_loop() -> None:
 
     asyncio.run(asyncio.wait_for(all_of_them(), 20))
     assert (order, budget.used_bytes) == ([0, 1, 2, 3, 4], 0)
+
+
+def test_results_are_kept_while_there_is_room() -> None:
+    async def fill() -> None:
+        store = TemporaryStore[bytes](max_bytes=100, max_items=3)
+        names = [store.add(bytes(10), size=10, suffix=".txt") for _ in range(4)]
+        assert len(store) == 3 and len(set(names)) == 4 and names[0].endswith(".txt")
+        assert store.get(names[0]) is None
+        last = store.add(bytes(85), size=85)
+        assert len(store) == 2 and store.get(last) == bytes(85)
+        whole = store.add(bytes(1000), size=1000)
+        assert len(store) == 1 and store.get(whole) == bytes(1000)
+
+    asyncio.run(fill())
+
+
+def test_results_that_nobody_fetches_go() -> None:
+    async def wait() -> None:
+        store = TemporaryStore[bytes](max_bytes=100, max_items=3, seconds=0.01)
+        store.add(b"", size=0)
+        until = time.monotonic() + 20
+        while len(store) and time.monotonic() < until:
+            await asyncio.sleep(0.01)
+        assert not len(store)
+
+    asyncio.run(wait())

@@ -18,7 +18,7 @@ from libretranslate_aio import AsyncLibreTranslate, BadRequestError, ForbiddenEr
 from libretranslatepy import LibreTranslateAPI
 from serving import Live, opened, serving
 
-from heedful.serving.api_keys import add_key
+from heedful.serving.auth import add_key
 
 GERMAN = "eins zwei drei."
 

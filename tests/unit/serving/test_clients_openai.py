@@ -16,7 +16,7 @@ from shapes import unchecked
 from spoken import runs
 
 from heedful.__main__ import main
-from heedful.serving.api_keys import add_key
+from heedful.serving.auth import add_key
 from heedful.serving.http_errors import queue_full
 from heedful.tasks.conversation.data import DialogueTurn
 

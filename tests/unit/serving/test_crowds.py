@@ -10,8 +10,8 @@ from contextlib import ExitStack
 import pytest
 from held import WAIT, Held, holding, request, until_closed
 
-from heedful.serving import lingering_transport
-from heedful.serving.connection_limits import ConnectionCounter
+from heedful.serving import http_protocol
+from heedful.serving.clients import ConnectionCounter
 from heedful.serving.settings import ServerSettings
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere this machine has one loopback address")
@@ -64,7 +64,7 @@ def _heard(connection: socket.socket) -> bytes:
 
 
 def test_who_is_refused_and_stays_takes_no_place_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", WAIT)
+    monkeypatch.setattr(http_protocol, "LINGER_SECONDS", WAIT)
     limits = {"connections": 6, "connections_per_address": 2}
     with holding(monkeypatch, limits=limits) as held, ExitStack() as stack:
         many = [stack.enter_context(connected(held)) for _ in range(30)]

@@ -15,7 +15,7 @@ from held import WAIT, Face, Held, holding, house_of, request, until_closed
 from serving import Answer, serving
 
 from heedful.errors import DataError, MissingExtraError, RunError
-from heedful.serving import asgi
+from heedful.serving import app
 from heedful.serving.http_errors import model_error
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.routes import Route
@@ -283,7 +283,7 @@ def test_each_method_has_its_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             yield Route(path=path, method=method, handler=answering(f"{method} {path}"), summary="", public=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(asgi, "collect_routes", lambda house: tuple(made(house)))
+    monkeypatch.setattr(app, "collect_routes", lambda house: tuple(made(house)))
     with serving(house_of(Face())) as live:
         said = {(m, p): live.ask(p, method=m).json["said"] for p in ("/both", "/a/b") for m in ("GET", "POST")}
         assert said == {

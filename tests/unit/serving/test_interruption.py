@@ -7,9 +7,8 @@ import time
 
 import pytest
 
-from heedful.serving.deadline import ClientDisconnected, RequestDeadline
+from heedful.serving.deadline import ClientDisconnected, RequestDeadline, run_interruptible
 from heedful.serving.http_errors import HTTPError
-from heedful.serving.interruption import run_interruptible
 
 
 def endless(begun: threading.Event | None = None) -> None:

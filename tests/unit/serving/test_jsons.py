@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from starlette.requests import Request
 
-from heedful.serving.forms import open_form
 from heedful.serving.http_errors import HTTPError
-from heedful.serving.json_input import parse_json
+from heedful.serving.request_body import open_form, parse_json
 
 
 def nested(depth: int, opening: str = "[", closing: str = "]") -> str:

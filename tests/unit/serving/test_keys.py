@@ -17,8 +17,8 @@ from served import runs
 from serving import Answer, Live, opened, serving
 
 from heedful.errors import RecipeError
-from heedful.serving.api_keys import KeyFile, add_key, format_key_line, generate_key
-from heedful.serving.asgi import collect_routes
+from heedful.serving.app import collect_routes
+from heedful.serving.auth import KeyFile, add_key, format_key_line, generate_key
 from heedful.serving.routes import Route
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import io
 import socket
 import threading
-import time
 import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,9 +19,8 @@ from serving import Live, opened, serving
 
 from heedful.cli import translate as command
 from heedful.localisation.files import DOCUMENT_SUFFIXES
-from heedful.serving.http_errors import HTTPError
 from heedful.serving.libretranslate import interface
-from heedful.serving.libretranslate.files import FORMATS, StoredFile, TranslatedFileStore, estimate_memory
+from heedful.serving.libretranslate.files import FORMATS, estimate_memory
 from heedful.serving.libretranslate.messages import UploadedFile
 from heedful.serving.settings import ServerLimits
 
@@ -324,33 +321,6 @@ def test_what_is_not_there_is_not_found(live: Live) -> None:
 
 def test_all_formats_are_told() -> None:
     assert set(FORMATS) == {*DOCUMENT_SUFFIXES, ".txt"}
-
-
-def test_a_shelf_has_an_end() -> None:
-    async def fill() -> None:
-        shelf = TranslatedFileStore(max_bytes=100, max_files=3, seconds=600)
-        names = [shelf.add_file(StoredFile("a.txt", bytes(10))) for _ in range(4)]
-        assert len(shelf) == 3 and len(set(names)) == 4
-        with pytest.raises(HTTPError, match="10 minutes"):
-            shelf.get_file(names[0])
-        last = shelf.add_file(StoredFile("a.txt", bytes(85)))
-        assert len(shelf) == 2 and shelf.get_file(last).content == bytes(85)
-        whole = shelf.add_file(StoredFile("a.txt", bytes(1000)))
-        assert len(shelf) == 1 and len(shelf.get_file(whole).content) == 1000
-
-    asyncio.run(fill())
-
-
-def test_what_nobody_fetches_goes() -> None:
-    async def wait() -> None:
-        shelf = TranslatedFileStore(max_bytes=100, seconds=0.01)
-        shelf.add_file(StoredFile("a.txt", b""))
-        until = time.monotonic() + 20
-        while len(shelf) and time.monotonic() < until:
-            await asyncio.sleep(0.01)
-        assert not len(shelf)
-
-    asyncio.run(wait())
 
 
 def test_nothing_of_a_file_stays_on_the_disk(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,7 @@ import pytest
 from held import Held, holding
 from pydantic import BaseModel
 
-from heedful.serving.api_keys import format_key_line
+from heedful.serving.auth import format_key_line
 from heedful.serving.request_log import SERVER_LOGGER, log_failure, use_server_logging
 from heedful.serving.settings import ServerSettings
 
@@ -38,7 +38,7 @@ def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
 
 def _lines(held: Held, capfd: pytest.CaptureFixture[str]) -> list[str]:
     held.live.ask("/health")  # an answer is sent before its line is written, and both before the next is
-    SERVER_LOGGER.handlers[-1].flush()
+    SERVER_LOGGER.handlers[-1].queue.join()  # until all is written
     return [line for line in capfd.readouterr().err.splitlines() if "/health" not in line]
 
 
@@ -142,7 +142,7 @@ def test_what_the_event_loop_says_is_in_the_log_too(capfd: pytest.CaptureFixture
     before = loop.propagate
     with use_server_logging(ServerSettings(log="json")):
         loop.error("a task was lost")
-        SERVER_LOGGER.handlers[-1].flush()
+        SERVER_LOGGER.handlers[-1].queue.join()  # until all is written
     line = json.loads(capfd.readouterr().err)
     assert (line["level"], line["message"]) == ("error", "a task was lost")
     assert not loop.handlers and loop.propagate == before

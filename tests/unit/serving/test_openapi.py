@@ -13,8 +13,8 @@ import pytest
 from served import runs
 from serving import Live, opened, serving
 
-from heedful.serving.api_keys import add_key
-from heedful.serving.asgi import collect_routes
+from heedful.serving.app import collect_routes
+from heedful.serving.auth import add_key
 
 EXCLUDED = (
     "positive_data_acceptance",  # models refuse texts that a schema allows: too long for them, of unknown speakers

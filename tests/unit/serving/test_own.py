@@ -23,9 +23,8 @@ from heedful.inspection.record_files import load_record
 from heedful.recipes.generation import SamplingConfig
 from heedful.retrieval.index_folder import build_index
 from heedful.retrieval.passages import PassageLines
-from heedful.serving.api.inspection import InspectionPageStore
-from heedful.serving.asgi import collect_routes
-from heedful.serving.http_errors import HTTPError, deadline_exceeded
+from heedful.serving.app import collect_routes
+from heedful.serving.http_errors import deadline_exceeded
 from heedful.serving.routes import to_http_error
 from heedful.tasks.predictor import LineFormat
 from heedful.tasks.search_factory import build_search
@@ -286,26 +285,6 @@ def test_a_record_as_a_file_and_a_page_behind_a_link(live: Live, folder: Path) -
     assert live.ask(link).body == page.body
     assert live.ask(f"{link}x").status == 404
     assert live.ask("/v1/heedful/inspect", {**asked, "format": "link"}).json["page"] != link
-
-
-def test_pages_are_kept_for_a_while() -> None:
-    now = [0.0]
-    kept = InspectionPageStore(lambda: now[0])
-    first = kept.add_page(b"first")
-    now[0] = 599.0
-    second = kept.add_page(b"second")
-    assert kept.get_page(first) == b"first"
-    now[0] = 601.0
-    with pytest.raises(HTTPError):
-        kept.get_page(first)
-    assert kept.get_page(second) == b"second"
-    names = [kept.add_page(bytes([number])) for number in range(64)]
-    assert kept.get_page(names[0]) == b"\x00"
-    with pytest.raises(HTTPError):
-        kept.get_page(second)
-    kept.add_page(b"x" * 70_000_000)
-    with pytest.raises(HTTPError):
-        kept.get_page(names[-1])
 
 
 def test_pictures_can_be_looked_at(live: Live, folder: Path) -> None:

@@ -25,7 +25,7 @@ from untrained import untrained
 from heedful import load
 from heedful.data.pictures import encode_png
 from heedful.serving.api import captioning, uploads
-from heedful.serving.warmup import warm_up_models
+from heedful.serving.load_models import warm_up_models
 
 MANY = 60_000
 """Bytes of a file that the server takes."""

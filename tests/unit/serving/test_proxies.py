@@ -9,8 +9,8 @@ from held import Held, holding
 from starlette.datastructures import Headers
 
 from heedful.errors import RecipeError
+from heedful.serving.clients import TrustedProxies
 from heedful.serving.settings import AccessSettings, load_settings
-from heedful.serving.trusted_proxies import TrustedProxies
 
 OURS = ("10.0.0.0/8", "192.0.2.1", "2001:db8::/64")
 

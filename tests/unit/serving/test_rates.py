@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.serving.rate_limit import RateLimiter, client_network
+from heedful.serving.clients import RateLimiter, client_network
 
 
 class Clock:
@@ -34,7 +34,7 @@ def test_any_number_where_there_is_no_limit() -> None:
 
 def test_who_asked_longest_ago_is_forgotten_first(monkeypatch: pytest.MonkeyPatch) -> None:
     """And not who asks often, who would have all requests back by that."""
-    monkeypatch.setattr("heedful.serving.rate_limit._MAX_CLIENTS", 2)
+    monkeypatch.setattr("heedful.serving.clients._MAX_CLIENTS", 2)
     rates = RateLimiter(2, clock=Clock())
     assert [rates.take_token(who) for who in ("often", "once", "often", "new")] == [0, 0, 0, 0]
     assert rates.take_token("often") > 0

@@ -16,9 +16,8 @@ from typing import TextIO
 import pytest
 from held import WAIT, holding
 
-from heedful.serving import log_writer
-from heedful.serving.log_writer import LogWriter
-from heedful.serving.request_log import use_server_logging
+from heedful.serving import request_log
+from heedful.serving.request_log import LogWriter, use_server_logging
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="has no such pipes")
 
@@ -70,7 +69,7 @@ def test_what_is_left_out_is_counted_where_it_is_missing() -> None:
     with unread() as (reading, stream):
         writing = LogWriter(stream, max_records=3)
         writing.handle(record("0"))
-        until(writing._queue.empty)  # the thread has it, and cannot write it
+        until(writing.queue.empty)  # the thread has it, and cannot write it
         for number in range(1, 10):
             writing.handle(record(str(number)))
         assert read(reading, lines=4) == ["0", "1", "2", "3"]
@@ -85,7 +84,7 @@ def test_what_is_left_out_at_last_is_told_in_the_end() -> None:
     with unread() as (reading, stream):
         writing = LogWriter(stream, max_records=1)
         writing.handle(record("0"))
-        until(writing._queue.empty)
+        until(writing.queue.empty)
         for number in range(1, 4):
             writing.handle(record(str(number)))
         assert read(reading, lines=2) == ["0", "1"]
@@ -94,15 +93,14 @@ def test_what_is_left_out_at_last_is_told_in_the_end() -> None:
 
 
 def test_nobody_waits_for_long_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(log_writer, "_FLUSH_SECONDS", 0.1)
+    monkeypatch.setattr(request_log, "_FLUSH_SECONDS", 0.1)
     with unread() as (reading, stream):
         writing = LogWriter(stream, max_records=1)
         for _ in range(3):
             writing.handle(record("a"))
-        writing.flush()
         writing.close()
         reading.close()
-        until(lambda: not writing._thread.is_alive())
+        until(lambda: not writing._line_writer._thread.is_alive())
 
 
 def test_a_file_that_is_gone_harms_nobody() -> None:
@@ -110,8 +108,7 @@ def test_a_file_that_is_gone_harms_nobody() -> None:
         writing = LogWriter(stream)
         reading.close()
         writing.handle(record("a"))
-        writing.flush()
-        assert writing._thread.is_alive()
+        assert writing._line_writer._thread.is_alive()
         writing.close()
 
 

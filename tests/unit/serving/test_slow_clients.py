@@ -11,7 +11,7 @@ from contextlib import ExitStack
 import pytest
 from held import WAIT, Held, holding, request, until_closed
 
-from heedful.serving import lingering_transport
+from heedful.serving import http_protocol
 
 FAST = {"arrival": 0.3, "idle": 0.3}
 """Limits so short that a test need not wait for them."""
@@ -30,7 +30,7 @@ def told(held: Held, content: bytes) -> bytes:
 
 
 def test_two_hundred_that_send_a_byte_at_a_time_harm_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", WAIT)
+    monkeypatch.setattr(http_protocol, "LINGER_SECONDS", WAIT)
     with holding(monkeypatch, limits={"arrival": 1.0}) as held, ExitStack() as stack:
         held.face.go.set()
         content = request("/held", method="POST", body=b'{"text": "a"}' + b" " * 2_000, X_Padding="a" * 2_000)
@@ -213,7 +213,7 @@ def _comes_back(held: Held) -> bool:
 
 @pytest.mark.parametrize("path", ["/large", "/endless"])
 def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
-    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(http_protocol, "LINGER_SECONDS", 0.3)
     asked = request(path, method="POST", body=b'{"text": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}')
     with holding(monkeypatch, limits={"idle": 0.3}) as held, socket.socket() as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -227,7 +227,7 @@ def test_who_does_not_take_an_answer_loses_it(monkeypatch: pytest.MonkeyPatch, p
 
 
 def test_who_is_refused_and_stays_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(lingering_transport, "LINGER_SECONDS", 0.3)
+    monkeypatch.setattr(http_protocol, "LINGER_SECONDS", 0.3)
     with holding(monkeypatch) as held, held.connect() as connection:
         connection.sendall(b"hello\r\n\r\n")
         assert status_of(connection.recv(100)) == 400

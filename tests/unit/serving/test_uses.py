@@ -15,8 +15,8 @@ from serving import opened
 from heedful.errors import DataError
 from heedful.registry import list_tasks
 from heedful.serving.capabilities import list_capabilities
+from heedful.serving.load_models import warm_up_models
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.warmup import warm_up_models
 from heedful.tasks.batch_executor import BatchJob, use_executor
 from heedful.tasks.embedder import Embedder
 

@@ -11,9 +11,9 @@ from served import runs
 from serving import opened
 
 from heedful.errors import DataError, RecipeError
-from heedful.serving import warmup
+from heedful.serving import load_models
+from heedful.serving.load_models import warm_up_models
 from heedful.serving.registry import LoadedModel
-from heedful.serving.warmup import warm_up_models
 
 
 @pytest.fixture(autouse=True)
@@ -45,7 +45,7 @@ def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pyte
     def refuses() -> None:
         raise DataError("sentence 1: has no labels")
 
-    monkeypatch.setattr(warmup, "_build_warm_up", lambda *_: refuses)
+    monkeypatch.setattr(load_models, "_build_warm_up", lambda *_: refuses)
     said: list[str] = []
     warm_up_models(house_of(Face()), said.append)
     assert said == ["held: is not warm, its first request will take longer (sentence 1: has no labels)"]

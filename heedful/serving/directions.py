@@ -1,21 +1,82 @@
-"""Choose the model for each translation direction, and identify the language of a text."""
+"""Choose the model for the languages of a request, and identify the language of a text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, final
+from typing import Any, Final, final
 
 from heedful.data.language_identification import LanguageIdentifier, LanguagePrediction
 from heedful.generation.search import SearchStrategy
 from heedful.recipes.generation import BeamConfig, GreedyConfig
+from heedful.serving.capabilities import find_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.languages import LanguagePair, match_language
-from heedful.serving.registry import LoadedModel
+from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.tasks.search_factory import build_search
 from heedful.tasks.translation.translator import Translator
 
 AUTO: Final = "auto"
 """Source language with which a client requests language identification."""
+
+
+def find_translator(
+    registry: ModelRegistry, model_name: str | None, *, capability: str, source: str | None, target_language: str | None
+) -> tuple[LoadedModel[Any], Translator]:
+    """Return the translation model that a request means, and its predictor for one target language.
+
+    Args:
+        registry: with the models.
+        model_name: may be None if the languages determine the model.
+        capability: that the model must have.
+        source: language that it reads.
+        target_language: language that it writes.
+
+    Raises:
+        HTTPError: the model is not clear, or it does not translate these languages.
+    """
+    candidates = [
+        model for model in registry.find_models(Translator) if find_pairs(model, source=source, target=target_language)
+    ]
+    model = (
+        candidates[0]
+        if model_name is None and len(candidates) == 1
+        else find_capable_model(registry, capability, model_name)
+    )
+    pairs = find_pairs(model, source=source, target=target_language)
+    if not pairs:
+        available = ", ".join(
+            f"{source_tag or 'anything'} to {target_tag or 'anything'}" for source_tag, target_tag in find_pairs(model)
+        )
+        raise bad_request(f"source, to: {model.name} translates {available}; ask for one of these", param="to")
+    translator: Translator = model.predictor
+    if not translator.languages:
+        return model, translator
+    targets = dict.fromkeys(target for _, target in pairs)
+    if len(targets) > 1:
+        raise bad_request(f"to: {model.name} writes {', '.join(filter(None, targets))}; name one of these", param="to")
+    (target,) = targets
+    return model, translator.towards(target)
+
+
+def find_pairs(
+    model: LoadedModel[Any], *, source: str | None = None, target: str | None = None
+) -> list[tuple[str | None, str | None]]:
+    """Return the translation directions of a model that agree with the requested languages; None stands for an
+    unknown language.
+    """
+    translator: Translator = model.predictor
+    known_pairs: list[tuple[str | None, str | None]] = [*model.model_languages.pairs]
+    target_pairs: list[tuple[str | None, str | None]] = [(None, language) for language in translator.languages]
+    return [
+        pair
+        for pair in known_pairs or target_pairs or [(None, None)]
+        if _matches_language(source, pair[0]) and _matches_language(target, pair[1])
+    ]
+
+
+def _matches_language(requested: str | None, available: str | None) -> bool:
+    """Return whether a requested and a known language agree; None agrees with every language."""
+    return requested is None or available is None or match_language(requested, [available]) is not None
 
 
 @final
@@ -112,6 +173,16 @@ class TranslationDirections:
                 param="source",
             )
         return directed_model
+
+    def find_source(self, text: str, requested: str, *, target: str) -> LanguagePrediction:
+        """Return the served language that a client names as the source of a text, identified if it is `auto`.
+
+        Raises:
+            HTTPError: see `match_served` and `identify_source`.
+        """
+        if requested == AUTO:
+            return self.identify_source(text, target=target)
+        return LanguagePrediction(self.match_served(requested, param="source"), 1.0)
 
     def identify_source(self, text: str, *, target: str) -> LanguagePrediction:
         """Identify the language of a text among those that are translated to the target, and the target itself.

@@ -1,18 +1,19 @@
-"""Serve the web page at `/`: the files of this folder and some of the inspection viewer."""
+"""Routes about the server itself: its health, its metrics, and the web page with its files."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from heedful.serving.http_errors import not_found
+from heedful.serving.metrics import MEDIA_TYPE as METRICS_TYPE
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.routes import RequestContext, Route
+from heedful.serving.routes import RequestContext, declare_route
 
 _MEDIA_TYPES: Final = {
     "html": "text/html; charset=utf-8",
@@ -31,39 +32,39 @@ _CONTENT_POLICY: Final = (
 shown."""
 
 
-def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
-    """Yield the public routes of the page and its files, if the settings enable it."""
-    if not registry.settings.page:
-        return
-    yield Route(
-        path="/",
-        method="GET",
-        handler=_answer_index,
-        summary="the page",
-        public=True,
-        group="page",
-        media_type="text/html",
-    )
-    yield Route(
-        path="/page/{name}",
-        method="GET",
-        handler=_answer_file,
-        summary="a file of the page",
-        public=True,
-        group="page",
-        media_type="text/plain",
-    )
+def _has_page(registry: ModelRegistry) -> bool:
+    return registry.settings.page
 
 
+@declare_route("/health", "whether models answer", method="GET", public=True)
+async def answer_health(_context: RequestContext) -> Mapping[str, Any]:
+    """Answer that the server is running."""
+    return {"status": "ok"}
+
+
+@declare_route("/metrics", "numbers for Prometheus", method="GET", media_type=METRICS_TYPE)
+async def answer_metrics(context: RequestContext) -> Response:
+    """Return all metrics in the Prometheus text format."""
+    return Response(context.registry.metrics.render_text(), media_type=METRICS_TYPE)
+
+
+@declare_route("/", "the page", method="GET", public=True, group="page", media_type="text/html", is_served=_has_page)
 async def _answer_index(context: RequestContext) -> Response:
-    """Send the page with its content security policy."""
     response = _build_file_response(context, "index.html")
     response.headers["Content-Security-Policy"] = _CONTENT_POLICY
     return response
 
 
+@declare_route(
+    "/page/{name}",
+    "a file of the page",
+    method="GET",
+    public=True,
+    group="page",
+    media_type="text/plain",
+    is_served=_has_page,
+)
 async def _answer_file(context: RequestContext) -> Response:
-    """Send a file of the page."""
     return _build_file_response(context, context.request.path_params["name"])
 
 
