@@ -9,9 +9,8 @@ from heedful.errors import DataError
 from heedful.metrics.classification import accuracy
 from heedful.metrics.metric import Metric
 from heedful.tasks.glimpses.data import LabelledPicture, hash_pixels
-from heedful.tasks.glimpses.glimpse_inputs import render_scenes
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
-from heedful.tasks.glimpses.scenes import SceneRenderer
+from heedful.tasks.glimpses.scenes import SceneRenderer, render_scenes
 from heedful.tasks.label_evaluation import LabelEvaluator
 
 

@@ -14,15 +14,15 @@ from torch.nn import functional
 from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.models.picture_classifier import PictureClassifier
-from heedful.tasks.glimpses.glimpse_inputs import (
+from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig
+from heedful.tasks.glimpses.scenes import (
+    SceneRenderer,
     render_scenes,
     run_glimpses,
     sample_training_noise,
     to_floats,
     warp_pictures,
 )
-from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig
-from heedful.tasks.glimpses.scenes import SceneRenderer
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tensors import move_to_device
 

@@ -17,8 +17,8 @@ from heedful.deprecation import keep_old_names
 from heedful.inspection.record import AnswerOption, Glimpse, InspectionRecord, MapAxis, ModelAnswer
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape
-from heedful.tasks.glimpses.glimpse_inputs import run_glimpses
 from heedful.tasks.glimpses.recipe import LookingConfig
+from heedful.tasks.glimpses.scenes import run_glimpses
 from heedful.tasks.inspection_records import top_options
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 

@@ -26,28 +26,24 @@ from heedful.models.pictures import ResNet
 from heedful.recipes.load import load_recipe
 from heedful.runs.evaluate import build_run_evaluator, compute_answers
 from heedful.runs.load import open_run
-from heedful.tasks.base_captioner import CaptionAttention
 from heedful.tasks.captioning.data import (
+    CAPTION_SIDE,
+    INPUT_SIDE,
+    NUMBER_SIDE,
     BoundingBox,
     CaptionColumns,
     CaptionedPicture,
     CocoCaptions,
-    collate_captions,
-    make_picture_loader,
-)
-from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
-from heedful.tasks.captioning.predictor import Captioner
-from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
-from heedful.tasks.captions import (
-    CAPTION_SIDE,
-    INPUT_SIDE,
-    NUMBER_SIDE,
     build_caption_encoding,
+    collate_captions,
     explain_unreadable,
     split_by_caption,
 )
+from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
+from heedful.tasks.captioning.picture_features import PixelFeatures
+from heedful.tasks.captioning.predictor import CaptionAttention, Captioner
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
-from heedful.tasks.picture_features import PixelFeatures
 from heedful.tasks.predictor import InspectRequest
 
 
@@ -146,7 +142,10 @@ def encoded(folder: Path, examples: list[CaptionedPicture], *, longest: int = 5)
     tokenizer = words(*(caption for each in examples for caption in each.captions))
     sight = PixelFeatures(8)
     encoding = build_caption_encoding(
-        tokenizer, input_spec=sight.array_spec, extract=make_picture_loader(sight, SquareResize(8)), max_length=longest
+        tokenizer,
+        input_spec=sight.array_spec,
+        extract=lambda each: sight(SquareResize(8)(read_picture(each.picture)))[None],
+        max_length=longest,
     )
     return write_corpus(folder / "corpus", enumerate(examples), encoder=encoding), tokenizer
 

@@ -11,15 +11,16 @@ import pytest
 
 from heedful import load, load_recipe, train
 from heedful.__main__ import main
-from heedful.tasks.conversation.demonstration import ConversationDemonstration, measure_success
-from heedful.tasks.conversation.help_desk_simulator import (
+from heedful.tasks.conversation.demonstration import (
     CUSTOMER,
     PROBLEMS,
+    ConversationDemonstration,
     ExpertAgent,
     HelpDeskAgent,
     HelpDeskSimulator,
     SimulatedCustomer,
     SpokenTurns,
+    measure_success,
     simulate_dialogues,
 )
 

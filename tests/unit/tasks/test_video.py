@@ -21,15 +21,26 @@ from heedful.errors import DataError, RecipeError
 from heedful.recipes.generation import SamplingConfig
 from heedful.recipes.load import load_recipe
 from heedful.runs.load import open_run
-from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE, NUMBER_SIDE, explain_unreadable, split_by_caption
+from heedful.tasks.captioning.data import (
+    CAPTION_SIDE,
+    INPUT_SIDE,
+    NUMBER_SIDE,
+    CaptionedClip,
+    ClipColumns,
+    ClipEvent,
+    ClipRecords,
+    batch_clips,
+    collate_clips,
+    explain_unreadable,
+    split_by_caption,
+)
+from heedful.tasks.captioning.evaluation import VideoOutputs, build_video_evaluator
+from heedful.tasks.captioning.predictor import VideoCaptioner
+from heedful.tasks.captioning.scenes import ACTIONS, FRAME_LIMITS, GeneratedClip, build_clip_files, generate_clips
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
 from heedful.tasks.predictor import InspectRequest
 from heedful.tasks.search_factory import build_search
 from heedful.tasks.task import get_task
-from heedful.tasks.video.data import CaptionedClip, ClipColumns, ClipEvent, ClipRecords, batch_clips, collate_clips
-from heedful.tasks.video.evaluation import VideoOutputs, build_video_evaluator
-from heedful.tasks.video.moving_shapes import ACTIONS, FRAME_LIMITS, GeneratedClip, build_clip_files, generate_clips
-from heedful.tasks.video.predictor import VideoCaptioner
 
 SIZE = 8
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (40, 40, 230)}
@@ -486,7 +497,7 @@ def test_a_frozen_network_looks_at_clips_once(
     folder: Path, brief: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its vectors are what is kept, and the network is a file of the run; what weights it has is read elsewhere."""
-    from heedful.tasks.video import task as module
+    from heedful.tasks.captioning import task as module
 
     monkeypatch.setattr(module, "load_backbone_weights", lambda _, network: network.eval())
     (folder / "w").touch()
