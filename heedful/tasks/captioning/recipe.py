@@ -164,7 +164,7 @@ class CaptioningRecipe(BaseCaptionRecipe):
 
     made_by: ClassVar = "heedful.tasks.captioning.task:TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
-    forms: ClassVar = "heedful.tasks.captioning.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:PICTURES"
 
     task: Literal["captioning"] = "captioning"
     """the task to learn"""
@@ -344,7 +344,7 @@ class VideoRecipe(BaseCaptionRecipe):
 
     made_by: ClassVar = "heedful.tasks.captioning.task:VIDEO_TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:VideoDemonstration"
-    forms: ClassVar = "heedful.tasks.captioning.data_formats:VIDEO_DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:CLIPS"
 
     task: Literal["video"] = "video"
     """the task to learn"""

@@ -17,10 +17,9 @@ from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.conditional import ConditionalModel
 from heedful.tasks.conversation.data import DialogueEncoder, Exchange
-from heedful.tasks.conversation.evaluation import ReplyEvaluator
+from heedful.tasks.conversation.evaluation import ConversationComparison, ConversationReport, ReplyEvaluator
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.conversation.recipe import ConversationRecipe
-from heedful.tasks.conversation.report import ConversationComparison, ConversationReport
 from heedful.tasks.criteria import build_criterion
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import GenerationObjective

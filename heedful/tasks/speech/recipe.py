@@ -140,7 +140,7 @@ class SpeechRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
-    forms: ClassVar = "heedful.tasks.speech.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:SOUNDS"
 
     task: Literal["speech"] = "speech"
     """the task to learn"""

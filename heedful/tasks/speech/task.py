@@ -23,11 +23,10 @@ from heedful.tasks.generation_objective import GenerationMetrics, GenerationObje
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
 from heedful.tasks.speech.decoding import build_decoding
-from heedful.tasks.speech.evaluation import SpeechEvaluator
+from heedful.tasks.speech.evaluation import SpeechComparison, SpeechEvaluator, SpeechReport
 from heedful.tasks.speech.objective import CTCObjective, JointCTCCriterion
 from heedful.tasks.speech.predictor import SpeechRecognizer
 from heedful.tasks.speech.recipe import SpeechRecipe
-from heedful.tasks.speech.report import SpeechComparison, SpeechReport
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE, move_to_device

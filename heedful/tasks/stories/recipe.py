@@ -102,7 +102,7 @@ class StoriesRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.stories.task:TASK"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
-    forms: ClassVar = "heedful.tasks.stories.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:STORIES"
 
     task: Literal["stories"] = "stories"
     """the task to learn"""
