@@ -1644,8 +1644,8 @@ TASKS = (
     Mutant(
         "gradients flow beyond the cut",
         "tasks/language/objective.py",
-        "model(chunk, detach(state))",
-        "model(chunk, state)",
+        "start + step), detach(state))",
+        "start + step), state)",
         (LANGUAGE,),
     ),
     Mutant(
@@ -1696,8 +1696,8 @@ TASKS = (
     Mutant(
         "text is learned without smoothing",
         "tasks/language/objective.py",
-        "self._sum_losses(model, batch, smoothing=self.smoothing)",
-        "self._sum_losses(model, batch, smoothing=0.0)",
+        "output=model.output, smoothing=self.smoothing)",
+        "output=model.output, smoothing=0.0)",
         (LANGUAGE,),
     ),
     Mutant(

@@ -83,11 +83,9 @@ def _spell_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
 
 
 def _is_continuation(tokenizer: Tokenizer, number: int) -> bool:
-    """Return whether a token continues a word."""
     return bool(_continuation_flags(tokenizer)[number])
 
 
 @lru_cache(maxsize=8)
 def _continuation_flags(tokenizer: Tokenizer) -> tuple[bool, ...]:
-    """Return for each token whether it continues a word."""
     return tuple(tokenizer.get_continuation_mask().tolist())

@@ -235,7 +235,6 @@ def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
     """Return x and y, from 0 to 1, of the maximum of Gaussian-smoothed attention (Xu et al. 2015, 5.4)."""
 
     def gaussian_weights(regions: int) -> Float[np.ndarray, "places regions"]:
-        """Return Gaussian weights of the regions at evenly spaced positions."""
         positions = (np.arange(_POINTS_PER_REGION * regions) + 0.5) / _POINTS_PER_REGION
         return np.asarray(np.exp(-0.5 * (positions[:, None] - np.arange(regions) - 0.5) ** 2))
 

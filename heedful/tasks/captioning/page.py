@@ -54,7 +54,6 @@ def build_caption_page(
 
 
 def _draw_input(captioner: BaseCaptioner[Any], input_value: CaptionInput, caption: str) -> str:
-    """Draw the input, and what each word attended to if the model has attention."""
     picture = captioner.render_picture(input_value)
     image_html = (
         ""

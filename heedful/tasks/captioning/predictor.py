@@ -275,7 +275,6 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     @property
     def _cross_attention_paths(self) -> list[str]:
-        """Paths of the modules that attend to the input."""
         return [path for path, site in find_attention_sites(self.model).items() if site.declaration.kind == "cross"]
 
     def _encode_pairs(self, pairs: Sequence[tuple[CaptionInput, str]]) -> list[NumberedInput[Features]]:

@@ -71,7 +71,6 @@ class CocoCaptionsConfig(CaptionFileConfig):
 
 
 def _guess_captions_kind(table: Mapping[str, Any]) -> str:
-    """Guess the file format from the file name."""
     return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
 
 
@@ -235,7 +234,6 @@ class JsonlClipsConfig(ClipFileConfig):
 
 
 def _guess_clips_kind(table: Mapping[str, Any]) -> str:
-    """Guess the file format from the file name."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
 
 

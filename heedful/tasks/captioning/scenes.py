@@ -299,11 +299,9 @@ def _draw_action(frames: UInt8[np.ndarray, "T size size 3"], action: ShapeAction
 
 
 def _is_in_part(caption: str, part: str) -> bool:
-    """Return whether a caption belongs to a part of the data."""
     start, stop = _HASH_RANGES[part]
     return start <= int(hashlib.sha256(caption.encode()).hexdigest(), 16) % 100 < stop
 
 
 def _make_background(size: int, rng: np.random.Generator) -> Float[np.ndarray, "size size 3"]:
-    """Return dark noise."""
     return np.asarray(rng.uniform(0, 60, 3) + rng.normal(0, 6, (size, size, 3)))

@@ -248,12 +248,10 @@ class SimulatedCustomer:
         return None
 
     def _complaint_text(self) -> str:
-        """Return a description of the failure."""
         text = self._choose_text(_FAILURE_COMPLAINTS[self.problem.failure])
         return f"{text[0].upper()}{text[1:]}."
 
     def _choose_text(self, texts: Sequence[str]) -> str:
-        """Choose one of several texts at random."""
         return texts[self.rng.randrange(len(texts))]
 
 
@@ -269,7 +267,6 @@ class ExpertAgent(HelpDeskAgent):
         return list(map(self._reply_to, dialogues))
 
     def _reply_to(self, dialogue: SpokenTurns) -> str:
-        """Return the expert's reply to one dialogue."""
         problem, rng = self.customer.problem, self.customer.rng
         all_text = " ".join(text for _, text in dialogue).lower()
         if self.customer.helped:
@@ -366,11 +363,9 @@ def to_turns(dialogue: SpokenTurns) -> tuple[DialogueTurn, ...]:
 
 
 def _format_json_line(dialogue: SpokenTurns) -> str:
-    """Format a dialogue as a line of JSON."""
     turns = [{"speaker": speaker, "text": text} for speaker, text in dialogue]
     return json.dumps({"turns": turns}) + "\n"
 
 
 def _format_dialogue(dialogue: SpokenTurns) -> str:
-    """Format a dialogue for the terminal."""
     return "".join(f"  {'customer' if speaker == CUSTOMER else 'desk':>8}: {text}\n" for speaker, text in dialogue)

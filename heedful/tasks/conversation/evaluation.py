@@ -125,7 +125,6 @@ def _iter_ngram_nats(
 
 
 def _iter_dialogue_ids(dialogue: Dialogue, encoder: DialogueEncoder) -> Iterator[int]:
-    """Yield the ids of a dialogue."""
     for turn in dialogue.turns:
         yield from encoder.encode_turn(turn)
 

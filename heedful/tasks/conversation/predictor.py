@@ -250,7 +250,6 @@ class ChatPredictor(Predictor):
         reply_start = len(output_ids) - len(target) + 1  # the speaker was given
 
         def compute_values(rows: int) -> Tensor:
-            """Return the log-probability of each reply token in a batch of copies."""
             inputs = repeat_rows(scope.pad_tokens(batch.source), rows), repeat_rows(batch.target, rows)
             hidden, _ = self.model.forward_all_tokens(*inputs)
             return gather_log_probs(self.model.output(hidden), output_ids)[:, reply_start:]
@@ -289,14 +288,12 @@ class ChatPredictor(Predictor):
         return ids
 
     def _score_batch(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
-        """Score a batch of given replies."""
         batch = self._build_batch(*map(list, zip(*pairs, strict=True)))
         scores = score_target(self.model.step, self.model.init_state(batch.source), batch.target, labels=batch.labels)
         for (_, target), row in zip(pairs, scores.token_log_probabilities.tolist(), strict=True):
             yield ScoredReply(tuple(self.encoder.to_pieces(target[1:])), tuple(row[: len(target) - 1]))
 
     def _to_reply(self, hypothesis: Hypothesis, stop_strings: StopStrings) -> Reply:
-        """Convert a hypothesis to a reply."""
         text, stop = stop_strings.truncate(strip_incomplete_character(self.encoder.tokenizer.decode(hypothesis.ids)))
         pieces = tuple(self.encoder.to_pieces(hypothesis.ids))
         return Reply(self.speaker, text, pieces, hypothesis.log_probability, hypothesis.finished, stop)
@@ -310,7 +307,6 @@ class ChatPredictor(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
-        """Build the search call of replies."""
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
@@ -323,7 +319,6 @@ class ChatPredictor(Predictor):
         return batch.source, batch.target
 
     def _build_batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
-        """Build a batch of contexts and replies on the model's device."""
         return move_to_device(self.encoder.build_batch(sources, targets), self.device)
 
 

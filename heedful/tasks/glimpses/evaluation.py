@@ -40,11 +40,9 @@ def build_picture_evaluator(
     labels = [picture.label for picture in pictures]
 
     def classify_scenes(predictor: GlimpsePredictor) -> list[tuple[str, ...]]:
-        """Return the predicted class after each glimpse for every scene."""
         return [prediction.labels_after for prediction in predictor.look_at(rendered)]
 
     def compute_accuracies(answers: Sequence[tuple[str, ...]]) -> Mapping[str, Metric]:
-        """Return the accuracy after the last glimpse and after each earlier one."""
         *earlier, last = zip(*answers, strict=True)
         fewer = {f"after {number}": accuracy(each, labels) for number, each in enumerate(earlier, 1)}
         return {"accuracy": accuracy(last, labels), **fewer}

@@ -126,7 +126,6 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return {"loss": total / len(self.validation), "accuracy": num_correct / len(self.validation)}
 
     def _iter_validation(self) -> Iterator[tuple[UInt8[np.ndarray, "B C H W"], Int[Tensor, " B"]]]:
-        """Yield batches of rendered validation pictures with their labels."""
         stream = self.validation["pictures"].stream
         for start in range(0, len(stream), self.config.batch_tokens):
             rows = np.arange(start, min(start + self.config.batch_tokens, len(stream)))
@@ -137,7 +136,6 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
 
 
 def _read_labels(corpus: Corpus, rows: RowIndices) -> Int[Tensor, " B"]:
-    """Return the class numbers of the given rows."""
     return torch.from_numpy(corpus["labels"].stream[rows].astype(np.int64))
 
 

@@ -116,7 +116,6 @@ class GlimpsePredictor(Predictor):
         )
 
     def _predict_batch(self, pictures: list[PixelArray]) -> Iterable[GlimpsePrediction]:
-        """Predict a batch of pictures."""
         looking, device = self.looking, next(self.model.parameters()).device
         outputs, probabilities = run_glimpses(
             self.model, np.stack(pictures), copies=looking.copies, draws=self.draws, seed=looking.seed, device=device
@@ -141,7 +140,6 @@ class GlimpsePredictor(Predictor):
             yield GlimpsePrediction(dict(ranked), tuple(self._get_label_names(after)), path)
 
     def _get_label_names(self, numbers: Sequence[int]) -> list[str]:
-        """Return the names of class numbers."""
         return [self.labels.names[number] for number in numbers]
 
 

@@ -48,7 +48,6 @@ class PicturesConfig(Config):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, stop: int | None, info: ValidationInfo) -> int | None:
-        """Check that `stop` is above `start`."""
         if stop is not None and stop <= info.data.get("start", 0):
             raise ValueError(f"must be above start = {info.data['start']}")
         return stop

@@ -10,7 +10,6 @@ from itertools import accumulate
 from typing import Any, Final, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from heedful.data.documents import DocumentChunk
@@ -21,12 +20,10 @@ from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
-from heedful.tasks.language.objective import DocumentPieces, PackedPieces, TextPieces
+from heedful.tasks.language.objective import DocumentPieces, PackedPieces, compute_token_nats
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.likelihood import log_likelihoods
 from heedful.tasks.report import EvaluationReport, RunComparison, format_number
-from heedful.tensors import move_to_device
 
 _MIN_DOCUMENTS: Final = 50
 """Documents needed for an interval; if there are fewer, pieces of them are sampled."""
@@ -130,7 +127,14 @@ class TextEvaluator(Evaluator):
         owners = np.concatenate([owner for _, owner, _ in encoded])
         pieces_class = DocumentPieces if recipe.data.documents == "apart" else PackedPieces
         pieces = pieces_class(stream, start_id=predictor.tokenizer.special.eos, length=context)
-        nats = compute_token_nats(predictor, pieces, context=context, stride=stride)
+        nats = compute_token_nats(
+            predictor.model,
+            pieces,
+            context=context,
+            stride=stride,
+            batch_tokens=_BATCH_TOKENS,
+            device=predictor.device,
+        )
         unknown = stream == (-1 if predictor.tokenizer.special.unk is None else predictor.tokenizer.special.unk)
         sums = {"nats": nats, "tokens": np.ones(len(stream)), "unknown": unknown}
         sums_by_example = {name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()}
@@ -203,22 +207,6 @@ def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[in
     if not 1 <= stride <= context:
         raise RecipeError(f"--stride: {stride}; must be from 1 to {context}, the tokens that are read at a time")
     return context, stride
-
-
-def compute_token_nats(
-    predictor: TextGenerator, pieces: TextPieces, *, context: int, stride: int
-) -> Float[np.ndarray, " N"]:
-    """Compute -log p of each token of a stream, given those before it in its window."""
-    nats = np.zeros(len(pieces.stream))
-    windows = pieces.build_windows(context=context, stride=stride)
-    for indices, batch in pieces.iter_window_batches(windows, tokens=max(_BATCH_TOKENS, context)):
-        tokens, labels = move_to_device((batch.tokens, batch.labels), predictor.device)
-        with torch.inference_mode():
-            hidden, _ = predictor.model(tokens, predictor.model.init_state())
-            positions = (labels >= 0).flatten().nonzero().squeeze(1)
-            labelled = (hidden.flatten(0, 1).index_select(0, positions), labels.flatten().index_select(0, positions))
-            nats[indices] = -log_likelihoods(*labelled, output=predictor.model.output).double().cpu().numpy()
-    return nats
 
 
 def _find_piece_starts(text: str) -> list[int]:

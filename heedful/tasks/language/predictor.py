@@ -208,7 +208,6 @@ class TextGenerator(Predictor):
     def _encode_prompt(
         self, prompt: str, number: int, *, limit: int | None, complete: bool = False
     ) -> ContinuationPrompt:
-        """Encode a prompt for the search."""
         ids, limit = self.tokenizer.encode(prompt), limit or self.limit
         read_ids, partial_word = encode_prefix(self.tokenizer, prompt) if complete else (ids, None)
         repeated_tokens, num_unspelled = 0, 0
@@ -225,7 +224,6 @@ class TextGenerator(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
-        """Build the search call of continuations."""
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
@@ -233,7 +231,6 @@ class TextGenerator(Predictor):
         )
 
     def _to_continuation(self, hypothesis: Hypothesis, *, text: str, stop_strings: StopStrings) -> Continuation:
-        """Convert a hypothesis to a continuation."""
         kept_text, stop = stop_strings.truncate(strip_incomplete_character(text))
         pieces = tuple(self.tokenizer.to_pieces(hypothesis.ids))
         token_log_probs = hypothesis.token_log_probabilities
@@ -284,7 +281,6 @@ class TextGenerator(Predictor):
         pieces = self.tokenizer.to_pieces([self.tokenizer.special.eos, *ids])
 
         def run_model() -> Tensor:
-            """Run the model on all tokens and return its logits."""
             logits, _ = self.model.step(inputs, self.model.init_state())
             return logits
 
@@ -305,7 +301,6 @@ class TextGenerator(Predictor):
         first_scored = num_prompt_tokens if num_prompt_tokens < len(ids) else 0
 
         def compute_values(rows: int) -> Tensor:
-            """Return the log-probability of each scored token in a batch of copies."""
             logits, _ = self.model.step(repeat_rows(inputs, rows), self.model.init_state())
             return gather_log_probs(logits, ids)[:, first_scored:]
 
@@ -352,7 +347,6 @@ class TextGenerator(Predictor):
         return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
-        """Yield the log-probabilities of documents that begin with these ids."""
         inputs = self._to_tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
         label_tensor = torch.from_numpy(pad_rows(labels)).to(self.device)
         scores = score_target(self._engine.step, self._engine.init_state(None), inputs, labels=label_tensor)

@@ -61,7 +61,6 @@ def read_recordings_table(path: Path, *, sound_column: int = 0, text_column: int
     """
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of a table."""
         for _, location, line in read_numbered_lines(table):
             fields = split_columns(line, max(sound_column, text_column) + 1, location=location)
             yield Utterance(
@@ -75,7 +74,6 @@ def read_recordings_jsonl(path: Path, *, sound_field: str = "sound", text_field:
     """Read a file with a JSON object per line: a sound file and its text; files are relative to its folder."""
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of a JSON lines file."""
         for _, record in read_records(table):
             sound = _resolve_sound_path(table, record.get_text(sound_field), record.location)
             yield Utterance(sound, record.get_text(text_field).strip(), record.location)
@@ -90,7 +88,6 @@ def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
     """
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield an utterance for each pair."""
         return (
             Utterance(_resolve_sound_path(table, pair.source, pair.location), pair.target.strip(), pair.location)
             for pair in pairs
@@ -110,7 +107,6 @@ def read_librispeech(path: Path) -> UtteranceReader:
         )
 
     def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of one transcript file."""
         for _, location, line in read_numbered_lines(table):
             name, _, text = line.strip().partition(" ")
             sound_files = [
@@ -126,7 +122,6 @@ def read_librispeech(path: Path) -> UtteranceReader:
 
 
 def _resolve_sound_path(table: Path, name: str, location: str) -> Path:
-    """Return the path of a sound file that is named in a table."""
     if not name.strip():
         raise DataError(f"{location}: no file is named; mend the line")
     return table.parent / name.strip()

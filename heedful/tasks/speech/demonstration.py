@@ -284,7 +284,6 @@ def _sample_digits(rng: random.Random, part: str, digits: int | None) -> list[in
 
 
 def _make_pause(rng: random.Random) -> list[_Phone]:
-    """Return a silent phone of random length."""
     return [_PHONES["_"]._replace(time=rng.uniform(30, 250))]
 
 

@@ -130,7 +130,6 @@ TASK: Final = SpeechTask()
 
 
 def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
-    """Build the target side of a run."""
     device = next(model.parameters()).device
     return DecoderTarget(run.tokenizer, device=device, max_length=run.recipe.data.max_length)
 
@@ -140,7 +139,6 @@ def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMe
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:
-        """Decode the validation part greedily and return the share of exact matches."""
         target, num_correct = _build_target(run, model), 0
         decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):

@@ -177,7 +177,6 @@ class _StoryWorld:
 
     @classmethod
     def generate(cls, rng: Random) -> _StoryWorld:
-        """Generate a story in which every person is in some room."""
         world = cls()
         for person in rng.sample(PEOPLE, len(PEOPLE)):
             world.move_person(person, rng)
@@ -194,23 +193,19 @@ class _StoryWorld:
         return world
 
     def move_person(self, person: str, rng: Random) -> None:
-        """Move a person to another room."""
         room = rng.choice([room for room in ROOMS if room != self.rooms.get(person, ("",))[0]])
         self.add_fact(f"{person} {rng.choice(MOVE_VERBS)} the {room}.")
         self.rooms[person] = (room, len(self.facts) - 1)
 
     def add_fact(self, fact: str) -> None:
-        """Append a fact."""
         self.facts.append(fact)
 
     def ask_person_room(self, rng: Random) -> GeneratedQuestion:
-        """Return the question where a random person is."""
         person = rng.choice(PEOPLE)
         room, fact = self.rooms[person]
         return GeneratedQuestion(tuple(self.facts), f"Where is {person}?", room, (fact,), "where is somebody")
 
     def ask_thing_holder(self, rng: Random) -> GeneratedQuestion | None:
-        """Return the question who has a random thing, or None if no person holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -218,7 +213,6 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Who has the {thing}?", person, (fact,), "who has a thing")
 
     def ask_thing_room(self, rng: Random) -> GeneratedQuestion | None:
-        """Return the question where a random thing is, or None if no person holds one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -230,5 +224,4 @@ class _StoryWorld:
 
 
 def _select_two_fact_questions(questions: Sequence[GeneratedQuestion]) -> list[GeneratedQuestion]:
-    """Return the questions that need two facts."""
     return [generated for generated in questions if len(generated.supporting) > 1]

@@ -41,7 +41,6 @@ class StoriesJsonlConfig(FileConfig):
 
 
 def _guess_stories_kind(table: Mapping[str, Any]) -> str:
-    """Guess the format from the file name: JSON lines or bAbI."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "babi"
 
 
@@ -118,7 +117,6 @@ class StoriesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_linear_start(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
-        """Check that a linear start is used only with hop attention."""
         model = info.data.get("model")
         if model is not None and model.attention != "hops" and training.linear_start:
             raise config_error(

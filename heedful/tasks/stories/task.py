@@ -97,6 +97,5 @@ TASK: Final = StoriesTask()
 
 
 def _build_encoder(run: StoriesRun) -> StoryEncoder:
-    """Build the word encoder of a run."""
     data = run.recipe.data
     return StoryEncoder(run.tokenizer, run.get_vocabulary(ANSWERS, LabelVocabulary), data.memory, data.max_length)
