@@ -128,7 +128,7 @@ class TranslatedConfig(Config):
         """Build the scene renderer."""
         from heedful.tasks.glimpses.scenes import CanvasRenderer
 
-        return CanvasRenderer(self.side)
+        return CanvasRenderer(**self.model_dump(exclude={"kind"}))
 
 
 class ClutteredConfig(TranslatedConfig):
@@ -139,12 +139,6 @@ class ClutteredConfig(TranslatedConfig):
     """how many"""
     piece: PositiveInt = 8
     """pixels along a side of each"""
-
-    def build_renderer(self) -> SceneRenderer:
-        """Build the scene renderer."""
-        from heedful.tasks.glimpses.scenes import CanvasRenderer
-
-        return CanvasRenderer(self.side, self.pieces, self.piece)
 
 
 SceneConfig = Annotated[

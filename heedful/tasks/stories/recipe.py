@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -12,10 +12,6 @@ from heedful.recipes.config import FieldRole, PositiveInt, Probability, add_infe
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig
 from heedful.recipes.training import FineTuningScheduleConfig, LinearConfig, TrainingConfig
-
-if TYPE_CHECKING:
-    from heedful.data.readers import ExampleReader
-    from heedful.tasks.stories.data import StoryQuestion
 
 
 class BabiConfig(FileConfig):
@@ -62,11 +58,6 @@ class StoriesDataConfig(DataConfig):
     """facts that are read, the last ones of a story"""
     max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 64
     """longest sentence, in words; stories with longer ones are left out"""
-
-    def reader(self, part: str) -> ExampleReader[StoryQuestion]:
-        """Build the reader of a part of the data."""
-        config: FileConfig = getattr(self, part)
-        return config.reader()
 
 
 class StoryWordsConfig(TokenizerConfig):

@@ -34,7 +34,6 @@ from heedful.tasks.glimpses.data import (
     hash_pixels,
 )
 from heedful.tasks.glimpses.demonstration import draw_digit, encode_idx, generate_digits
-from heedful.tasks.glimpses.evaluation import build_picture_evaluator
 from heedful.tasks.glimpses.objective import GlimpsesObjective
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
 from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig, WarpConfig
@@ -47,6 +46,7 @@ from heedful.tasks.glimpses.scenes import (
     sample_training_noise,
     warp_pictures,
 )
+from heedful.tasks.glimpses.task import build_picture_evaluator
 from heedful.tasks.predictor import InspectRequest
 
 SHAPE = (1, 6, 5)
