@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
-from typing import Any, ClassVar, Final, Generic, TypeVar, final
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -49,20 +49,6 @@ class BoundingBox:
 
 
 @dataclass(frozen=True)
-class CaptionedPicture:
-    """A picture file with its captions and bounding boxes."""
-
-    picture: Path
-    captions: tuple[str, ...]
-    boxes: tuple[BoundingBox, ...] = ()
-
-    @property
-    def file(self) -> Path:
-        """The picture."""
-        return self.picture
-
-
-@dataclass(frozen=True)
 class ClipEvent:
     """When something happens that captions name.
 
@@ -77,31 +63,35 @@ class ClipEvent:
     stop: int
 
 
+Mark = TypeVar("Mark", bound=BoundingBox | ClipEvent)
+
+
 @dataclass(frozen=True)
-class CaptionedClip:
-    """A clip with its captions and events."""
+class CaptionedInput(Generic[Mark]):
+    """A picture or clip with its captions.
 
-    clip: Path
+    Attributes:
+        file: the picture or clip.
+        captions: each of them right.
+        marks: what captions name: bounding boxes in a picture, events of a clip.
+    """
+
+    file: Path
     captions: tuple[str, ...]
-    events: tuple[ClipEvent, ...] = ()
-
-    @property
-    def file(self) -> Path:
-        """The clip."""
-        return self.clip
+    marks: tuple[Mark, ...] = ()
 
 
-Example = TypeVar("Example", bound=CaptionedPicture | CaptionedClip)
+CaptionedPicture: TypeAlias = CaptionedInput[BoundingBox]
+CaptionedClip: TypeAlias = CaptionedInput[ClipEvent]
 
 
-class CaptionReader(ExampleReader[Example], Generic[Example]):
+class CaptionReader(ExampleReader[CaptionedInput[Mark]], Generic[Mark]):
     """Reader of captioned inputs in a folder, in the order in which the caption file first names them.
 
     Abstract: `iter_entries` knows the file format. Missing inputs are examples too; the code that loads an input
     reports the error.
 
     Attributes:
-        example_class: class of the examples.
         folder_noun: noun for the inputs, for messages.
 
     Args:
@@ -111,7 +101,6 @@ class CaptionReader(ExampleReader[Example], Generic[Example]):
         others: further files that the reader depends on.
     """
 
-    example_class: ClassVar[Callable[..., Any]]
     folder_noun: ClassVar[str]
 
     def __init__(
@@ -122,27 +111,27 @@ class CaptionReader(ExampleReader[Example], Generic[Example]):
         if not folder.is_dir():
             raise DataError(f"{folder}: there is no such folder of {self.folder_noun}; check the path")
         allowed_names = None if only is None else {line.strip() for line in read_lines(only)}
-        captions, marks = dict[str, list[str]](), dict[str, list[Any]]()
+        captions, marks = dict[str, list[str]](), dict[str, list[Mark]]()
         for name, texts, its_marks in self.iter_entries(path):
             if allowed_names is None or name in allowed_names:
                 captions.setdefault(name, []).extend(texts)
                 marks.setdefault(name, []).extend(its_marks)
-        self.examples: list[Example] = [
-            self.example_class(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(marks[name]))
+        self.examples = [
+            CaptionedInput(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(marks[name]))
             for name, texts in captions.items()
         ]
         self.paths = (*self.paths, *(file for name in captions for file in _list_files(folder / name)))
 
-    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Any]]]:
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
         """Yield an input's name with some of its captions and marks; an input may occur several times."""
         raise NotImplementedError
 
     @final
-    def __iter__(self) -> Iterator[Example]:
+    def __iter__(self) -> Iterator[CaptionedInput[Mark]]:
         return iter(self.examples)
 
 
-class _CaptionTable(CaptionReader[Example]):
+class _CaptionTable(CaptionReader[Mark]):
     """Reader of tab-separated lines with the name of an input and a caption in two columns, counted from 0."""
 
     def __init__(
@@ -153,7 +142,7 @@ class _CaptionTable(CaptionReader[Example]):
         self._numbered = numbered
         super().__init__(path, **files)
 
-    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Any]]]:
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
         name_column, caption_column = self._columns
         for number, location, line in read_numbered_lines(path):
             if number > 1 or not self._header:
@@ -163,7 +152,7 @@ class _CaptionTable(CaptionReader[Example]):
 
 
 @final
-class CaptionColumns(_CaptionTable[CaptionedPicture]):
+class CaptionColumns(_CaptionTable[BoundingBox]):
     """Reader of tab-separated lines with a picture's name and a caption; a picture may have several lines.
 
     Args:
@@ -174,7 +163,6 @@ class CaptionColumns(_CaptionTable[CaptionedPicture]):
         pictures, only: see `CaptionReader`.
     """
 
-    example_class = CaptionedPicture
     folder_noun = "pictures"
 
     def __init__(
@@ -193,7 +181,7 @@ class CaptionColumns(_CaptionTable[CaptionedPicture]):
 
 
 @final
-class CocoCaptions(CaptionReader[CaptionedPicture]):
+class CocoCaptions(CaptionReader[BoundingBox]):
     """Reader of COCO's JSON: pictures in `images`, captions and bounding boxes (`bbox`) in `annotations`.
 
     Args:
@@ -201,7 +189,6 @@ class CocoCaptions(CaptionReader[CaptionedPicture]):
         pictures, only: see `CaptionReader`.
     """
 
-    example_class = CaptionedPicture
     folder_noun = "pictures"
 
     def __init__(
@@ -251,7 +238,7 @@ def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
 
 
 @final
-class ClipColumns(_CaptionTable[CaptionedClip]):
+class ClipColumns(_CaptionTable[ClipEvent]):
     """Reader of tab-separated lines with a clip's name and a caption; a clip may have several lines.
 
     Args:
@@ -261,7 +248,6 @@ class ClipColumns(_CaptionTable[CaptionedClip]):
         clips: the folder of the clips; the folder of `path` unless given.
     """
 
-    example_class = CaptionedClip
     folder_noun = "clips"
 
     def __init__(
@@ -277,14 +263,13 @@ class ClipColumns(_CaptionTable[CaptionedClip]):
 
 
 @final
-class ClipRecords(CaptionReader[CaptionedClip]):
+class ClipRecords(CaptionReader[ClipEvent]):
     """Reader of a JSON object per line, which may contain the events that captions name.
 
     Args:
         clips: the folder of the clips; the folder of `path` unless given.
     """
 
-    example_class = CaptionedClip
     folder_noun = "clips"
 
     def __init__(self, path: Path, *, clips: Path | None = None) -> None:
@@ -312,9 +297,9 @@ def build_caption_encoding(
     tokenizer: Tokenizer,
     *,
     input_spec: ArraySpec,
-    extract: Callable[[Example], Shaped[np.ndarray, "T ..."]],
+    extract: Callable[[CaptionedInput[Any]], Shaped[np.ndarray, "T ..."]],
     max_length: int,
-) -> ExampleEncoder[tuple[int, Example]]:
+) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
     """Build the encoding that stores each input once, with its number and all its captions.
 
     Captions of more than `max_length` tokens are left out, and so are inputs without a remaining caption and inputs
@@ -327,7 +312,9 @@ def build_caption_encoding(
         max_length: tokens of a caption with its end at most.
     """
 
-    def encode_example(example: tuple[int, Example]) -> tuple[list[int], Sequence[Any] | np.ndarray, list[int] | None]:
+    def encode_example(
+        example: tuple[int, CaptionedInput[Any]],
+    ) -> tuple[list[int], Sequence[Any] | np.ndarray, list[int] | None]:
         number, captioned = example
         short_texts = [text for text in captioned.captions if len(text) <= CHARACTERS_PER_TOKEN * max_length]
         encoded = [ids for text in short_texts if 0 < len(ids := tokenizer.encode(text)) < max_length]
@@ -345,7 +332,7 @@ def build_caption_encoding(
 
 
 def explain_unreadable(
-    examples: Iterable[Example], corpus: Corpus, *, extract: Callable[[Example], Any]
+    examples: Iterable[CaptionedInput[Any]], corpus: Corpus, *, extract: Callable[[CaptionedInput[Any]], Any]
 ) -> Iterator[str]:
     """Yield the error message of each example that is not in the corpus because it cannot be read."""
     stored_numbers = set(corpus[NUMBER_SIDE].stream.tolist())

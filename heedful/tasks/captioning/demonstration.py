@@ -149,8 +149,8 @@ class CaptioningDemonstration(Demonstration):
         print_now(f"  exact match {metrics['exact match'].value:.1f} %   CIDEr-D {metrics['CIDEr-D'].value:.2f}")
         print_now(f"  looked at what it named: {metrics['pointing'].value:.1f} % of the time\n")
         for example, text in list(zip(test, outputs.texts, strict=True))[:_SHOWN]:
-            print_now(f"  {example.picture.name}  {text}{format_correction(text, *example.captions)}")
-        page, names = run_folder.parent / "captions.html", [str(example.picture) for example in test[:_SHOWN]]
+            print_now(f"  {example.file.name}  {text}{format_correction(text, *example.captions)}")
+        page, names = run_folder.parent / "captions.html", [str(example.file) for example in test[:_SHOWN]]
         write_page(build_caption_page(predictor, names), page)
         print_now()
         self.print_next_steps(
@@ -218,17 +218,17 @@ class VideoDemonstration(Demonstration):
         print_now(f"\n{len(clips)} clips of combinations that were never in the training part:")
         print_now(f"  {'   '.join(f'{name} {metric.value:.1f}' for name, metric in metrics)}\n")
         for clip, text in list(zip(clips, outputs.texts, strict=True))[:5]:
-            print_now(f"  {clip.clip}\n  -> {text}{format_correction(text, clip.captions[0])}\n")
+            print_now(f"  {clip.file}\n  -> {text}{format_correction(text, clip.captions[0])}\n")
         page = folder / "looked.html"
         write_viewer(_inspect_marked(predictor, clips[0]), page)
-        commands = (("caption", run_folder, clips[0].clip), ("evaluate", run_folder))
+        commands = (("caption", run_folder, clips[0].file), ("evaluate", run_folder))
         self.print_next_steps("what it looked at", page, *commands)
 
 
 def _inspect_marked(captioner: VideoCaptioner, clip: CaptionedClip) -> InspectionRecord:
     """Return the record of a clip in which the frames of the first event are marked."""
-    record, event = captioner.inspect(clip.clip), clip.events[0]
+    record, event = captioner.inspect(clip.file), clip.marks[0]
     frames = record.axes[0]
-    numbers = captioner.extract_features(clip.clip).frame_indices
+    numbers = captioner.extract_features(clip.file).frame_indices
     marked_frames = tuple(n for n, number in enumerate(numbers) if event.start <= number < event.stop)
     return replace(record, axes=(replace(frames, marked=marked_frames), *record.axes[1:]))

@@ -83,7 +83,7 @@ def build_caption_evaluator(
     left_out, readable = list[str](), list[CaptionedPicture]()
     for picture in pictures:
         try:
-            read_picture(picture.picture)
+            read_picture(picture.file)
         except DataError as error:
             left_out.append(str(error))
         else:
@@ -94,7 +94,7 @@ def build_caption_evaluator(
     constant = _choose_typical_caption(train_captions)
     references = [picture.captions for picture in readable]
     return LabelEvaluator(
-        [picture.picture.name for picture in readable],
+        [picture.file.name for picture in readable],
         references,
         predict_labels=lambda captioner: _caption_pictures(captioner, readable, train),
         measure=lambda outputs: _measure_pictures(outputs, references),
@@ -123,22 +123,22 @@ def build_video_evaluator(
     left_out, readable, uniform_mass = list[str](), list[CaptionedClip](), list[tuple[float, float]]()
     for example in clips:
         try:
-            clip = read_clip(example.clip)
+            clip = read_clip(example.file)
         except DataError as error:
             left_out.append(str(error))
             continue
         if example.captions:
             readable.append(example)
-            shares = [_build_event_mask(event, clip).mean() for event in example.events]
+            shares = [_build_event_mask(event, clip).mean() for event in example.marks]
             uniform_mass.append((sum(shares), len(shares)))
     caption_counts = Counter(caption for example in train for caption in example.captions)
     if not readable or not caption_counts:
         raise DataError("no clip with captions can be read; check the files")
     constant = caption_counts.most_common(1)[0][0]
-    has_events = any(example.events for example in readable)
+    has_events = any(example.marks for example in readable)
     references = [example.captions for example in readable]
     return LabelEvaluator(
-        [example.clip.name for example in readable],
+        [example.file.name for example in readable],
         references,
         predict_labels=lambda captioner: _caption_clips(captioner, readable),
         measure=lambda outputs: _measure_clips(outputs, references),
@@ -196,18 +196,18 @@ def _caption_pictures(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> CaptioningOutputs:
     """Caption the pictures with a captioner, and measure where its attention points."""
-    texts = [each.text for each in captioner.caption([each.picture for each in pictures])]
+    texts = [each.text for each in captioner.caption([each.file for each in pictures])]
     nearest = _find_nearest_captions(captioner, pictures, train)
     if not captioner.has_attention:
         return CaptioningOutputs(texts, nearest)
     pairs = [(row, caption) for row, each in enumerate(pictures) for caption in each.captions if split_words(caption)]
-    attentions = captioner.attend([(pictures[row].picture, caption) for row, caption in pairs])
+    attentions = captioner.attend([(pictures[row].file, caption) for row, caption in pairs])
     pointed, unread, count = np.zeros((len(pictures), 2)), np.zeros(len(pictures)), np.zeros(len(pictures))
     for (row, caption), attention in zip(pairs, attentions, strict=True):
         unread[row] += (1 - attention.weights.sum(0)).__pow__(2).mean()
         count[row] += 1
         pointed[row] += np.sum([*_iter_pointing_hits(captioner, pictures[row], caption, attention), (0, 0)], axis=0)
-    has_boxes = any(each.boxes for each in pictures)
+    has_boxes = any(each.marks for each in pictures)
     return CaptioningOutputs(texts, nearest, pointed if has_boxes else None, unread / np.maximum(count, 1))
 
 
@@ -220,11 +220,11 @@ def _iter_pointing_hits(
     where it points.
     """
     boxes: dict[str, list[BoundingBox]] = {}
-    for box in picture.boxes:
+    for box in picture.marks:
         boxes.setdefault(box.name, []).append(box)
     if not boxes:
         return
-    height, width = read_picture(picture.picture).shape[:2]
+    height, width = read_picture(picture.file).shape[:2]
     for name, named_boxes in boxes.items():
         for rows in filter(None, _find_phrase_tokens(captioner, caption, name)):
             point = _find_peak(attention.weights[rows].mean(0))
@@ -271,7 +271,7 @@ def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]
     """Yield a feature vector and the first caption of each readable picture with captions."""
     for picture in pictures:
         try:
-            features = captioner.extract_features(picture.picture)
+            features = captioner.extract_features(picture.file)
         except DataError:
             continue
         if picture.captions:
@@ -292,16 +292,16 @@ def _choose_typical_caption(captions: Sequence[str]) -> str:
 
 def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) -> VideoOutputs:
     """Caption the clips with a captioner, and measure its attention to the frames of events."""
-    texts = [each.text for each in captioner.caption([each.clip for each in clips])]
-    pairs = [(row, caption) for row, each in enumerate(clips) if each.events for caption in each.captions]
+    texts = [each.text for each in captioner.caption([each.file for each in clips])]
+    pairs = [(row, caption) for row, each in enumerate(clips) if each.marks for caption in each.captions]
     if not pairs or not captioner.has_attention:
         return VideoOutputs(texts)
     mass, loaded_clips = np.zeros((len(clips), 2)), dict[int, Clip]()
     for row, _ in pairs:
-        loaded_clips.setdefault(row, captioner.extract_features(clips[row].clip))
+        loaded_clips.setdefault(row, captioner.extract_features(clips[row].file))
     attentions = captioner.attend([(loaded_clips[row], caption) for row, caption in pairs])
     for (row, caption), attention in zip(pairs, attentions, strict=True):
-        for share in _iter_event_shares(captioner, clips[row].events, caption, attention, loaded_clips[row]):
+        for share in _iter_event_shares(captioner, clips[row].marks, caption, attention, loaded_clips[row]):
             mass[row] += share, 1
     return VideoOutputs(texts, mass)
 

@@ -29,6 +29,7 @@ from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.captioning.data import (
     CaptionedClip,
+    CaptionedInput,
     CaptionedPicture,
     build_caption_encoding,
     collate_captions,
@@ -79,6 +80,12 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
         """Read a picture or clip; raise `DataError` if that fails."""
 
     @abstractmethod
+    def make_extractor(self, run: Run[AnyCaptionRecipe, Model]) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of what is stored of a picture or frame, and a function that extracts it from a
+        file, [1 or frames, ...]; it raises `DataError` if the file cannot be read.
+        """
+
+    @abstractmethod
     def build_encoder(self, recipe: AnyCaptionRecipe) -> tuple[Encoder[Any], int]:
         """Build the encoder of the inputs, and return it with its maximum number of memory slots."""
 
@@ -104,6 +111,16 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
             return {CAPTIONS: tokenizer}
         vision = FrozenVisionFeatures.load(recipe.vision, folder / self.vision_file, size=recipe.input_size)
         return {CAPTIONS: tokenizer, self.vision_file: vision}
+
+    def build_encoding(self, run: Run[AnyCaptionRecipe, Model]) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
+        """Return the encoding of numbered inputs with their captions."""
+        spec, extract = self.make_extractor(run)
+        return build_caption_encoding(
+            run.tokenizer,
+            input_spec=spec,
+            extract=lambda example: extract(example.file),
+            max_length=run.recipe.data.max_length,
+        )
 
     def prepare_examples(self, run: Run[AnyCaptionRecipe, Model], examples: Iterable[Any]) -> Iterable[Any]:
         """Attach a number to each example, so that inputs that were left out can be reported."""
@@ -209,16 +226,10 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
         """Read a picture."""
         return read_picture(path)
 
-    def build_encoding(self, run: CaptioningRun) -> ExampleEncoder[tuple[int, CaptionedPicture]]:
-        """Return the encoding of numbered pictures with their captions."""
-        picture_features, data = self._get_picture_features(run), run.recipe.data
-        framing = data.framing
-        return build_caption_encoding(
-            run.tokenizer,
-            input_spec=picture_features.array_spec,
-            extract=lambda example: picture_features(framing(read_picture(example.picture)))[None],
-            max_length=data.max_length,
-        )
+    def make_extractor(self, run: CaptioningRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of a picture's features, and a function that extracts them."""
+        picture_features, framing = self._get_picture_features(run), run.recipe.data.framing
+        return picture_features.array_spec, lambda path: picture_features(framing(read_picture(path)))[None]
 
     def build_encoder(self, recipe: CaptioningRecipe) -> tuple[Encoder[Any], int]:
         """Build the picture encoder."""
@@ -260,15 +271,10 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         """Read a clip."""
         return recipe.data.read_clip(path)
 
-    def build_encoding(self, run: VideoRun) -> ExampleEncoder[tuple[int, CaptionedClip]]:
-        """Return the encoding of numbered clips with their captions."""
+    def make_extractor(self, run: VideoRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of a frame's features, and a function that extracts those of a clip."""
         read_clip = self._make_clip_reader(run)
-        return build_caption_encoding(
-            run.tokenizer,
-            input_spec=_get_frame_spec(run.recipe),
-            extract=lambda example: read_clip(example.clip).frames,
-            max_length=run.recipe.data.max_length,
-        )
+        return _get_frame_spec(run.recipe), lambda path: read_clip(path).frames
 
     def build_encoder(self, recipe: VideoRecipe) -> tuple[Encoder[Any], int]:
         """Build the frame encoder."""
