@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import json
 import random
-from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Final, final
+from typing import TYPE_CHECKING, ClassVar, Final, TypeAlias, final
 
 from heedful.tasks.demonstration import Demonstration, print_now, require_positive
 
@@ -30,6 +29,8 @@ MAX_TURNS: Final = 12
 
 SpokenTurns = list[tuple[str, str]]
 """Speakers and texts."""
+HelpDeskAgent: TypeAlias = Callable[[Sequence[SpokenTurns]], Sequence[str]]
+"""Returns the next turn of each dialogue, whose last turn is a customer's."""
 
 _SETTINGS_PLACES: Final = {
     "Windows": "the control panel",
@@ -156,7 +157,7 @@ class ConversationDemonstration(Demonstration):
         from heedful.tasks.conversation.transcript import render_transcript
 
         customers = self.simulator.create_customers("test", 4 * HelpDeskSimulator.held_out_counts["test"])
-        dialogues = simulate_dialogues(customers, ModelAgent(predictor))
+        dialogues = simulate_dialogues(customers, make_model_agent(predictor))
         helped = [customer.helped for customer in customers]
         print_now(f"\n{len(customers)} customers called, with problems that were never in the dialogues:")
         print_now(f"  {100 * sum(helped) / len(helped):.1f} % were helped\n")
@@ -193,17 +194,6 @@ class SupportProblem:
 
 
 PROBLEMS: Final = tuple(SupportProblem(*each) for each in product(_SERVICE_PAGES, _FAILURE_ACTIONS, _SETTINGS_PLACES))
-
-
-class HelpDeskAgent(ABC):
-    """An agent that replies to customers.
-
-    Abstract: the expert knows the problem, a model only the dialogue.
-    """
-
-    @abstractmethod
-    def reply(self, dialogues: Sequence[SpokenTurns]) -> Sequence[str]:
-        """Return the next turn of each dialogue, whose last turn is a customer's."""
 
 
 @dataclass
@@ -257,12 +247,12 @@ class SimulatedCustomer:
 
 @final
 @dataclass(frozen=True)
-class ExpertAgent(HelpDeskAgent):
-    """An agent that asks one customer for missing facts, gives the advice, and opens a ticket if that does not help."""
+class ExpertAgent:
+    """Asks one customer for missing facts, gives the advice, and opens a ticket if that does not help."""
 
     customer: SimulatedCustomer
 
-    def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
+    def __call__(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
         """Return the expert's replies."""
         return list(map(self._reply_to, dialogues))
 
@@ -283,7 +273,7 @@ def simulate_dialogues(customers: Sequence[SimulatedCustomer], agent: HelpDeskAg
     dialogues: list[SpokenTurns] = [[(CUSTOMER, customer.opening_text())] for customer in customers]
     waiting = list(range(len(customers)))
     while waiting:
-        replies = agent.reply([dialogues[number] for number in waiting])
+        replies = agent([dialogues[number] for number in waiting])
         active = []
         for number, reply in zip(waiting, replies, strict=True):
             dialogue = dialogues[number]
@@ -337,22 +327,9 @@ class HelpDeskSimulator:
             yield from simulate_dialogues([customer], ExpertAgent(customer))
 
 
-@final
-@dataclass(frozen=True)
-class ModelAgent(HelpDeskAgent):
-    """A help desk agent that replies with a trained model."""
-
-    partner: ChatPredictor
-
-    def reply(self, dialogues: Sequence[SpokenTurns]) -> list[str]:
-        """Generate the replies as in a chat."""
-        return [reply.text for reply in self.partner.reply([to_turns(dialogue) for dialogue in dialogues])]
-
-
-def measure_success(partner: ChatPredictor, customers: Sequence[SimulatedCustomer]) -> float:
-    """Return the share of customers that a model helps."""
-    simulate_dialogues(customers, ModelAgent(partner))
-    return sum(customer.helped for customer in customers) / len(customers)
+def make_model_agent(predictor: ChatPredictor) -> HelpDeskAgent:
+    """Return an agent that replies with a trained model, as in a chat."""
+    return lambda dialogues: [reply.text for reply in predictor.reply([to_turns(each) for each in dialogues])]
 
 
 def to_turns(dialogue: SpokenTurns) -> tuple[DialogueTurn, ...]:

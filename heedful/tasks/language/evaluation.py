@@ -32,7 +32,6 @@ _WORDS_PER_PIECE: Final = 100
 _BATCH_TOKENS: Final = 4096
 _TOKEN_METRICS: Final = ("loss", "perplexity")
 _MAIN_METRIC: Final = "bits_per_byte"
-_COUNT_NAMES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters", "bytes", "lines")
 
 
 @dataclass(frozen=True)
@@ -122,9 +121,9 @@ class TextEvaluator(Evaluator):
         """Return the likelihood of each example, each token given those before it in its window."""
         assert isinstance(recipe, LanguageRecipe)
         context, stride = choose_window(recipe, self.options)
-        encoded = [self._encode_document(predictor.tokenizer, number) for number in range(len(self.documents))]
-        stream = np.concatenate([ids for ids, _, _ in encoded])
-        owners = np.concatenate([owner for _, owner, _ in encoded])
+        sizes = {name: np.zeros(self.size) for name in ("ends", "words", "characters", "bytes", "lines")}
+        encoded = [self._encode_document(predictor.tokenizer, number, sizes) for number in range(len(self.documents))]
+        stream, owners = map(np.concatenate, zip(*encoded, strict=True))
         pieces_class = DocumentPieces if recipe.data.documents == "apart" else PackedPieces
         pieces = pieces_class(stream, start_id=predictor.tokenizer.special.eos, length=context)
         nats = compute_token_nats(
@@ -137,15 +136,12 @@ class TextEvaluator(Evaluator):
         )
         unknown = stream == (-1 if predictor.tokenizer.special.unk is None else predictor.tokenizer.special.unk)
         sums = {"nats": nats, "tokens": np.ones(len(stream)), "unknown": unknown}
-        sums_by_example = {name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()}
-        sizes = np.zeros((len(_COUNT_NAMES) - 3, self.size))
-        for _, _, counts_by_example in encoded:
-            for example, *counts in counts_by_example:
-                sizes[:, example] += counts
-        keeps_lines = "\n" in predictor.tokenizer.normalise("a\nb")
-        size_counts = dict(zip(_COUNT_NAMES[3:], sizes, strict=True))
         return LikelihoodResult(
-            **sums_by_example, **size_counts, keeps_lines=keeps_lines, context=context, stride=stride
+            **{name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()},
+            **sizes,
+            keeps_lines="\n" in predictor.tokenizer.normalise("a\nb"),
+            context=context,
+            stride=stride,
         )
 
     def compute_metrics(self, answers: LikelihoodResult) -> Mapping[str, Metric]:
@@ -170,26 +166,27 @@ class TextEvaluator(Evaluator):
         }
 
     def _encode_document(
-        self, tokenizer: Tokenizer, number: int
-    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int, int]]]:
-        """Return the ids of a document, the example of each id, and for its examples the number of ends, words,
-        characters, bytes and lines.
+        self, tokenizer: Tokenizer, number: int, sizes: Mapping[str, Float[np.ndarray, " N"]]
+    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
+        """Return the ids of a document and the example of each id, and add the document to the sizes of its
+        examples.
         """
         document, first = self.documents[number], self._first_examples[number]
         ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
         last = first if self.samples_documents else self._first_examples[number + 1] - 1
         piece_starts = [0] if self.samples_documents else _find_piece_starts(text)[: last - first + 1]
-        counts = []
         for example, (start, stop) in enumerate(zip(piece_starts, [*piece_starts[1:], len(text)], strict=True), first):
             piece = text[start:stop]
-            counts.append((example, 0, len(piece.split()), len(piece), len(piece.encode()), 0))
-        if ids:
-            counts += ((min(first + piece, last), 0, 0, 0, 0, 1) for piece in _iter_line_ends(document))
+            sizes["words"][example] += len(piece.split())
+            sizes["characters"][example] += len(piece)
+            sizes["bytes"][example] += len(piece.encode())
+        for piece_number in _iter_line_ends(document) if ids else ():
+            sizes["lines"][min(first + piece_number, last)] += 1
         owners = first + np.searchsorted(piece_starts, _token_offsets(tokenizer, document.text, text), side="right") - 1
         if ids and document.is_last:
             ids, owners = [*ids, tokenizer.special.eos], np.append(owners, last)
-            counts.append((last, 1, 0, 0, 0, 0))
-        return np.array(ids, dtype=np.int64), owners, counts
+            sizes["ends"][last] += 1
+        return np.array(ids, dtype=np.int64), owners
 
 
 def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[int, int]:
