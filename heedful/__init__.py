@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from heedful.runs.quantize import quantize as quantize
     from heedful.runs.train import train as train
     from heedful.tasks.captioning.predictor import Captioner as Captioner
+    from heedful.tasks.captioning.predictor import VideoCaptioner as VideoCaptioner
     from heedful.tasks.classification.predictor import Classifier as Classifier
     from heedful.tasks.conversation.predictor import ChatPredictor as ChatPredictor
     from heedful.tasks.embedder import Embedder as Embedder
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from heedful.tasks.stories.predictor import StoryPredictor as StoryPredictor
     from heedful.tasks.tagging.predictor import Tagger as Tagger
     from heedful.tasks.translation.translator import Translator as Translator
-    from heedful.tasks.video.predictor import VideoCaptioner as VideoCaptioner
 
 _LAZY = {
     "Captioner": "heedful.tasks.captioning.predictor",
@@ -53,7 +53,7 @@ _LAZY = {
     "Tagger": "heedful.tasks.tagging.predictor",
     "TextGenerator": "heedful.tasks.language.predictor",
     "Translator": "heedful.tasks.translation.translator",
-    "VideoCaptioner": "heedful.tasks.video.predictor",
+    "VideoCaptioner": "heedful.tasks.captioning.predictor",
     "evaluate": "heedful.metrics.report",
     "load": "heedful.runs.load",
     "load_index": "heedful.retrieval.index",

@@ -112,7 +112,7 @@ class OldModuleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         module.__dict__["__getattr__"] = lambda name: getattr(new_module, renames.get(name, name))
 
 
-_OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own"})
+_OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own", "tasks.video"})
 """Folders of version 0.1 that have another name now."""
 
 

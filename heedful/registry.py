@@ -30,7 +30,7 @@ _BUILTIN_TASKS: Final[Mapping[str, str]] = {
     "captioning": "heedful.tasks.captioning.recipe:CaptioningRecipe",
     "matching": "heedful.tasks.matching.recipe:MatchingRecipe",
     "stories": "heedful.tasks.stories.recipe:StoriesRecipe",
-    "video": "heedful.tasks.video.recipe:VideoRecipe",
+    "video": "heedful.tasks.captioning.recipe:VideoRecipe",
     "multitask": "heedful.tasks.multitask.recipe:MultitaskRecipe",
     "glimpses": "heedful.tasks.glimpses.recipe:GlimpsesRecipe",
 }

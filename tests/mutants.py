@@ -1643,8 +1643,8 @@ TASKS = (
     Mutant(
         "gradients flow beyond the cut",
         "tasks/language/objective.py",
-        "model(chunk, detach(state))",
-        "model(chunk, state)",
+        "start + step), detach(state))",
+        "start + step), state)",
         (LANGUAGE,),
     ),
     Mutant(
@@ -1695,8 +1695,8 @@ TASKS = (
     Mutant(
         "text is learned without smoothing",
         "tasks/language/objective.py",
-        "self._sum_losses(model, batch, smoothing=self.smoothing)",
-        "self._sum_losses(model, batch, smoothing=0.0)",
+        "output=model.output, smoothing=self.smoothing)",
+        "output=model.output, smoothing=0.0)",
         (LANGUAGE,),
     ),
     Mutant(
@@ -1956,7 +1956,7 @@ GENERATION = (
     ),
     Mutant(
         "wrong advice helps where a ticket follows",
-        "tasks/conversation/help_desk_simulator.py",
+        "tasks/conversation/demonstration.py",
         "self.helped = self.has_advice and self.stubborn",
         "self.helped = True",
         ("tests/unit/tasks/test_helpdesk.py",),
@@ -3878,7 +3878,7 @@ GLIMPSING = (
     ),
     Mutant(
         "where to look depends on the batch",
-        "tasks/glimpses/glimpse_inputs.py",
+        "tasks/glimpses/scenes.py",
         "(SeededRandom(seed, hash_pixels(pixels)) for pixels in pictures)",
         "(SeededRandom(seed, row) for row, _ in enumerate(pictures))",
         (f"{GLIMPSES}::test_chance_is_of_a_picture_whatever_stands_beside_it",),
@@ -3923,7 +3923,7 @@ CAPTIONED = (
     ),
     Mutant(
         "a caption is of the next picture",
-        "tasks/captions.py",
+        "tasks/captioning/data.py",
         "np.searchsorted(corpus[CAPTION_SIDE].stops, stops)",
         'np.minimum(np.searchsorted(corpus[CAPTION_SIDE].stops, stops, side="right"), len(corpus) - 1)',
         (f"{CAPTIONING}::test_a_picture_is_stored_once_and_shared_by_its_captions",),
@@ -3986,21 +3986,21 @@ CLIPS = (
     ),
     Mutant(
         name="clips: events among the frames that were taken",
-        file="tasks/video/evaluation.py",
+        file="tasks/captioning/evaluation.py",
         old="return ((event.start <= clip.frame_indices) & (clip.frame_indices < event.stop)).astype(np.float64)",
         new="return np.array([event.start <= n < event.stop for n in range(len(clip.frame_indices))], np.float64)",
         tests=(VIDEO,),
     ),
     Mutant(
         name="clips: padding is a frame",
-        file="tasks/video/data.py",
+        file="tasks/captioning/data.py",
         old="positions = np.full(block.shape[:2], -1)",
         new="positions = np.full(collate_arrays.shape[:2], 0)",
         tests=(VIDEO,),
     ),
     Mutant(
         name="clips: one chance for each chunk",
-        file="tasks/base_captioner.py",
+        file="tasks/captioning/predictor.py",
         old="enumerate(chunk, first + len(captions))",
         new="enumerate(chunk, start)",
         tests=(VIDEO,),

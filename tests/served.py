@@ -13,10 +13,9 @@ import toned
 import torch
 from untrained import untrained, untrained_writer
 
-from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
-from heedful.tasks.glimpses.digits import encode_idx
-from heedful.tasks.video.moving_shapes import build_clip_files as moving_files
-from heedful.tasks.video.moving_shapes import generate_clips
+from heedful.tasks.captioning.scenes import build_clip_files as moving_files
+from heedful.tasks.captioning.scenes import build_coco_files, generate_clips, generate_scenes
+from heedful.tasks.glimpses.demonstration import encode_idx
 
 NUMBERS = {"0": "null", "1": "eins", "2": "zwei", "3": "drei", "4": "vier", "5": "fünf"}
 TRAINING = {"steps": 1}

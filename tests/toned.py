@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from heedful.tasks.speech.digits import RATE, encode_wav
+from heedful.tasks.speech.demonstration import RATE, encode_wav
 
 TONES = {"low": 400, "mid": 1000, "high": 2200}
 

@@ -52,7 +52,7 @@ def run(argv: Sequence[str]) -> int:
     if noun is not None:
         require_files(args.shown, noun=noun)
 
-    from heedful.tasks.base_captioner import BaseCaptioner
+    from heedful.tasks.captioning.predictor import BaseCaptioner
     from heedful.tasks.search_factory import build_length_limits, build_search
 
     use = "describes pictures or clips"
@@ -68,7 +68,7 @@ def run(argv: Sequence[str]) -> int:
     exit_code = args.write_answers(line_format, inputs, as_json=args.format == "jsonl")
     if args.page is not None:
         from heedful.inspection.page import write_page
-        from heedful.tasks.caption_page import build_caption_page
+        from heedful.tasks.captioning.page import build_caption_page
 
         write_page(build_caption_page(captioner, names, search=line_format.search), args.page)
     return exit_code

@@ -8,14 +8,18 @@ from __future__ import annotations
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from heedful.data.phrasebook import Phrasebook, build_phrasebook
 from heedful.errors import RecipeError, TrainingError
+from heedful.recipes.toml import format_value
+
+if TYPE_CHECKING:
+    from heedful.inspection.record import InspectionRecord
 
 print_now = partial(print, flush=True)
 """Print to the user without buffering."""
@@ -31,7 +35,14 @@ class Demonstration(ABC):
     """Options and steps of one task's quickstart; the docstring is its help text.
 
     Abstract: a task with a quickstart names its final subclass in `Recipe.shown_by`.
+
+    Attributes:
+        recipe_template: the recipe, with the fields `recipe`, `run`, `seed`, `steps` and those of `recipe_fields`.
+        own_data: noun for the data in the advice to write a recipe for one's own; empty for other advice.
     """
+
+    recipe_template: ClassVar[str]
+    own_data: ClassVar[str] = ""
 
     output: Path
     """folder for the data, the recipe and the run"""
@@ -40,7 +51,11 @@ class Demonstration(ABC):
     seed: int = 1
     """of the data and of training"""
 
-    @abstractmethod
+    @property
+    def output_folder(self) -> Path:
+        """Folder for the data, the recipe and the run."""
+        return self.output
+
     def write_recipe(self) -> Path | None:
         """Write the data and the recipe and return the recipe's path; None if the options only ask for information.
 
@@ -48,6 +63,32 @@ class Demonstration(ABC):
             RecipeError: the options do not fit together.
             TrainingError: the folder cannot be written.
         """
+        folder = self.output_folder
+        recipe = folder / "recipe.toml"
+        write_files(folder, self.iter_files())
+        run = format_value(str(folder / "run"))
+        content = self.recipe_template.format(
+            recipe=shlex.quote(str(recipe)), run=run, seed=self.seed, steps=self.steps, **self.recipe_fields()
+        )
+        write_files(folder, {recipe.name: content}.items())
+        self.print_data()
+        return recipe
+
+    def recipe_fields(self) -> Mapping[str, object]:
+        """Return further fields of the recipe template."""
+        return {}
+
+    @abstractmethod
+    def iter_files(self) -> Iterable[tuple[str, str | bytes]]:
+        """Iterate over the files of the data, by their paths in the output folder.
+
+        Raises:
+            RecipeError: the options do not fit together.
+        """
+
+    def print_data(self) -> None:
+        """Print something about the data that were written."""
+        return
 
     @abstractmethod
     def show_results(self, predictor: Any, run_folder: Path) -> None:
@@ -58,13 +99,27 @@ class Demonstration(ABC):
             run_folder: its run folder.
         """
 
+    def print_next_steps(self, shown: str, page: Path, *commands: Sequence[object]) -> None:
+        """Print the path of a page and what it shows, and commands to go on with."""
+        print_now(f"{shown}: {page}  (open it in a browser)\n\nwhere to go next")
+        for command in commands:
+            print_command(*command)
+        if self.own_data:
+            print_now(f"  heedful train RECIPE    with a recipe for your own {self.own_data}; begin with a copy of")
+            print_now(f"                          {self.output_folder / 'recipe.toml'}")
+
 
 @dataclass(frozen=True, kw_only=True)
 class PhrasebookDemonstration(Demonstration):
     """A quickstart with sentences about dates, times and numbers that Babel and num2words write in two languages.
 
     Abstract: the task defines the model that learns from them and the default languages.
+
+    Attributes:
+        pair_noun: noun for the pairs.
     """
+
+    pair_noun: ClassVar[str]
 
     source: str
     """first language"""
@@ -85,20 +140,44 @@ class PhrasebookDemonstration(Demonstration):
         """Output folder, with the languages appended to its name."""
         return self.output.with_name(f"{self.output.name}-{self.source}-{self.target}")
 
-    def build_tsv_files(self) -> dict[str, str]:
-        """Return the contents of the TSV files of all parts, by path."""
-        parts = {
-            "train": self.sentence_pairs.train,
-            "validation": self.sentence_pairs.validation,
-            "test": self.sentence_pairs.test,
-        }
-        return {f"text/{name}.tsv": "".join(f"{a}\t{b}\n" for a, b in pairs) for name, pairs in parts.items()}
+    def iter_files(self) -> Iterable[tuple[str, str | bytes]]:
+        """Iterate over the TSV files of all parts."""
+        for part in ("train", "validation", "test"):
+            pairs = getattr(self.sentence_pairs, part)
+            yield f"text/{part}.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs)
+
+    def print_data(self) -> None:
+        """Print some of the pairs."""
+        pairs = self.sentence_pairs.train
+        print_now(f"{len(pairs):,} {self.pair_noun} such as")
+        for source, target in pairs[:3]:
+            print_now(f"  {source}\n  {target}\n")
 
 
-def write_files(folder: Path, files: Mapping[str, str | bytes]) -> None:
-    """Write a demonstration's files, by their paths in its folder; raise `TrainingError` if that fails."""
+def require_positive(**options: int) -> None:
+    """Raise `RecipeError` if an option is below 1."""
+    for name, value in options.items():
+        if value < 1:
+            raise RecipeError(f"--{name}: {value}; must be at least 1")
+
+
+def format_correction(text: str, *references: str) -> str:
+    """Return a note with the right answer, behind an answer that is none of the right ones; else nothing."""
+    return "" if text in references else f"   (should be: {references[0]})"
+
+
+def write_viewer(record: InspectionRecord, page: Path) -> None:
+    """Write the page that shows a record."""
+    from heedful.inspection.page import write_page
+    from heedful.inspection.web import render_viewer
+
+    write_page(render_viewer(record), page)
+
+
+def write_files(folder: Path, files: Iterable[tuple[str, str | bytes]]) -> None:
+    """Write files of a demonstration, by their paths in its folder; raise `TrainingError` if that fails."""
     try:
-        for name, content in files.items():
+        for name, content in files:
             path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content.encode() if isinstance(content, str) else content)

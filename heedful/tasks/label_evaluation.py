@@ -24,7 +24,6 @@ from heedful.tasks.report import (
     EvaluatedSystem,
     EvaluationReport,
     RunComparison,
-    format_interval,
     format_number,
 )
 
@@ -269,16 +268,7 @@ class LabelComparison(RunComparison):
         )
 
     def _metric_cells(self, report: EvaluationReport) -> list[str]:
-        """Format the metrics of a report as table cells."""
-        cells: list[str] = []
-        for name in self.metric_names:
-            interval, test = report.intervals[name], report.tests.get(name)
-            cells += [
-                f"{interval.value:.4f}",
-                format_interval(interval, 4),
-                format_number(test.p_value if test else None, ".3f"),
-            ]
-        return cells
+        return [cell for name in self.metric_names for cell in report.format_score(name)]
 
     def table_notes(self) -> list[str]:
         """Explain the columns."""
@@ -314,7 +304,7 @@ class LabelComparison(RunComparison):
             "samples": self.sampling.samples,
             "seed": self.sampling.seed,
             "metrics": list(self.metric_names),
-            "baseline": {"answer": self.exam.constant_answer, **_scores_json(self.baseline_report)},
+            "baseline": {"answer": self.exam.constant_answer, **self.baseline_report.scores_to_json()},
             "families": [
                 {
                     "name": self._name_family(family),
@@ -333,7 +323,7 @@ class LabelComparison(RunComparison):
             "init": None if init is None else str(init),
             "freeze": getattr(recipe.training, "freeze", 0),
             "examples": self._num_examples(report),
-            **_scores_json(report),
+            **report.scores_to_json(),
         }
 
     def _num_examples(self, report: EvaluationReport) -> int:
@@ -389,14 +379,6 @@ class LabelComparison(RunComparison):
             x_scale=LOGARITHMIC,
             levels=[ReferenceLine(self.baseline_report.system.name, self.baseline_report.metrics[name].value)],
         )
-
-
-def _scores_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return a report's intervals and tests as JSON data."""
-    return {
-        "metrics": {name: asdict(score) for name, score in report.intervals.items()},
-        "against_first": {name: asdict(score) for name, score in report.tests.items()},
-    }
 
 
 def _describe_start(recipe: Recipe) -> str:

@@ -76,18 +76,12 @@ def _spell_ids(tokenizer: Tokenizer, text: str, ids: list[int]) -> list[str]:
     texts = []
     for token_id, surface in zip(ids, tokenizer.get_surfaces(text), strict=True):
         if token_id == tokenizer.special.unk:
-            texts.append(surface if _is_continuation(tokenizer, token_id) else f" {surface}")
+            texts.append(surface if _continuation_flags(tokenizer)[token_id] else f" {surface}")
         else:
             texts.append(surface if "\ufffd" in token_texts[token_id] else token_texts[token_id])
     return texts
 
 
-def _is_continuation(tokenizer: Tokenizer, number: int) -> bool:
-    """Return whether a token continues a word."""
-    return bool(_continuation_flags(tokenizer)[number])
-
-
 @lru_cache(maxsize=8)
 def _continuation_flags(tokenizer: Tokenizer) -> tuple[bool, ...]:
-    """Return for each token whether it continues a word."""
     return tuple(tokenizer.get_continuation_mask().tolist())

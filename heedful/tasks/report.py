@@ -115,6 +115,19 @@ class EvaluationReport(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON data."""
 
+    def scores_to_json(self) -> dict[str, Any]:
+        """Return the intervals and tests as JSON data."""
+        return {
+            "metrics": {name: asdict(interval) for name, interval in self.intervals.items()},
+            "against_first": {name: asdict(test) for name, test in self.tests.items()},
+        }
+
+    def format_score(self, metric: str, number_format: str = ".4f") -> list[str]:
+        """Format a metric as table cells: value, interval and p."""
+        interval, test = self.intervals[metric], self.tests.get(metric)
+        bounds = f"{interval.low:{number_format}} to {interval.high:{number_format}}"
+        return [f"{interval.value:{number_format}}", bounds, format_number(test.p_value if test else None, ".3f")]
+
     def to_html(self, on_progress: Callable[[int, int | None], None] = lambda _, __: None) -> str:
         """Return selected answers as a web page, if the task supports `EvaluatorOptions.paged`.
 
@@ -217,6 +230,24 @@ class RunComparison(ABC):
     def table_notes(self) -> Iterable[str]:
         """Return notes for below the results."""
         return ()
+
+    def explain_p_values(self, units: str = "") -> list[str]:
+        """Return a note on the p values; none for a single run."""
+        if len(self.reports) == 1:
+            return []
+        return [
+            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+            f"(paired bootstrap, {self.sampling.samples:,} samples{units})"
+        ]
+
+    def describe_runs(self) -> list[list[str]]:
+        """Return the first table cells of each run: its name, model, parameters and minutes."""
+        rows = []
+        for report, model_name in zip(self.reports, self.model_names, strict=True):
+            summary = report.system.required_summary
+            minutes = format_number(summary.minutes, ".1f")
+            rows.append([report.system.label, model_name, f"{summary.parameters:,}", minutes])
+        return rows
 
     def plot_by_size(self, metric: str, *, title: str, y_name: str) -> str:
         """Plot a metric of each run, with its interval, over the number of parameters."""

@@ -16,6 +16,7 @@ from torch import nn
 
 from heedful.data.corpus import Corpus, ExampleEncoder, write_corpus
 from heedful.data.factors import Factor
+from heedful.data.labels import LabelVocabulary
 from heedful.data.random_numbers import Subsample
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
@@ -68,6 +69,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
 
     Attributes:
         tokenizer_files: files of the text vocabularies in the run folder.
+        label_files: files of vocabularies of labels, such as classes, in the run folder.
         output_noun: noun for the labels that, besides the text vocabulary, determine the model's output size, such as
             "classes"; None if nothing does.
         unit_names: nouns for the task's examples and labels.
@@ -80,6 +82,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
     """
 
     tokenizer_files: ClassVar[tuple[str, ...]]
+    label_files: ClassVar[tuple[str, ...]] = ()
     output_noun: ClassVar[str | None] = None
     unit_names: ClassVar[UnitNames] = UnitNames()
     default_example_command: ClassVar[str] = "evaluate RUN"
@@ -128,7 +131,8 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
 
     def load_vocabularies(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
         """Load the vocabularies of a run folder."""
-        return {file: load_tokenizer(folder / file) for file in self.tokenizer_files}
+        tokenizers: Vocabularies = {file: load_tokenizer(folder / file) for file in self.tokenizer_files}
+        return {**tokenizers, **{file: LabelVocabulary.load(folder / file) for file in self.label_files}}
 
     @abstractmethod
     def build_encoding(self, run: Run[AnyRecipe, AnyModel]) -> ExampleEncoder[Any]:

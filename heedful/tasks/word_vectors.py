@@ -41,7 +41,6 @@ def freeze_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
 
 
 def _find_table(module: nn.Module) -> nn.Embedding:
-    """Return the embedding table of a module."""
     return next(module for module in module.modules() if isinstance(module, TokenEmbedding)).table
 
 

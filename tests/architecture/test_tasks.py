@@ -23,11 +23,11 @@ KNOWN: dict[str, tuple[str, ...]] = {
     # what `load` gives has a name for whoever writes types
     "__init__": (
         *("captioning", "classification", "conversation", "glimpses", "language", "pretraining", "spans", "speech"),
-        *("stories", "tagging", "translation", "video"),
+        *("stories", "tagging", "translation"),
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
-    "cli.caption": ("captioning", "video"),
+    "cli.caption": ("captioning",),
     "cli.translate_lines": ("translation",),
     "cli.translate_ray": ("translation",),
     "cli.translate_documents": ("translation",),
@@ -56,7 +56,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.directions": ("translation",),
     "serving.api.generation": ("language", "conversation"),
     "serving.api.encoders": ("pretraining", "classification", "tagging", "spans", "stories"),
-    "serving.api.captioning": ("captioning", "video"),
+    "serving.api.captioning": ("captioning",),
     "serving.api.glimpses": ("glimpses",),
     "serving.api.speech": ("speech",),
     # which of our tasks a model of somebody else's is for

@@ -46,11 +46,10 @@ from heedful.atomic_io import MANIFEST, compute_digest
 from heedful.data.pictures import encode_png
 from heedful.recipes.load import build_recipe
 from heedful.runs.load import open_run
-from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
-from heedful.tasks.glimpses.digits import encode_idx
-from heedful.tasks.speech.digits import generate_recordings
-from heedful.tasks.video.moving_shapes import build_clip_files as moving_files
-from heedful.tasks.video.moving_shapes import generate_clips
+from heedful.tasks.captioning.scenes import build_clip_files as moving_files
+from heedful.tasks.captioning.scenes import build_coco_files, generate_clips, generate_scenes
+from heedful.tasks.glimpses.demonstration import encode_idx
+from heedful.tasks.speech.demonstration import generate_recordings
 
 HERE: Final = Path(__file__).parent
 STEPS: Final = 80

@@ -15,7 +15,7 @@ import heedful
 from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.models.model_size import measure_model
 from heedful.recipes.recipe import Recipe, format_data_key
-from heedful.tasks.captioning.recipe import CaptioningRecipe
+from heedful.tasks.captioning.recipe import CaptioningRecipe, VideoRecipe
 from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
@@ -23,9 +23,8 @@ from heedful.tasks.language.recipe import LanguageRecipe
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.pretraining.task import build_pretrained
-from heedful.tasks.speech.digits import encode_wav
+from heedful.tasks.speech.demonstration import encode_wav
 from heedful.tasks.translation.recipe import TranslationRecipe
-from heedful.tasks.video.recipe import VideoRecipe
 
 ROOT = Path(__file__).parents[2]
 RECIPES = {path: heedful.load_recipe(path) for path in sorted((ROOT / "recipes").rglob("*.toml"))}

@@ -27,11 +27,9 @@ from heedful.serving.capabilities import Capability, declare_model_route
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
-from heedful.tasks.base_captioner import BaseCaptioner, CaptionLineFormat
-from heedful.tasks.captioning.predictor import Captioner
+from heedful.tasks.captioning.predictor import BaseCaptioner, Captioner, CaptionLineFormat, VideoCaptioner
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.search_factory import build_length_limits, build_search
-from heedful.tasks.video.predictor import VideoCaptioner
 
 GROUP: Final = "perception"
 _FIELDS_BY_CAPTIONER: Final[Mapping[type[Any], tuple[str, ...]]] = {

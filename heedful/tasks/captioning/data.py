@@ -1,12 +1,13 @@
-"""Pictures with captions: readers of caption files, and collation of batches."""
+"""Pictures and clips with captions: readers of caption files, corpora that store each input once, and batches."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
-from typing import final
+from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -14,20 +15,26 @@ from jaxtyping import Shaped
 from torch import Tensor
 
 from heedful.data.batches import PairBatch, build_pair_batch
-from heedful.data.corpus import Corpus
-from heedful.data.pictures import SquareResize, read_picture
+from heedful.data.clips import Clip
+from heedful.data.corpus import CHARACTERS_PER_TOKEN, ArraySpec, Corpus, CorpusSide, EncodingReport, ExampleEncoder
 from heedful.data.readers import (
     ExampleReader,
     JsonRecord,
     read_json_object,
     read_lines,
     read_numbered_lines,
+    read_records,
     split_columns,
 )
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE
+from heedful.models.clips import ClipBatch
 from heedful.tasks.objective import RowIndices
-from heedful.tasks.picture_features import PictureFeatures
+
+NUMBER_SIDE: Final = "numbers"
+INPUT_SIDE: Final = "pictures"
+"""Corpus side of the inputs: one picture, or the frames of a clip."""
+CAPTION_SIDE: Final = "captions"
 
 
 @dataclass(frozen=True)
@@ -42,61 +49,110 @@ class BoundingBox:
 
 
 @dataclass(frozen=True)
-class CaptionedPicture:
-    """A picture file with its captions and bounding boxes."""
+class ClipEvent:
+    """When something happens that captions name.
 
-    picture: Path
+    Attributes:
+        phrase: as captions name it.
+        start: first frame of the clip, from 0.
+        stop: the frame after the last one.
+    """
+
+    phrase: str
+    start: int
+    stop: int
+
+
+Mark = TypeVar("Mark", bound=BoundingBox | ClipEvent)
+
+
+@dataclass(frozen=True)
+class CaptionedInput(Generic[Mark]):
+    """A picture or clip with its captions.
+
+    Attributes:
+        file: the picture or clip.
+        captions: each of them right.
+        marks: what captions name: bounding boxes in a picture, events of a clip.
+    """
+
+    file: Path
     captions: tuple[str, ...]
-    boxes: tuple[BoundingBox, ...] = ()
+    marks: tuple[Mark, ...] = ()
 
 
-class CaptionReader(ExampleReader[CaptionedPicture]):
-    """Reader of captioned pictures in a folder, in the order in which the caption file first names them.
+CaptionedPicture: TypeAlias = CaptionedInput[BoundingBox]
+CaptionedClip: TypeAlias = CaptionedInput[ClipEvent]
 
-    Abstract: `read_captions` knows the file format. Missing pictures are examples too; the code that loads a picture
+
+class CaptionReader(ExampleReader[CaptionedInput[Mark]], Generic[Mark]):
+    """Reader of captioned inputs in a folder, in the order in which the caption file first names them.
+
+    Abstract: `iter_entries` knows the file format. Missing inputs are examples too; the code that loads an input
     reports the error.
+
+    Attributes:
+        folder_noun: noun for the inputs, for messages.
 
     Args:
         path: the caption file.
-        pictures: the folder of the pictures; the folder of `path` unless given.
-        only: a file with one picture name per line; all other pictures are left out.
+        folder: the folder of the inputs; the folder of `path` unless given.
+        only: a file with one name of an input per line; all other inputs are left out.
         others: further files that the reader depends on.
     """
 
+    folder_noun: ClassVar[str]
+
     def __init__(
-        self, path: Path, *, pictures: Path | None = None, only: Path | None = None, others: Sequence[Path] = ()
+        self, path: Path, *, folder: Path | None = None, only: Path | None = None, others: Sequence[Path] = ()
     ) -> None:
         super().__init__(path, *(file for file in (only, *others) if file is not None))
-        folder = path.parent if pictures is None else pictures
+        folder = path.parent if folder is None else folder
         if not folder.is_dir():
-            raise DataError(f"{folder}: there is no such folder of pictures; check the path")
+            raise DataError(f"{folder}: there is no such folder of {self.folder_noun}; check the path")
         allowed_names = None if only is None else {line.strip() for line in read_lines(only)}
-        captions: dict[str, list[str]] = {}
-        for name, caption in self.read_captions(path):
+        captions, marks = dict[str, list[str]](), dict[str, list[Mark]]()
+        for name, texts, its_marks in self.iter_entries(path):
             if allowed_names is None or name in allowed_names:
-                captions.setdefault(name, []).append(caption)
-        boxes = self.read_boxes(path)
+                captions.setdefault(name, []).extend(texts)
+                marks.setdefault(name, []).extend(its_marks)
         self.examples = [
-            CaptionedPicture(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(boxes.get(name, ())))
+            CaptionedInput(folder / name, tuple(dict.fromkeys(filter(str.strip, texts))), tuple(marks[name]))
             for name, texts in captions.items()
         ]
-        self.paths = (*self.paths, *(example.picture for example in self.examples if example.picture.is_file()))
+        self.paths = (*self.paths, *(file for name in captions for file in _list_files(folder / name)))
 
-    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """Yield pairs of a picture's file name and one of its captions."""
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
+        """Yield an input's name with some of its captions and marks; an input may occur several times."""
         raise NotImplementedError
 
-    def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
-        """Return the bounding boxes of each picture by its file name; empty for formats without boxes."""
-        return {}
-
     @final
-    def __iter__(self) -> Iterator[CaptionedPicture]:
+    def __iter__(self) -> Iterator[CaptionedInput[Mark]]:
         return iter(self.examples)
 
 
+class _CaptionTable(CaptionReader[Mark]):
+    """Reader of tab-separated lines with the name of an input and a caption in two columns, counted from 0."""
+
+    def __init__(
+        self, path: Path, name_column: int, caption_column: int, *, header: bool, numbered: bool = False, **files: Any
+    ) -> None:
+        self._columns = (name_column, caption_column)
+        self._header = header
+        self._numbered = numbered
+        super().__init__(path, **files)
+
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
+        name_column, caption_column = self._columns
+        for number, location, line in read_numbered_lines(path):
+            if number > 1 or not self._header:
+                fields = split_columns(line, max(self._columns) + 1, location=location)
+                name = fields[name_column].strip()
+                yield re.sub(r"#\d+$", "", name) if self._numbered else name, [fields[caption_column]], []
+
+
 @final
-class CaptionColumns(CaptionReader):
+class CaptionColumns(_CaptionTable[BoundingBox]):
     """Reader of tab-separated lines with a picture's name and a caption; a picture may have several lines.
 
     Args:
@@ -104,7 +160,10 @@ class CaptionColumns(CaptionReader):
         caption_column: column of the captions, counted from 0.
         header: whether the first line names the columns.
         numbered: whether picture names end in `#0`, the number of the caption, as in Flickr8k's token files.
+        pictures, only: see `CaptionReader`.
     """
+
+    folder_noun = "pictures"
 
     def __init__(
         self,
@@ -117,70 +176,55 @@ class CaptionColumns(CaptionReader):
         pictures: Path | None = None,
         only: Path | None = None,
     ) -> None:
-        self._columns = (picture_column, caption_column)
-        self._header = header
-        self._numbered = numbered
-        super().__init__(path, pictures=pictures, only=only)
-
-    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """Yield the picture name and the caption of each line."""
-        picture, caption = self._columns
-        for number, location, line in read_numbered_lines(path):
-            if number == 1 and self._header:
-                continue
-            fields = split_columns(line, max(self._columns) + 1, location=location)
-            name = fields[picture].strip()
-            yield re.sub(r"#\d+$", "", name) if self._numbered else name, fields[caption]
+        files = {"folder": pictures, "only": only}
+        super().__init__(path, picture_column, caption_column, header=header, numbered=numbered, **files)
 
 
 @final
-class CocoCaptions(CaptionReader):
+class CocoCaptions(CaptionReader[BoundingBox]):
     """Reader of COCO's JSON: pictures in `images`, captions and bounding boxes (`bbox`) in `annotations`.
 
     Args:
         instances: another COCO file, whose bounding boxes are added; its `categories` name the boxes.
+        pictures, only: see `CaptionReader`.
     """
+
+    folder_noun = "pictures"
 
     def __init__(
         self, path: Path, *, instances: Path | None = None, pictures: Path | None = None, only: Path | None = None
     ) -> None:
-        self._instances = instances
-        super().__init__(path, pictures=pictures, only=only, others=() if instances is None else (instances,))
+        self._instances = () if instances is None else (instances,)
+        super().__init__(path, folder=pictures, only=only, others=self._instances)
 
-    def read_captions(self, path: Path) -> Iterator[tuple[str, str]]:
-        """Yield the picture name and the caption of each annotation that has a caption."""
-        yield from (
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[BoundingBox]]]:
+        """Yield the picture name and the caption of each annotation that has a caption, with the picture's boxes."""
+        documents = [read_json_object(file) for file in (path, *self._instances)]
+        captions = [
             (name, annotation.get_text("caption"))
-            for name, annotation in _iter_annotations(read_json_object(path))
+            for name, annotation in _iter_annotations(documents[0])
             if "caption" in annotation
-        )
-
-    def read_boxes(self, path: Path) -> Mapping[str, Sequence[BoundingBox]]:
-        """Return the bounding boxes of the caption file and of `instances`, by picture name."""
+        ]
         boxes: dict[str, list[BoundingBox]] = {}
-        for file in (path, self._instances):
-            if file is None:
-                continue
-            document = read_json_object(file)
-            category_names = {
-                record.get_int("id"): record.get_text("name") for record in _list_records(document, "categories")
-            }
-            for name, record in _iter_annotations(document):
-                if "bbox" not in record:
-                    continue
-                category, corners = record.get_int("category_id"), record.fields["bbox"]
-                if category not in category_names:
-                    raise DataError(
-                        f"{record.location}: its category {category} is not among the categories; mend the file"
-                    )
-                if (
-                    not isinstance(corners, list)
-                    or len(corners) != 4
-                    or not all(type(n) in (int, float) for n in corners)
-                ):
-                    raise DataError(f"{record.location}: bbox is not left, top, width and height; mend the file")
-                boxes.setdefault(name, []).append(BoundingBox(category_names[category], *map(float, corners)))
-        return boxes
+        for name, box in chain.from_iterable(map(_iter_boxes, documents)):
+            boxes.setdefault(name, []).append(box)
+        for name, caption in captions:
+            yield name, [caption], boxes.pop(name, ())
+
+
+def _iter_boxes(document: JsonRecord) -> Iterator[tuple[str, BoundingBox]]:
+    """Yield the picture name and the bounding box of each annotation of a COCO document that has a box."""
+    categories = document.get_objects("categories") if "categories" in document else []
+    category_names = {record.get_int("id"): record.get_text("name") for record in categories}
+    for name, record in _iter_annotations(document):
+        if "bbox" not in record:
+            continue
+        category, corners = record.get_int("category_id"), record.fields["bbox"]
+        if category not in category_names:
+            raise DataError(f"{record.location}: its category {category} is not among the categories; mend the file")
+        if not isinstance(corners, list) or len(corners) != 4 or not all(type(n) in (int, float) for n in corners):
+            raise DataError(f"{record.location}: bbox is not left, top, width and height; mend the file")
+        yield name, BoundingBox(category_names[category], *map(float, corners))
 
 
 def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
@@ -193,22 +237,142 @@ def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
         yield names[number], record
 
 
-def _list_records(document: JsonRecord, name: str) -> list[JsonRecord]:
-    """Return the records of the list called `name`, or an empty list if there is none."""
-    return document.get_objects(name) if name in document else []
+@final
+class ClipColumns(_CaptionTable[ClipEvent]):
+    """Reader of tab-separated lines with a clip's name and a caption; a clip may have several lines.
 
-
-def make_picture_loader(
-    picture_features: PictureFeatures, framing: SquareResize
-) -> Callable[[CaptionedPicture], Shaped[np.ndarray, "1 ..."]]:
-    """Return a function that loads an example's picture as features of shape [1, ...].
-
-    It raises `DataError` if the picture cannot be read.
+    Args:
+        clip_column: column of the clip names, counted from 0.
+        caption_column: column of the captions, counted from 0.
+        header: whether the first line names the columns.
+        clips: the folder of the clips; the folder of `path` unless given.
     """
-    return lambda example: picture_features(framing(read_picture(example.picture)))[None]
+
+    folder_noun = "clips"
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        clip_column: int = 0,
+        caption_column: int = 1,
+        header: bool = False,
+        clips: Path | None = None,
+    ) -> None:
+        super().__init__(path, clip_column, caption_column, header=header, folder=clips)
+
+
+@final
+class ClipRecords(CaptionReader[ClipEvent]):
+    """Reader of a JSON object per line, which may contain the events that captions name.
+
+    Args:
+        clips: the folder of the clips; the folder of `path` unless given.
+    """
+
+    folder_noun = "clips"
+
+    def __init__(self, path: Path, *, clips: Path | None = None) -> None:
+        super().__init__(path, folder=clips)
+
+    def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[ClipEvent]]]:
+        """Yield the clip, captions and events of each line."""
+        for _, record in read_records(path):
+            events = []
+            for event in record.get_objects("events") if "events" in record else []:
+                events.append(ClipEvent(event.get_text("phrase"), event.get_int("start"), event.get_int("stop")))
+                if not 0 <= events[-1].start < events[-1].stop:
+                    raise DataError(f"{event.location}: frames {events[-1].start} to {events[-1].stop}; mend the line")
+            yield record.get_text("clip"), record.get_texts("captions"), events
+
+
+def _list_files(path: Path) -> list[Path]:
+    """Return the files of an input: itself, or the pictures of a clip's folder; empty if it is missing."""
+    if path.is_dir():
+        return sorted(file for file in path.iterdir() if file.is_file())
+    return [path] if path.is_file() else []
+
+
+def build_caption_encoding(
+    tokenizer: Tokenizer,
+    *,
+    input_spec: ArraySpec,
+    extract: Callable[[CaptionedInput[Any]], Shaped[np.ndarray, "T ..."]],
+    max_length: int,
+) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
+    """Build the encoding that stores each input once, with its number and all its captions.
+
+    Captions of more than `max_length` tokens are left out, and so are inputs without a remaining caption and inputs
+    that cannot be read (see `explain_unreadable`).
+
+    Args:
+        tokenizer: tokenizer of the captions.
+        input_spec: data type and shape of what `extract` returns.
+        extract: extracts the stored features of an example; raises `DataError` if it cannot be read.
+        max_length: tokens of a caption with its end at most.
+    """
+
+    def encode_example(
+        example: tuple[int, CaptionedInput[Any]],
+    ) -> tuple[list[int], Sequence[Any] | np.ndarray, list[int] | None]:
+        number, captioned = example
+        short_texts = [text for text in captioned.captions if len(text) <= CHARACTERS_PER_TOKEN * max_length]
+        encoded = [ids for text in short_texts if 0 < len(ids := tokenizer.encode(text)) < max_length]
+        if captioned.captions and not encoded:
+            return [number], [number], None  # left out for its captions, not for itself
+        ids = [token for caption in encoded for token in (*caption, tokenizer.special.eos)]
+        try:
+            return [number], extract(captioned), ids
+        except DataError:
+            return [number], [], ids
+
+    return ExampleEncoder(
+        {NUMBER_SIDE: ArraySpec("<i8"), INPUT_SIDE: input_spec, CAPTION_SIDE: tokenizer.size}, encode_example
+    )
+
+
+def explain_unreadable(
+    examples: Iterable[CaptionedInput[Any]], corpus: Corpus, *, extract: Callable[[CaptionedInput[Any]], Any]
+) -> Iterator[str]:
+    """Yield the error message of each example that is not in the corpus because it cannot be read."""
+    stored_numbers = set(corpus[NUMBER_SIDE].stream.tolist())
+    for number, captioned in enumerate(examples):
+        if number not in stored_numbers:
+            try:
+                extract(captioned)
+            except DataError as error:
+                yield str(error)
+
+
+def split_by_caption(corpus: Corpus, *, eos: int) -> Corpus:
+    """Return the corpus with one example for each caption; captions of one input share its features."""
+    stream = np.asarray(corpus[CAPTION_SIDE].stream)
+    stops = np.flatnonzero(stream == eos) + 1
+    starts = np.concatenate([[0], stops[:-1]])
+    input_indices = np.searchsorted(corpus[CAPTION_SIDE].stops, stops)
+    sides = {INPUT_SIDE: corpus[INPUT_SIDE].select_rows(input_indices), CAPTION_SIDE: CorpusSide(stream, starts, stops)}
+    return Corpus(corpus.folder, EncodingReport(len(stops), corpus.report.empty, corpus.report.too_long), sides)
 
 
 def collate_captions(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[Tensor]:
     """Collate the given rows of a corpus made by `split_by_caption` into a batch of pictures and captions."""
     pictures, _ = corpus[INPUT_SIDE].collate_arrays(rows)
     return build_pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)
+
+
+def collate_clips(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[ClipBatch]:
+    """Collate the given rows of a corpus made by `split_by_caption` into a batch of clips and captions."""
+    clips = ClipBatch(*map(torch.from_numpy, corpus[INPUT_SIDE].collate_arrays(rows)))
+    return build_pair_batch(clips, corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)
+
+
+def batch_clips(clips: Sequence[Clip]) -> ClipBatch:
+    """Pad clips to the same number of frames and stack them."""
+    block = np.zeros(
+        (len(clips), max(len(clip.frames) for clip in clips), *clips[0].frames.shape[1:]), clips[0].frames.dtype
+    )
+    positions = np.full(block.shape[:2], -1)
+    for row, clip in enumerate(clips):
+        block[row, : len(clip.frames)] = clip.frames
+        positions[row, : len(clip.frames)] = range(len(clip.frames))
+    return ClipBatch(torch.from_numpy(block), torch.from_numpy(positions))

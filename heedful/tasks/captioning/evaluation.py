@@ -1,24 +1,31 @@
-"""Evaluation of captioners, compared with a constant caption and with the caption of the nearest training picture."""
+"""Evaluation of captions: metrics of their texts, and of what their words attend to."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.characters import compile_word_pattern
+from heedful.data.clips import Clip
 from heedful.data.pictures import read_picture
 from heedful.data.token_offsets import compute_offsets
 from heedful.errors import DataError
 from heedful.metrics.captions import MAX_ORDER, CaptionBLEU, cider_d, split_words
 from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric
-from heedful.tasks.base_captioner import CaptionAttention
-from heedful.tasks.captioning.data import BoundingBox, CaptionedPicture
-from heedful.tasks.captioning.predictor import Captioner
+from heedful.tasks.captioning.data import BoundingBox, CaptionedClip, CaptionedPicture, ClipEvent
+from heedful.tasks.captioning.predictor import (
+    BaseCaptioner,
+    CaptionAttention,
+    Captioner,
+    VideoCaptioner,
+)
 from heedful.tasks.label_evaluation import LabelEvaluator
 
 _MAX_NEIGHBOURS: Final = 2000
@@ -47,6 +54,20 @@ class CaptioningOutputs:
     unattended: Float[np.ndarray, " N"] | None = None
 
 
+@dataclass(frozen=True)
+class VideoOutputs:
+    """Captions and attention statistics of a captioner for the evaluated clips.
+
+    Attributes:
+        texts: one caption per clip.
+        event_mass: for each clip, the share of attention that words naming an event pay to the event's frames, summed
+            over these words, and the number of these words; None if no events are known, or the model has no attention.
+    """
+
+    texts: Sequence[str]
+    event_mass: Float[np.ndarray, "N 2"] | None = None
+
+
 def build_caption_evaluator(
     pictures: Sequence[CaptionedPicture], *, train: Sequence[CaptionedPicture]
 ) -> LabelEvaluator:
@@ -59,10 +80,10 @@ def build_caption_evaluator(
     Raises:
         DataError: no picture can be read.
     """
-    left_out, readable = [], []
+    left_out, readable = list[str](), list[CaptionedPicture]()
     for picture in pictures:
         try:
-            read_picture(picture.picture)
+            read_picture(picture.file)
         except DataError as error:
             left_out.append(str(error))
         else:
@@ -70,18 +91,13 @@ def build_caption_evaluator(
     train_captions = [caption for picture in train for caption in picture.captions]
     if not readable or not train_captions:
         raise DataError("no picture with captions can be read; check the files")
-    references = [picture.captions for picture in readable]
     constant = _choose_typical_caption(train_captions)
-
-    def measure(outputs: CaptioningOutputs) -> Mapping[str, Metric]:
-        """Compute the metrics of a captioner's outputs."""
-        return _compute_metrics(outputs, references)
-
+    references = [picture.captions for picture in readable]
     return LabelEvaluator(
-        [picture.picture.name for picture in readable],
+        [picture.file.name for picture in readable],
         references,
-        predict_labels=lambda user: _caption_pictures(user, readable, train),
-        measure=measure,
+        predict_labels=lambda captioner: _caption_pictures(captioner, readable, train),
+        measure=lambda outputs: _measure_pictures(outputs, references),
         size=len(readable),
         num_train_examples=len(train),
         constant_answer=constant,
@@ -91,16 +107,57 @@ def build_caption_evaluator(
     )
 
 
-def _compute_metrics(outputs: CaptioningOutputs, references: Sequence[Sequence[str]]) -> dict[str, Metric]:
+def build_video_evaluator(
+    clips: Sequence[CaptionedClip], *, train: Sequence[CaptionedClip], read_clip: Callable[[Path], Clip]
+) -> LabelEvaluator:
+    """Build the evaluator of clips with several reference captions, any of which is correct.
+
+    Args:
+        clips: the clips to caption; unreadable ones and those without captions are left out.
+        train: training clips, which tell the most frequent caption.
+        read_clip: reads a clip.
+
+    Raises:
+        DataError: no clip can be read.
+    """
+    left_out, readable, uniform_mass = list[str](), list[CaptionedClip](), list[tuple[float, float]]()
+    for example in clips:
+        try:
+            clip = read_clip(example.file)
+        except DataError as error:
+            left_out.append(str(error))
+            continue
+        if example.captions:
+            readable.append(example)
+            shares = [_build_event_mask(event, clip).mean() for event in example.marks]
+            uniform_mass.append((sum(shares), len(shares)))
+    caption_counts = Counter(caption for example in train for caption in example.captions)
+    if not readable or not caption_counts:
+        raise DataError("no clip with captions can be read; check the files")
+    constant = caption_counts.most_common(1)[0][0]
+    has_events = any(example.marks for example in readable)
+    references = [example.captions for example in readable]
+    return LabelEvaluator(
+        [example.file.name for example in readable],
+        references,
+        predict_labels=lambda captioner: _caption_clips(captioner, readable),
+        measure=lambda outputs: _measure_clips(outputs, references),
+        size=len(readable),
+        num_train_examples=len(train),
+        constant_answer=constant,
+        baseline_answers=VideoOutputs([constant] * len(readable), np.array(uniform_mass) if has_events else None),
+        main_metric="exact match",
+        data_warnings=[f"left out: {error}" for error in left_out],
+    )
+
+
+def _measure_pictures(outputs: CaptioningOutputs, references: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
     """Return BLEU-1 to BLEU-4, CIDEr-D, exact match and, where known, the attention metrics, by name."""
     metrics: dict[str, Metric] = {
         f"BLEU-{order}": CaptionBLEU(outputs.texts, references, order=order) for order in range(1, MAX_ORDER + 1)
     }
     metrics["CIDEr-D"] = cider_d(outputs.texts, references)
-    pairs = zip(outputs.texts, references, strict=True)
-    metrics["exact match"] = build_mean_metric(
-        [100.0 * (split_words(text) in map(split_words, correct)) for text, correct in pairs]
-    )
+    metrics["exact match"] = _measure_exact_match(outputs.texts, references)
     if outputs.nearest_captions is not None:
         metrics["BLEU-4 of the nearest picture's caption"] = CaptionBLEU(outputs.nearest_captions, references)
         metrics["CIDEr-D of the nearest picture's caption"] = cider_d(outputs.nearest_captions, references)
@@ -111,22 +168,46 @@ def _compute_metrics(outputs: CaptioningOutputs, references: Sequence[Sequence[s
     return metrics
 
 
+def _measure_clips(outputs: VideoOutputs, references: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
+    """Return exact match, BLEU-4, CIDEr-D and, where known, the attention mass, by name."""
+    metrics: dict[str, Metric] = {
+        "exact match": _measure_exact_match(outputs.texts, references),
+        "BLEU-4": CaptionBLEU(outputs.texts, references),
+        "CIDEr-D": cider_d(outputs.texts, references),
+    }
+    if outputs.event_mass is not None:
+        metrics["attention mass"] = RatioMetric(100.0 * outputs.event_mass[:, 0], outputs.event_mass[:, 1])
+    return metrics
+
+
+def _measure_exact_match(texts: Sequence[str], references: Sequence[Sequence[str]]) -> Metric:
+    pairs = zip(texts, references, strict=True)
+    return build_mean_metric([100.0 * (split_words(text) in map(split_words, correct)) for text, correct in pairs])
+
+
+def _find_phrase_tokens(captioner: BaseCaptioner[Any], caption: str, phrase: str) -> Iterator[list[int]]:
+    """Yield the indices of the tokens of a phrase, for each of its occurrences in a caption."""
+    offsets = compute_offsets(captioner.target.tokenizer, caption)
+    for match in compile_word_pattern(phrase).finditer(caption):
+        yield [n for n, (start, stop) in enumerate(offsets) if start < match.end() and stop > match.start()]
+
+
 def _caption_pictures(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> CaptioningOutputs:
     """Caption the pictures with a captioner, and measure where its attention points."""
-    texts = [each.text for each in captioner.caption([each.picture for each in pictures])]
+    texts = [each.text for each in captioner.caption([each.file for each in pictures])]
     nearest = _find_nearest_captions(captioner, pictures, train)
     if not captioner.has_attention:
         return CaptioningOutputs(texts, nearest)
     pairs = [(row, caption) for row, each in enumerate(pictures) for caption in each.captions if split_words(caption)]
-    attentions = captioner.attend([(pictures[row].picture, caption) for row, caption in pairs])
+    attentions = captioner.attend([(pictures[row].file, caption) for row, caption in pairs])
     pointed, unread, count = np.zeros((len(pictures), 2)), np.zeros(len(pictures)), np.zeros(len(pictures))
     for (row, caption), attention in zip(pairs, attentions, strict=True):
         unread[row] += (1 - attention.weights.sum(0)).__pow__(2).mean()
         count[row] += 1
         pointed[row] += np.sum([*_iter_pointing_hits(captioner, pictures[row], caption, attention), (0, 0)], axis=0)
-    has_boxes = any(each.boxes for each in pictures)
+    has_boxes = any(each.marks for each in pictures)
     return CaptioningOutputs(texts, nearest, pointed if has_boxes else None, unread / np.maximum(count, 1))
 
 
@@ -139,17 +220,13 @@ def _iter_pointing_hits(
     where it points.
     """
     boxes: dict[str, list[BoundingBox]] = {}
-    for box in picture.boxes:
+    for box in picture.marks:
         boxes.setdefault(box.name, []).append(box)
     if not boxes:
         return
-    height, width = read_picture(picture.picture).shape[:2]
-    pieces = compute_offsets(captioner.target.tokenizer, caption)
+    height, width = read_picture(picture.file).shape[:2]
     for name, named_boxes in boxes.items():
-        for match in compile_word_pattern(name).finditer(caption):
-            rows = [n for n, (start, stop) in enumerate(pieces) if start < match.end() and stop > match.start()]
-            if not rows:
-                continue
+        for rows in filter(None, _find_phrase_tokens(captioner, caption, name)):
             point = _find_peak(attention.weights[rows].mean(0))
             yield int(any(_is_inside(captioner, point, box, height=height, width=width) for box in named_boxes)), 1
 
@@ -158,7 +235,6 @@ def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
     """Return x and y, from 0 to 1, of the maximum of Gaussian-smoothed attention (Xu et al. 2015, 5.4)."""
 
     def gaussian_weights(regions: int) -> Float[np.ndarray, "places regions"]:
-        """Return Gaussian weights of the regions at evenly spaced positions."""
         positions = (np.arange(_POINTS_PER_REGION * regions) + 0.5) / _POINTS_PER_REGION
         return np.asarray(np.exp(-0.5 * (positions[:, None] - np.arange(regions) - 0.5) ** 2))
 
@@ -195,7 +271,7 @@ def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]
     """Yield a feature vector and the first caption of each readable picture with captions."""
     for picture in pictures:
         try:
-            features = captioner.extract_features(picture.picture)
+            features = captioner.extract_features(picture.file)
         except DataError:
             continue
         if picture.captions:
@@ -212,3 +288,34 @@ def _choose_typical_caption(captions: Sequence[str]) -> str:
         return sum(2 * (bag & other).total() / max(1, bag.total() + other.total()) for other in bags)
 
     return max(zip(candidates, bags, strict=True), key=lambda pair: score_overlap(pair[1]))[0]
+
+
+def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) -> VideoOutputs:
+    """Caption the clips with a captioner, and measure its attention to the frames of events."""
+    texts = [each.text for each in captioner.caption([each.file for each in clips])]
+    pairs = [(row, caption) for row, each in enumerate(clips) if each.marks for caption in each.captions]
+    if not pairs or not captioner.has_attention:
+        return VideoOutputs(texts)
+    mass, loaded_clips = np.zeros((len(clips), 2)), dict[int, Clip]()
+    for row, _ in pairs:
+        loaded_clips.setdefault(row, captioner.extract_features(clips[row].file))
+    attentions = captioner.attend([(loaded_clips[row], caption) for row, caption in pairs])
+    for (row, caption), attention in zip(pairs, attentions, strict=True):
+        for share in _iter_event_shares(captioner, clips[row].marks, caption, attention, loaded_clips[row]):
+            mass[row] += share, 1
+    return VideoOutputs(texts, mass)
+
+
+def _iter_event_shares(
+    captioner: VideoCaptioner, events: Sequence[ClipEvent], caption: str, attention: CaptionAttention, clip: Clip
+) -> Iterator[float]:
+    """Yield, for each token of each event phrase in a caption, the share of its attention on the event's frames."""
+    for event in events:
+        event_mask = _build_event_mask(event, clip)
+        for row in chain.from_iterable(_find_phrase_tokens(captioner, caption, event.phrase)):
+            yield float(attention.weights[row, : len(event_mask)] @ event_mask)
+
+
+def _build_event_mask(event: ClipEvent, clip: Clip) -> Float[np.ndarray, " T"]:
+    """Return 1 for each frame of a clip that lies in an event, else 0."""
+    return ((event.start <= clip.frame_indices) & (clip.frame_indices < event.stop)).astype(np.float64)

@@ -1,21 +1,316 @@
-"""The captioning predictor: pictures in, captions out."""
+"""Predictors that caption pictures and clips, and their line format."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped
 from torch import Tensor
 
+from heedful.argument_checks import to_file_list
+from heedful.data.clips import Clip, Frames
+from heedful.data.corpus import ArraySpec
 from heedful.data.pictures import Picture, SquareResize, read_picture
-from heedful.inspection.record import MapAxis
-from heedful.tasks.base_captioner import BaseCaptioner, CaptionInput
-from heedful.tasks.picture_features import PictureFeatures
-from heedful.tensors import SOURCE, GridLayout
+from heedful.data.tokenizers import Tokenizer
+from heedful.deprecation import keep_old_names
+from heedful.errors import DataError, RecipeError
+from heedful.generation.prefill import GenerationRequest
+from heedful.generation.search import SearchStrategy
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.inspection.watch import watch_attention
+from heedful.metrics.captions import CaptionBLEU, cider_d
+from heedful.models.clips import ClipBatch
+from heedful.models.interface import State
+from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.recipes.generation import GenerationConfig
+from heedful.tasks.batch_executor import SearchCall
+from heedful.tasks.captioning.data import batch_clips
+from heedful.tasks.captioning.picture_features import PictureFeatures
+from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
+from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
+from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, iter_chunks, run_batched
+from heedful.tasks.search_factory import LengthLimits
+from heedful.tensors import SOURCE, GridLayout, as_mapping, move_to_device
+
+Features = TypeVar("Features")
+CaptionInput: TypeAlias = Any
+"""An input to caption: a file, or its content."""
+
+
+@dataclass(frozen=True)
+class CaptionResult:
+    """Captions of one input.
+
+    Attributes:
+        name: the file, or the input's number.
+        candidates: captions, best first.
+    """
+
+    name: str
+    candidates: tuple[TextCandidate, ...]
+
+    @property
+    def text(self) -> str:
+        """The best caption."""
+        return self.candidates[0].text
+
+
+@dataclass(frozen=True)
+class CaptionAttention:
+    """Attention weights of each caption token, its end last, in the shape of the slots: [T, frames] or [T, rows,
+    columns].
+    """
+
+    tokens: tuple[str, ...]
+    weights: Float[np.ndarray, "T ..."]
+
+
+@dataclass(frozen=True)
+class NumberedInput(Generic[Features]):
+    """Features of an input, its number, and the ids of a caption."""
+
+    features: Features
+    number: int
+    ids: tuple[int, ...] = ()
+
+
+@final
+@dataclass(frozen=True)
+class CaptionSearchCall(SearchCall[NumberedInput[Features]]):
+    """Search call that generates captions.
+
+    Attributes:
+        target: the target side of the model.
+        length: length limits of captions.
+        build_source: builds the source batch of some inputs.
+    """
+
+    target: DecoderTarget
+    length: LengthLimits
+    build_source: Callable[[Sequence[NumberedInput[Features]]], Any] = field(compare=False)
+
+    def start_search(self, batch: list[NumberedInput[Features]]) -> tuple[State, GenerationRequest]:
+        """Encode the inputs and return the decoding state and the request."""
+        requests = [
+            TargetRequest(self.length.max_tokens(1), item.number, min_tokens=self.length.min_tokens(1))
+            for item in batch
+        ]
+        return self.engine.init_state(self.build_source(batch)), self.target.build_generation_request(requests)
+
+
+@keep_old_names(
+    seen="input_noun",
+    view="figure_view",
+    see="extract_features",
+    photograph="render_picture",
+    source="build_source",
+    axis="build_axis",
+    attentive="has_attention",
+)
+class BaseCaptioner(Predictor, Generic[Features]):
+    """A captioning model with its tokenizer.
+
+    Abstract: the task defines the inputs and their features.
+
+    Attributes:
+        input_noun: noun for an input, such as "picture".
+        figure_view: figure (`heedful.inspection.figures`) that shows the attention of each word.
+
+    Args:
+        model: the model in evaluation mode.
+        tokenizer: tokenizer of captions.
+        search: default search algorithm.
+        length: length limits of captions; an input counts as one token.
+        longest: tokens of the longest caption, its end included; None if unlimited.
+        generation: config that `search` and `length` were built from.
+    """
+
+    input_noun: ClassVar[str]
+    figure_view: ClassVar[str]
+
+    def __init__(
+        self,
+        model: SequenceToSequence[Any],
+        *,
+        tokenizer: Tokenizer,
+        search: SearchStrategy,
+        length: LengthLimits,
+        generation: GenerationConfig,
+        longest: int | None = None,
+    ) -> None:
+        self.model = model
+        self.search = search
+        self.length = length
+        self.generation = generation
+        self.device = next(model.parameters()).device
+        self.target = DecoderTarget(tokenizer, device=self.device, max_length=longest)
+
+    @abstractmethod
+    def extract_features(self, input_value: CaptionInput) -> Features:
+        """Extract the features of an input; raise `DataError` if it cannot be read."""
+
+    @abstractmethod
+    def build_source(self, features: Sequence[Features]) -> Any:
+        """Build the model's source batch from the features of several inputs, on its device."""
+
+    @abstractmethod
+    def build_axis(self, input_value: CaptionInput, features: Features) -> MapAxis:
+        """Return the axis of an input's slots for inspection."""
+
+    @abstractmethod
+    def render_picture(self, input_value: CaptionInput) -> Picture | None:
+        """Return a picture of the input for people; None if there is nothing to show."""
+
+    def caption(
+        self,
+        shown: Sequence[CaptionInput],
+        *,
+        search: SearchStrategy | None = None,
+        length: LengthLimits | None = None,
+        first: int = 1,
+        together: int = 32,
+    ) -> list[CaptionResult]:
+        """Caption inputs, in their order.
+
+        Args:
+            shown: files, or their content; a single file is a list of one.
+            search: search algorithm instead of the default.
+            length: length limits instead of the default.
+            first: number of the first input, which selects its random stream when sampling.
+            together: inputs that are processed together.
+
+        Raises:
+            DataError: a file is missing or damaged, or its type is unknown.
+            MissingExtraError: the package that decodes it is not installed.
+        """
+        algorithm, limits = search or self.search, length or self.length
+
+        captioning = CaptionSearchCall(self.model, algorithm, self.target, limits, self._build_batch_source)
+        captions: list[CaptionResult] = []
+        inputs = to_file_list(shown, np.ndarray, Clip, name="shown", noun="file or its content")
+        for chunk in iter_chunks(inputs, together):  # features of more inputs may not fit into memory
+            items = [
+                NumberedInput(self.extract_features(input_value), number)
+                for number, input_value in enumerate(chunk, first + len(captions))
+            ]
+            hypotheses_by_item = run_batched(items, captioning, size=_unit_size, batch_tokens=together)
+            names = (name_input(input_value, inputs.number) for input_value, inputs in zip(chunk, items, strict=True))
+            captions += map(
+                CaptionResult,
+                names,
+                (tuple(map(self.target.to_candidate, hypotheses)) for hypotheses in hypotheses_by_item),
+            )
+        return captions
+
+    def score(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[ForcedScore]:
+        """Return the log-probabilities of given captions; raise `DataError` if an input or its caption cannot be
+        read.
+        """
+        return run_batched(self._encode_pairs(pairs), self._score_batch, size=_unit_size, batch_tokens=together)
+
+    def attend(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[CaptionAttention]:
+        """Return where the tokens of given captions attend: the mean over heads of the last cross-attention.
+
+        Raises:
+            DataError: an input or its caption cannot be read.
+            RecipeError: the model has no attention to its input.
+        """
+        return run_batched(self._encode_pairs(pairs), self._attend_batch, size=_unit_size, batch_tokens=together)
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether the model has attention to its input."""
+        return bool(self._cross_attention_paths)
+
+    def inspect(
+        self,
+        shown: CaptionInput,
+        caption: str | None = None,
+        *,
+        search: SearchStrategy | None = None,
+        scope: InspectionSelection | None = None,
+    ) -> InspectionRecord:
+        """Record everything the model attends to while it captions an input, or reads a given caption of it.
+
+        Raises:
+            DataError: the input or the caption cannot be read.
+            RecipeError: no such layer or head.
+        """
+        features = self.extract_features(shown)
+        target: list[int] | TargetRequest = TargetRequest(
+            self.length.max_tokens(1), min_tokens=self.length.min_tokens(1)
+        )
+        if caption is not None:
+            target = self.target.encode(caption, name="the caption")
+        return self.target.inspect(
+            self.model,
+            self.build_source([features]),
+            target,
+            search=search or self.search,
+            selection=scope or InspectionSelection(),
+            axes=[self.build_axis(shown, features)],
+            title=name_input(shown, 1),
+        )
+
+    def line_format(self) -> CaptionLineFormat:
+        """Return the line format with one file per line."""
+        return CaptionLineFormat(self, self.search, self.length)
+
+    @final
+    def inspect_request(self, request: InspectRequest) -> InspectionRecord:
+        """Inspect a captioning request, whose source is a file."""
+        search = self.search
+        if request.max_tokens is not None:
+            raise RecipeError("--tokens: is an option of language models; leave it out")
+        if request.beam is not None:
+            search = set_beam_width(search, request.beam)
+        return self.inspect(request.source, request.target, search=search, scope=request.selection)
+
+    @property
+    def _cross_attention_paths(self) -> list[str]:
+        return [path for path, site in find_attention_sites(self.model).items() if site.declaration.kind == "cross"]
+
+    def _encode_pairs(self, pairs: Sequence[tuple[CaptionInput, str]]) -> list[NumberedInput[Features]]:
+        """Extract the features and encode the given caption of each pair."""
+        items: list[NumberedInput[Features]] = []
+        for number, (input_value, text) in enumerate(pairs, 1):
+            is_same = number > 1 and input_value is pairs[number - 2][0]  # captions of one thing follow each other
+            features = items[-1].features if is_same else self.extract_features(input_value)
+            items.append(NumberedInput(features, number, tuple(self.target.encode(text, name=f"caption {number}"))))
+        return items
+
+    def _build_batch_source(self, batch: Sequence[NumberedInput[Features]]) -> Any:
+        return self.build_source([item.features for item in batch])
+
+    def _score_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[ForcedScore]:
+        return self.target.score_texts(self.model, self._build_batch_source(batch), [each.ids for each in batch])
+
+    def _attend_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[CaptionAttention]:
+        if not self.has_attention:
+            raise RecipeError(f"this model begins with the {self.input_noun} and does not look at it again")
+        path = self._cross_attention_paths[-1]
+        inputs, _ = self.target.build_forced_batch([item.ids for item in batch])
+        memory = self.model.encoder(self._build_batch_source(batch))
+        with watch_attention(self.model, paths=[path]) as weights_by_path:
+            self.model.decoder(inputs, self.model.decoder.init_state(memory))
+        shape = as_mapping(memory)[SOURCE].layout
+        slot_shape = (shape.rows, shape.columns) if isinstance(shape, GridLayout) else (-1,)
+        token_weights = (
+            torch.cat([call.mean(1) if call.dim() == 4 else call for call in weights_by_path[path]], 1)
+            .float()
+            .cpu()
+            .numpy()
+        )
+        for item, weights in zip(batch, token_weights, strict=True):
+            tokens = (*self.target.tokenizer.to_pieces(item.ids), "</s>")
+            yield CaptionAttention(tokens, weights[: len(tokens)].reshape(len(tokens), *slot_shape))
 
 
 class Captioner(BaseCaptioner[np.ndarray]):
@@ -56,3 +351,128 @@ class Captioner(BaseCaptioner[np.ndarray]):
         return MapAxis.from_grid(
             SOURCE, rows=shape.rows, columns=shape.columns, pictures=self.render_picture(input_value)[None]
         )
+
+
+@final
+class VideoCaptioner(BaseCaptioner[Clip]):
+    """Video captioning predictor, for clip files or `Clip` objects.
+
+    Args:
+        args: see `BaseCaptioner`.
+        read_clip: returns the encoder's input for the clip at a path; raises `DataError` if it cannot be read.
+        read_frames: returns the clip as it is shown to people.
+        decoded_size: bytes of the decoded clip.
+        peak_memory: bytes of memory that reading takes at most.
+        array_spec: type and shape of a frame's encoder input.
+        kwargs: see `BaseCaptioner`.
+    """
+
+    input_noun: ClassVar = "clip"
+    figure_view: ClassVar = "frames"
+
+    def __init__(
+        self,
+        *args: Any,
+        read_clip: Callable[[Path], Clip],
+        read_frames: Callable[[Path], Clip],
+        decoded_size: Callable[[Path], int],
+        peak_memory: Callable[[Path], int],
+        array_spec: ArraySpec,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(*args, **kwargs)
+        self.read_clip = read_clip
+        self.read_frames = read_frames
+        self.decoded_size = decoded_size
+        self.peak_memory = peak_memory
+        self.array_spec = array_spec
+
+    def extract_features(self, input_value: CaptionInput) -> Clip:
+        """Return the encoder's input for a clip: its frames or their features."""
+        return input_value if isinstance(input_value, Clip) else self.read_clip(Path(input_value))
+
+    def build_source(self, features: Sequence[Clip]) -> ClipBatch:
+        """Pad and stack clips on the model's device."""
+        return move_to_device(batch_clips(features), self.device)
+
+    def build_axis(self, input_value: CaptionInput, features: Clip) -> MapAxis:
+        """Return the frame axis of a clip, with pictures if there are any."""
+        return MapAxis.from_frames(SOURCE, len(features.frames), pictures=self._get_pictures(input_value, features))
+
+    def render_picture(self, input_value: CaptionInput) -> Picture | None:
+        """Return the frames side by side as one picture, or None if there are no pictures."""
+        pictures = self._get_pictures(input_value, self.extract_features(input_value))
+        return None if pictures is None else np.concatenate(list(pictures), 1)
+
+    def _get_pictures(self, shown: CaptionInput, kept: Clip) -> Frames | None:
+        """Return the frames as pictures, or None if only features are known."""
+        clip = kept if isinstance(shown, Clip) else self.read_frames(Path(shown))
+        return clip.frames if clip.frames.dtype == np.uint8 else None
+
+
+@final
+@dataclass(frozen=True)
+class CaptionLineFormat(LineFormat[str, CaptionResult]):
+    """Line format of one file per line with its caption; with `several`, tab-separated lines of file, caption and
+    score.
+    """
+
+    chunk_size: ClassVar[int] = 256
+
+    captioner: BaseCaptioner[Any]
+    search: SearchStrategy
+    length: LengthLimits
+    all_candidates: bool = False
+
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
+        """Return the file names; raise `DataError` for an empty line."""
+        for number, line in enumerate(lines, 1):
+            if not line.strip():
+                raise DataError(f"{source_name}:{number}: does not name a {self.captioner.input_noun}; remove the line")
+            yield line
+
+    def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[CaptionResult]:
+        """Caption the files."""
+        return self.captioner.caption(inputs, search=self.search, length=self.length, first=start)
+
+    def to_json(self, answer: CaptionResult) -> dict[str, Any]:
+        """Return all candidates as JSON data."""
+        return {
+            self.captioner.input_noun: answer.name,
+            "caption": answer.text,
+            "candidates": [each.json_record for each in answer.candidates],
+        }
+
+    def format_answer(self, answer: CaptionResult) -> str:
+        """Format the best caption, or all of them."""
+        if not self.all_candidates:
+            return f"{escape_cell(answer.name)}\t{escape_cell(answer.text)}\n"
+        return "".join(
+            f"{escape_cell(answer.name)}\t{escape_cell(each.text)}\t{each.score:.4f}\n" for each in answer.candidates
+        )
+
+
+def evaluate_captions(
+    captioner: BaseCaptioner[Any], examples: Iterable[tuple[CaptionInput, Sequence[str]]], *, search: SearchStrategy
+) -> dict[str, float]:
+    """Compute BLEU-4 and CIDEr-D of generated captions; unreadable inputs and inputs without captions are skipped."""
+    inputs, references = [], []
+    for input_value, captions in examples:
+        try:
+            captioner.extract_features(input_value)
+        except DataError:
+            continue
+        if captions:
+            inputs.append(input_value)
+            references.append(captions)
+    texts = [caption.text for caption in captioner.caption(inputs, search=search)]
+    return {"bleu": CaptionBLEU(texts, references).value, "cider": cider_d(texts, references).value}
+
+
+def name_input(input_value: CaptionInput, number: int) -> str:
+    """Return the name of a file, or the number of an input without a file."""
+    return str(input_value) if isinstance(input_value, str | Path) else str(number)
+
+
+def _unit_size(_: NumberedInput[Any]) -> int:
+    return 1

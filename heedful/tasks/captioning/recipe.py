@@ -1,22 +1,36 @@
-"""The recipe of a captioning run."""
+"""The recipes of runs that caption pictures and clips."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
+from heedful.architectures.clips import MotionConfig
 from heedful.architectures.memory_models import MemoryModelArchitecture
 from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
-from heedful.recipes.config import FieldRole, InputPath, add_inferred_kind, config_error
+from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe
 from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig
 from heedful.recipes.training import DecoderTrainingConfig, NonNegativeFloat
 
 if TYPE_CHECKING:
+    from heedful.data.clips import Clip
     from heedful.data.pictures import SquareResize
+
+
+def _require_other_column(name: str) -> Callable[[int, ValidationInfo], int]:
+    """Return a check that captions are in another column than the one in the key `name`."""
+
+    def check_column(column: int, info: ValidationInfo) -> int:
+        if column == info.data.get(name):
+            raise ValueError(f"must be another column than {name}")
+        return column
+
+    return check_column
 
 
 class CaptionFileConfig(FileConfig):
@@ -43,13 +57,7 @@ class TsvCaptionsConfig(CaptionFileConfig):
     numbered: bool = False
     """whether file names end in #0, the number of the caption, as in Flickr8k.token.txt"""
 
-    @field_validator("caption_column")
-    @classmethod
-    def _check_columns_differ(cls, caption_column: int, info: ValidationInfo) -> int:
-        """Check that captions and pictures are in different columns."""
-        if caption_column == info.data.get("picture_column"):
-            raise ValueError("must be another column than picture_column")
-        return caption_column
+    _check_columns = field_validator("caption_column")(_require_other_column("picture_column"))
 
 
 class CocoCaptionsConfig(CaptionFileConfig):
@@ -63,7 +71,6 @@ class CocoCaptionsConfig(CaptionFileConfig):
 
 
 def _guess_captions_kind(table: Mapping[str, Any]) -> str:
-    """Guess the file format from the file name."""
     return "coco" if str(table.get("path", "")).removesuffix(".gz").endswith(".json") else "tsv"
 
 
@@ -115,12 +122,48 @@ class CaptioningTrainingConfig(DecoderTrainingConfig):
     captions"""
 
 
-class CaptioningRecipe(MemoryRecipe):
+class BaseCaptionRecipe(MemoryRecipe):
+    """Recipe of a run that generates captions.
+
+    Abstract: the task defines the inputs.
+
+    Attributes:
+        vision_key: key below `model` of the network that reads pictures or frames.
+    """
+
+    vision_key: ClassVar[str]
+
+    if TYPE_CHECKING:
+        data: CaptioningDataConfig | VideoDataConfig
+        model: CaptionerConfig | VideoCaptionerConfig
+        training: CaptioningTrainingConfig | VideoTrainingConfig
+        generation: GenerationConfig
+
+    @property
+    def vision(self) -> AnyVisionConfig:
+        """The network that reads pictures or frames."""
+        config: AnyVisionConfig = getattr(self.model, self.vision_key)
+        return config
+
+    @property
+    def has_frozen_vision(self) -> bool:
+        """Whether this network is not trained, so that its outputs are stored."""
+        return self.vision.is_frozen
+
+    @property
+    def input_size(self) -> int:
+        """Pixels along each side of a picture or frame."""
+        raise NotImplementedError
+
+
+class CaptioningRecipe(BaseCaptionRecipe):
     """Captions are generated for pictures."""
+
+    vision_key: ClassVar = "pictures"
 
     made_by: ClassVar = "heedful.tasks.captioning.task:TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
-    forms: ClassVar = "heedful.tasks.captioning.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:PICTURES"
 
     task: Literal["captioning"] = "captioning"
     """the task to learn"""
@@ -146,10 +189,201 @@ class CaptioningRecipe(MemoryRecipe):
             raise config_error(
                 "data.picture_size",
                 f"= {data.picture_size} must be a multiple of {model.pictures.region_stride}, the pixels of a region "
-                "of "
-                "model.pictures",
+                "of model.pictures",
             )
         longest = model.length_limit
         if longest is not None:
             longest.require_above(data.max_length, "a caption")
         return model
+
+    @property
+    def input_size(self) -> int:
+        """Pixels along each side of a picture."""
+        return self.data.picture_size
+
+
+class ClipFileConfig(FileConfig):
+    """Base class of caption files with a folder of clips."""
+
+    clips: InputPath | None = None
+    """folder of the clips; the folder of the file if not given"""
+
+
+class TsvClipsConfig(ClipFileConfig):
+    """A tab-separated file with a clip and a caption on each line; plain or gzipped."""
+
+    read_by: ClassVar = "heedful.tasks.captioning.data:ClipColumns"
+
+    kind: Literal["tsv"] = "tsv"
+    clip_column: ColumnIndex = 0
+    """column of the clips, counted from 0; a clip may be on several lines"""
+    caption_column: ColumnIndex = 1
+    """column of the captions, counted from 0"""
+    header: bool = False
+    """whether the first line names the columns"""
+
+    _check_columns = field_validator("caption_column")(_require_other_column("clip_column"))
+
+
+class JsonlClipsConfig(ClipFileConfig):
+    """A JSON object per line: `clip`, `captions`, and optional `events` with `phrase`, `start` and `stop`."""
+
+    read_by: ClassVar = "heedful.tasks.captioning.data:ClipRecords"
+
+    kind: Literal["jsonl"] = "jsonl"
+
+
+def _guess_clips_kind(table: Mapping[str, Any]) -> str:
+    return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "tsv"
+
+
+ClipsConfig = Annotated[
+    TsvClipsConfig | JsonlClipsConfig, Field(discriminator="kind"), add_inferred_kind(_guess_clips_kind)
+]
+
+
+class VideoDataConfig(DataConfig):
+    """Captioned clips for training, for choosing the best checkpoint, and for evaluation."""
+
+    train: ClipsConfig
+    """the clips to learn from"""
+    validation: ClipsConfig
+    """the clips that checkpoints are compared on"""
+    test: Annotated[ClipsConfig | None, FieldRole.FREE] = None
+    """the clips that `heedful evaluate` takes, instead of those of validation"""
+    frames: Annotated[PositiveInt, FieldRole.ENCODING] = 26
+    """frames that are taken of a clip, evenly spaced in time; shorter clips are taken whole"""
+    frame_size: Annotated[int, Field(ge=8, le=2048), FieldRole.ENCODING] = 112
+    """pixels along each side, as the model sees frames"""
+    fit: Annotated[Literal["crop", "stretch", "pad"], FieldRole.ENCODING] = "crop"
+    """what happens to frames that are not square: their middle is cut out, they are stretched, or grey is added"""
+    features: Annotated[PositiveInt | None, FieldRole.ENCODING] = None
+    """numbers per frame of precomputed features: clips are then safetensors files with `features` [frames, numbers]"""
+    max_length: Annotated[int, Field(ge=2), FieldRole.ENCODING] = 64
+    """longest caption, in tokens, end token included; longer ones are left out of training"""
+
+    def read_clip(self, clip: Path) -> Clip:
+        """Read a clip's frames, or the features in its file; `DataError` if it cannot be read."""
+        from heedful.data.clips import read_clip, read_clip_features
+        from heedful.data.pictures import SquareResize
+
+        if self.features is not None:
+            return read_clip_features(clip, width=self.features, max_frames=self.frames)
+        return read_clip(clip, resize=SquareResize(self.frame_size, self.fit), max_frames=self.frames)
+
+    def decoded_size(self, clip: Path) -> int:
+        """Return the bytes of the decoded clip in a file; `DataError` if it cannot be read."""
+        from heedful.data.clips import count_frame_bytes
+
+        return count_frame_bytes(clip) if self.features is None else clip.stat().st_size
+
+    def peak_memory(self, clip: Path) -> int:
+        """Return the bytes of memory that reading the clip takes; `DataError` if it cannot be read."""
+        from heedful.data.clips import estimate_clip_memory
+
+        return estimate_clip_memory(clip) if self.features is None else 3 * clip.stat().st_size
+
+
+class VideoCaptionerConfig(MemoryModelArchitecture):
+    """A frame encoder, an optional motion encoder over neighbouring frames, and a caption decoder.
+
+    Yao et al. 2015 compare four of them, whose decoder.kind is "recurrent": without `local` and with
+    decoder.reading.kind = "context" (Basic), with one of `local` and temporal attention, which is "bahdanau", or with
+    both.
+    """
+
+    kind: Literal["video_captioner"] = "video_captioner"
+    frames: AnyVisionConfig = ConvolutionalVisionConfig()
+    """the encoder of each frame, averaged over its regions; left out if data.features is given"""
+    local: bool = True
+    """whether space-time convolutions look at what moves between neighbouring frames (section 3.1)"""
+    motion: MotionConfig = MotionConfig()
+    """these convolutions"""
+    times: bool = True
+    """whether frames carry their time too, as sinusoids"""
+
+    @field_validator("local")
+    @classmethod
+    def _check_local(cls, local: bool, info: ValidationInfo) -> bool:
+        """Check that motion is encoded only where pixels are available."""
+        frames = info.data.get("frames")
+        if local and frames is not None and frames.is_frozen:
+            raise config_error(
+                "model.local",
+                "= true looks at pixels, but they are not kept for frames that a frozen network reads only once: set "
+                "model.local or model.frames.frozen to false",
+            )
+        return local
+
+    @field_validator("times")
+    @classmethod
+    def _check_even_width(cls, times: bool, info: ValidationInfo) -> bool:
+        """Check that the width is even where sinusoidal time encodings are added."""
+        width = info.data.get("d_model", 0)
+        if times and width % 2:
+            raise config_error(
+                "model.d_model", f"= {width} must be even where model.times = true: sinusoids come in pairs"
+            )
+        return times
+
+
+class VideoTrainingConfig(DecoderTrainingConfig):
+    """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
+
+    monitor: Annotated[Literal["loss", "bleu", "cider"], FieldRole.FIXED] = "loss"
+    """metric that selects the best checkpoint on the validation part: the likelihood, or BLEU-4 or CIDEr-D of greedy
+    captions"""
+
+
+class VideoRecipe(BaseCaptionRecipe):
+    """Captions are generated for clips."""
+
+    vision_key: ClassVar = "frames"
+
+    made_by: ClassVar = "heedful.tasks.captioning.task:VIDEO_TASK"
+    shown_by: ClassVar = "heedful.tasks.captioning.demonstration:VideoDemonstration"
+    forms: ClassVar = "heedful.tasks.hinted_formats:CLIPS"
+
+    task: Literal["video"] = "video"
+    """the task to learn"""
+    data: VideoDataConfig
+    """the table [data] names the clips to train and validate on"""
+    tokenizer: TokenizerConfig = TokenizerConfig(kind="words")
+    """how captions are cut into tokens"""
+    model: VideoCaptionerConfig = VideoCaptionerConfig()
+    """the architecture"""
+    training: Annotated[VideoTrainingConfig, FieldRole.FREE]
+    """the table [training] says at least when training ends, as in steps = 10000"""
+    generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
+    """how the finished model writes unless a command option says otherwise; a clip counts as one token"""
+
+    @field_validator("model")
+    @classmethod
+    def _check_features(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
+        """Check that motion is not encoded from features, and that captions fit the decoder."""
+        data = info.data.get("data")
+        if data is not None and data.features is not None and model.local:
+            raise config_error(
+                "model.local",
+                "= true looks at pixels, but data.features has none: set model.local = false; add features of "
+                "motion to the other numbers of each frame",
+            )
+        longest = model.length_limit
+        if data is not None and longest is not None:
+            longest.require_above(data.max_length, "a caption")
+        return model
+
+    @property
+    def num_features(self) -> int | None:
+        """Number of features per frame; None if pixels are stored."""
+        return self.vision.d_annotation if self.has_frozen_vision else self.data.features
+
+    @property
+    def has_frozen_vision(self) -> bool:
+        """Whether a frozen network computes the features."""
+        return self.data.features is None and super().has_frozen_vision
+
+    @property
+    def input_size(self) -> int:
+        """Pixels along each side of a frame."""
+        return self.data.frame_size

@@ -1,194 +1,331 @@
-"""The captioning task: vocabularies, model, objective, evaluator and predictor of a recipe."""
+"""The tasks of captioning pictures and clips: vocabularies, model, objective, evaluator and predictor of a recipe."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, final
+from typing import Any, ClassVar, Final, TypeAlias, TypeVar, final
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from heedful.architectures.build import build_memory_decoder
+from heedful.architectures.build_clips import build_clip_encoder
 from heedful.architectures.build_pictures import build_region_encoder, build_vision_backbone, load_backbone_weights
-from heedful.data.corpus import Corpus, ExampleEncoder
-from heedful.data.pictures import read_picture
+from heedful.data.batches import PairBatch
+from heedful.data.clips import Clip
+from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
+from heedful.data.pictures import Picture, read_picture
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.models.interface import Encoder
 from heedful.models.pictures import PictureEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
-from heedful.tasks.base_captioner import evaluate_captions
-from heedful.tasks.captioning.data import CaptionedPicture, collate_captions, make_picture_loader
-from heedful.tasks.captioning.evaluation import build_caption_evaluator
-from heedful.tasks.captioning.predictor import Captioner
-from heedful.tasks.captioning.recipe import CaptioningRecipe
-from heedful.tasks.captions import build_caption_encoding, explain_unreadable, split_by_caption
+from heedful.tasks.captioning.data import (
+    CaptionedClip,
+    CaptionedInput,
+    CaptionedPicture,
+    build_caption_encoding,
+    collate_captions,
+    collate_clips,
+    explain_unreadable,
+    split_by_caption,
+)
+from heedful.tasks.captioning.evaluation import build_caption_evaluator, build_video_evaluator
+from heedful.tasks.captioning.picture_features import FrozenVisionFeatures, PictureFeatures, PixelFeatures
+from heedful.tasks.captioning.predictor import Captioner, VideoCaptioner, evaluate_captions
+from heedful.tasks.captioning.recipe import BaseCaptionRecipe, CaptioningRecipe, VideoRecipe
 from heedful.tasks.criteria import DoublyStochasticCriterion, build_criterion
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
 from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
-from heedful.tasks.picture_features import FrozenVisionFeatures, PictureFeatures, PixelFeatures
 from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE
 
 CAPTIONS: Final = "tokenizer/captions"
-PICTURES: Final = "tokenizer/pictures"
-Model: TypeAlias = SequenceToSequence[Tensor]
+Model: TypeAlias = SequenceToSequence[Any]
+AnyCaptionRecipe = TypeVar("AnyCaptionRecipe", bound=BaseCaptionRecipe)
 CaptioningRun: TypeAlias = Run[CaptioningRecipe, Model]
+VideoRun: TypeAlias = Run[VideoRecipe, Model]
 
 
-@final
-class CaptioningTask(Task[CaptioningRecipe, Model]):
-    """Captioning of pictures; a frozen vision network is stored with the run like a vocabulary."""
+class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
+    """Captioning; a frozen vision network is stored with the run like a vocabulary.
+
+    Abstract: the inputs differ.
+
+    Attributes:
+        vision_file: file of a frozen vision network in the run folder.
+        encoder_noun: noun for the encoder, for messages.
+        collate_fn: collates rows of a corpus of single captions.
+    """
 
     tokenizer_files: ClassVar = (CAPTIONS,)
-    unit_names: ClassVar = UnitNames(examples="captions", corpus_examples="pictures")
-    default_example_command: ClassVar = "caption RUN photo.jpg"
     report_class: ClassVar = LabelReport
     comparison_class: ClassVar = LabelComparison
+    vision_file: ClassVar[str]
+    encoder_noun: ClassVar[str]
+    collate_fn: ClassVar[Callable[..., PairBatch[Any]]]
 
-    def learn_vocabularies(self, recipe: CaptioningRecipe, *, existing: Tokenizer | None) -> Vocabularies:
+    @abstractmethod
+    def read_input(self, recipe: AnyCaptionRecipe, path: Path) -> Any:
+        """Read a picture or clip; raise `DataError` if that fails."""
+
+    @abstractmethod
+    def make_extractor(self, run: Run[AnyCaptionRecipe, Model]) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of what is stored of a picture or frame, and a function that extracts it from a
+        file, [1 or frames, ...]; it raises `DataError` if the file cannot be read.
+        """
+
+    @abstractmethod
+    def build_encoder(self, recipe: AnyCaptionRecipe) -> tuple[Encoder[Any], int]:
+        """Build the encoder of the inputs, and return it with its maximum number of memory slots."""
+
+    @abstractmethod
+    def build_caption_evaluator(self, recipe: AnyCaptionRecipe, examples: Sequence[Any]) -> LabelEvaluator:
+        """Build the evaluator of examples of a recipe."""
+
+    def learn_vocabularies(self, recipe: AnyCaptionRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Learn the caption vocabulary, and load the vision network if it is frozen."""
         texts = chain.from_iterable(example.captions for example in recipe.data.reader("train"))
-        vocabularies: Vocabularies = {
-            CAPTIONS: learn_or_reuse_tokenizer(recipe, texts, existing=existing, generated=True)
-        }
-        config = recipe.model.pictures
-        if config.is_frozen:
-            network = load_backbone_weights(config, build_vision_backbone(config))
-            vocabularies = {
-                **vocabularies,
-                PICTURES: FrozenVisionFeatures(network, size=recipe.data.picture_size, step=config.region_stride),
-            }
-        return vocabularies
+        tokenizer = learn_or_reuse_tokenizer(recipe, texts, existing=existing, generated=True)
+        if not recipe.has_frozen_vision:
+            return {CAPTIONS: tokenizer}
+        config = recipe.vision
+        network = load_backbone_weights(config, build_vision_backbone(config))
+        vision = FrozenVisionFeatures(network, size=recipe.input_size, step=config.region_stride)
+        return {CAPTIONS: tokenizer, self.vision_file: vision}
 
-    def load_vocabularies(self, recipe: CaptioningRecipe, folder: Path) -> Vocabularies:
+    def load_vocabularies(self, recipe: AnyCaptionRecipe, folder: Path) -> Vocabularies:
         """Load the caption vocabulary, and the frozen vision network if there is one."""
-        vocabularies: Vocabularies = {CAPTIONS: load_tokenizer(folder / CAPTIONS)}
-        if (config := recipe.model.pictures).is_frozen:
-            network = FrozenVisionFeatures.load(config, folder / PICTURES, size=recipe.data.picture_size)
-            vocabularies = {**vocabularies, PICTURES: network}
-        return vocabularies
+        tokenizer = load_tokenizer(folder / CAPTIONS)
+        if not recipe.has_frozen_vision:
+            return {CAPTIONS: tokenizer}
+        vision = FrozenVisionFeatures.load(recipe.vision, folder / self.vision_file, size=recipe.input_size)
+        return {CAPTIONS: tokenizer, self.vision_file: vision}
 
-    def build_encoding(self, run: CaptioningRun) -> ExampleEncoder[tuple[int, CaptionedPicture]]:
-        """Return the encoding of numbered pictures with their captions."""
-        picture_features, data = _get_picture_features(run), run.recipe.data
-        see = make_picture_loader(picture_features, data.framing)
+    def build_encoding(self, run: Run[AnyCaptionRecipe, Model]) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
+        """Return the encoding of numbered inputs with their captions."""
+        spec, extract = self.make_extractor(run)
         return build_caption_encoding(
-            run.tokenizer, input_spec=picture_features.array_spec, extract=see, max_length=data.max_length
+            run.tokenizer,
+            input_spec=spec,
+            extract=lambda example: extract(example.file),
+            max_length=run.recipe.data.max_length,
         )
 
-    def prepare_examples(
-        self, run: CaptioningRun, examples: Iterable[CaptionedPicture]
-    ) -> Iterable[tuple[int, CaptionedPicture]]:
-        """Attach a number to each example, so that pictures that were left out can be reported."""
+    def prepare_examples(self, run: Run[AnyCaptionRecipe, Model], examples: Iterable[Any]) -> Iterable[Any]:
+        """Attach a number to each example, so that inputs that were left out can be reported."""
         return enumerate(examples)
 
-    def data_warnings(self, run: CaptioningRun, corpus: Corpus) -> Sequence[str]:
-        """Return a warning for each picture that cannot be read."""
+    def data_warnings(self, run: Run[AnyCaptionRecipe, Model], corpus: Corpus) -> Sequence[str]:
+        """Return a warning for each input that cannot be read."""
         missing = explain_unreadable(
-            run.read_examples(corpus.folder.name), corpus, extract=lambda example: read_picture(example.picture)
+            run.read_examples(corpus.folder.name),
+            corpus,
+            extract=lambda example: self.read_input(run.recipe, example.file),
         )
         return [f"left out: {message}" for message in missing]
 
-    def check_files(self, recipe: CaptioningRecipe) -> None:
+    def check_files(self, recipe: AnyCaptionRecipe) -> None:
         """Check that the files of pre-trained weights exist too."""
         super().check_files(recipe)
-        weights = recipe.model.pictures.weights_file
+        weights = recipe.vision.weights_file
         if weights is not None and not weights.exists():
-            raise DataError(f"{weights}: does not exist; check model.pictures.weights")
+            raise DataError(f"{weights}: does not exist; check model.{recipe.vision_key}.weights")
 
-    def build_model(self, recipe: CaptioningRecipe, sizes: VocabSizes) -> Model:
-        """Build the picture encoder (without its vision network if that is frozen) and the caption decoder."""
-        config, data = recipe.model, recipe.data
-        regions = build_region_encoder(config.pictures, d_model=config.d_model, size=data.picture_size)
-        encoder = (
-            regions if config.pictures.is_frozen else PictureEncoder(build_vision_backbone(config.pictures), regions)
-        )
-        slots = (-(-data.picture_size // config.pictures.region_stride)) ** 2
+    def build_model(self, recipe: AnyCaptionRecipe, sizes: VocabSizes) -> Model:
+        """Build the encoder of the inputs (without its vision network if that is frozen) and the caption decoder."""
+        encoder, slots = self.build_encoder(recipe)
         decoder, output = build_memory_decoder(
-            config.decoder,
+            recipe.model.decoder,
             vocabulary=sizes[CAPTIONS],
-            slots={SOURCE: config.d_model},
-            longest=max(slots, data.max_length),
+            slots={SOURCE: recipe.model.d_model},
+            longest=max(slots, recipe.data.max_length),
         )
         return SequenceToSequence(encoder, decoder, output=output)
 
-    def init_weights(self, run: CaptioningRun, model: Model, *, log: Callable[[str], None]) -> None:
+    def init_weights(self, run: Run[AnyCaptionRecipe, Model], model: Model, *, log: Callable[[str], None]) -> None:
         """Load pre-trained vision weights into a network that is trained further."""
         super().init_weights(run, model, log=log)
-        config = run.recipe.model.pictures
-        if config.weights_file is not None and isinstance(model.encoder, PictureEncoder):
-            load_backbone_weights(config, model.encoder.vision).train()
-            log(f"{config.weights_file}: the picture encoder begins with these weights")
+        config, network = run.recipe.vision, getattr(model.encoder, "vision", None)
+        if config.weights_file is not None and network is not None:
+            load_backbone_weights(config, network).train()
+            log(f"{config.weights_file}: the {self.encoder_noun} begins with these weights")
 
     def build_objective(
-        self, run: CaptioningRun, train: Corpus, validation: Corpus, *, device: torch.device
+        self, run: Run[AnyCaptionRecipe, Model], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
         """Build the caption likelihood objective, with doubly stochastic attention if the recipe asks for it."""
         config, special = run.recipe.training, run.tokenizer.special
         criterion = build_criterion(config)
-        if config.doubly_stochastic:
-            criterion = DoublyStochasticCriterion(criterion, weight=config.doubly_stochastic)
+        if weight := getattr(config, "doubly_stochastic", 0.0):
+            criterion = DoublyStochasticCriterion(criterion, weight=weight)
         return GenerationObjective(
             split_by_caption(train, eos=special.eos),
             split_by_caption(validation, eos=special.eos),
-            collate_fn=partial(collate_captions, bos=special.bos),
+            collate_fn=partial(self.collate_fn, bos=special.bos),
             criterion=criterion,
-            generation_metrics=None if config.monitor == "loss" else _build_validation_score(run),
+            generation_metrics=None if config.monitor == "loss" else self._build_validation_score(run),
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
         )
 
-    def build_evaluator(self, recipe: CaptioningRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
+    def _build_validation_score(self, run: Run[AnyCaptionRecipe, Model]) -> GenerationMetrics:
+        """Return BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable inputs are left out."""
+        greedy = build_search(GreedyConfig(), run.tokenizer)
+
+        def measure(model: nn.Module) -> Mapping[str, float]:
+            assert isinstance(model, SequenceToSequence)
+            examples = ((example.file, example.captions) for example in run.read_examples("validation"))
+            return evaluate_captions(self.build_predictor(run, model), examples, search=greedy)
+
+        return GenerationMetrics(frozenset({"bleu", "cider"}), measure)
+
+    def build_evaluator(self, recipe: AnyCaptionRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
         """Build the evaluator of the test part, or of the validation part if there is no test part."""
         assert recipe is not None, "only a run writes captions"
         part = recipe.data.evaluation_part
         reader = recipe.data.reader(part)
         with prefix_data_errors(f"data.{part}"):
-            evaluator = build_caption_evaluator(list(reader), train=list(recipe.data.reader("train")))
+            evaluator = self.build_caption_evaluator(recipe, list(reader))
         return evaluator.with_location(part, str(reader.paths[0]), table="data")
+
+    def get_captioner_options(self, run: Run[AnyCaptionRecipe, Model]) -> dict[str, Any]:
+        """Return the arguments that all captioners take besides the model."""
+        config, longest = run.recipe.generation, run.recipe.model.length_limit
+        return {
+            "tokenizer": run.tokenizer,
+            "search": build_search(config, run.tokenizer),
+            "length": build_length_limits(config),
+            "generation": config,
+            "longest": None if longest is None else longest.tokens,
+        }
+
+
+@final
+class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
+    """Captioning of pictures."""
+
+    unit_names: ClassVar = UnitNames(examples="captions", corpus_examples="pictures")
+    default_example_command: ClassVar = "caption RUN photo.jpg"
+    vision_file: ClassVar = "tokenizer/pictures"
+    encoder_noun: ClassVar = "picture encoder"
+    collate_fn: ClassVar = staticmethod(collate_captions)
+
+    def read_input(self, recipe: CaptioningRecipe, path: Path) -> Picture:
+        """Read a picture."""
+        return read_picture(path)
+
+    def make_extractor(self, run: CaptioningRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of a picture's features, and a function that extracts them."""
+        picture_features, framing = self._get_picture_features(run), run.recipe.data.framing
+        return picture_features.array_spec, lambda path: picture_features(framing(read_picture(path)))[None]
+
+    def build_encoder(self, recipe: CaptioningRecipe) -> tuple[Encoder[Any], int]:
+        """Build the picture encoder."""
+        config, size = recipe.model, recipe.data.picture_size
+        slots = (-(-size // config.pictures.region_stride)) ** 2
+        regions = build_region_encoder(config.pictures, d_model=config.d_model, size=size)
+        if config.pictures.is_frozen:
+            return regions, slots
+        return PictureEncoder(build_vision_backbone(config.pictures), regions), slots
+
+    def build_caption_evaluator(self, recipe: CaptioningRecipe, examples: Sequence[CaptionedPicture]) -> LabelEvaluator:
+        """Build the evaluator of captioned pictures."""
+        return build_caption_evaluator(examples, train=list(recipe.data.reader("train")))
 
     def build_predictor(self, run: CaptioningRun, model: Model, *, step: int | None = None) -> Captioner:
         """Build the captioner."""
-        recipe, longest = run.recipe, run.recipe.model.length_limit
-        return Captioner(
-            model,
-            tokenizer=run.tokenizer,
-            picture_features=_get_picture_features(run).to_device(next(model.parameters()).device),
-            framing=recipe.data.framing,
-            search=build_search(recipe.generation, run.tokenizer),
-            length=build_length_limits(recipe.generation),
-            generation=recipe.generation,
-            longest=None if longest is None else longest.tokens,
+        picture_features = self._get_picture_features(run).to_device(next(model.parameters()).device)
+        options = self.get_captioner_options(run)
+        return Captioner(model, picture_features=picture_features, framing=run.recipe.data.framing, **options)
+
+    def _get_picture_features(self, run: CaptioningRun) -> PictureFeatures:
+        """Return the frozen vision network of a run, or raw pixels if there is none."""
+        if run.recipe.has_frozen_vision:
+            return run.get_vocabulary(self.vision_file, FrozenVisionFeatures)
+        return PixelFeatures(run.recipe.data.picture_size)
+
+
+@final
+class VideoTask(BaseCaptioningTask[VideoRecipe]):
+    """Captioning of clips."""
+
+    unit_names: ClassVar = UnitNames(examples="captions", corpus_examples="clips")
+    default_example_command: ClassVar = "caption RUN clip.mp4"
+    vision_file: ClassVar = "tokenizer/frames"
+    encoder_noun: ClassVar = "frame encoder"
+    collate_fn: ClassVar = staticmethod(collate_clips)
+
+    def read_input(self, recipe: VideoRecipe, path: Path) -> Clip:
+        """Read a clip."""
+        return recipe.data.read_clip(path)
+
+    def make_extractor(self, run: VideoRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
+        """Return the type and shape of a frame's features, and a function that extracts those of a clip."""
+        read_clip = self._make_clip_reader(run)
+        return _get_frame_spec(run.recipe), lambda path: read_clip(path).frames
+
+    def build_encoder(self, recipe: VideoRecipe) -> tuple[Encoder[Any], int]:
+        """Build the frame encoder."""
+        config = recipe.model
+        encoder = build_clip_encoder(
+            config.frames,
+            config.motion if config.local else None,
+            d_model=config.d_model,
+            encode_times=config.times,
+            d_features=recipe.num_features,
         )
+        return encoder, recipe.data.frames
+
+    def build_caption_evaluator(self, recipe: VideoRecipe, examples: Sequence[CaptionedClip]) -> LabelEvaluator:
+        """Build the evaluator of captioned clips."""
+        data = recipe.data
+        return build_video_evaluator(examples, train=list(data.reader("train")), read_clip=data.read_clip)
+
+    def build_predictor(self, run: VideoRun, model: Model, *, step: int | None = None) -> VideoCaptioner:
+        """Build the video captioner."""
+        data = run.recipe.data
+        return VideoCaptioner(
+            model,
+            read_clip=self._make_clip_reader(run, next(model.parameters()).device),
+            read_frames=data.read_clip,
+            decoded_size=data.decoded_size,
+            peak_memory=data.peak_memory,
+            array_spec=_get_frame_spec(run.recipe),
+            **self.get_captioner_options(run),
+        )
+
+    def _make_clip_reader(self, run: VideoRun, device: torch.device | str = "cpu") -> Callable[[Path], Clip]:
+        """Return a function that reads the clip at a path: pixels, stored features, or features computed now."""
+        read_pixels = run.recipe.data.read_clip
+        if not run.recipe.has_frozen_vision:
+            return read_pixels
+        picture_features = run.get_vocabulary(self.vision_file, FrozenVisionFeatures).to_device(torch.device(device))
+
+        def read_features(path: Path) -> Clip:
+            clip = read_pixels(path)
+            frames = [picture_features(frame).mean((0, 1), dtype=np.float32) for frame in clip.frames]
+            return Clip(np.stack(frames), clip.frame_indices)
+
+        return read_features
 
 
 TASK: Final = CaptioningTask()
+VIDEO_TASK: Final = VideoTask()
 
 
-def _get_picture_features(run: CaptioningRun) -> PictureFeatures:
-    """Return the frozen vision network of a run, or raw pixels if there is none."""
-    if run.recipe.model.pictures.is_frozen:
-        return run.get_vocabulary(PICTURES, FrozenVisionFeatures)
-    return PixelFeatures(run.recipe.data.picture_size)
-
-
-def _build_validation_score(run: CaptioningRun) -> GenerationMetrics:
-    """Return BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable pictures are left out."""
-    greedy = build_search(GreedyConfig(), run.tokenizer)
-
-    def measure(model: nn.Module) -> Mapping[str, float]:
-        """Caption the validation pictures greedily and return their scores."""
-        assert isinstance(model, SequenceToSequence)
-        examples = ((example.picture, example.captions) for example in run.read_examples("validation"))
-        return evaluate_captions(TASK.build_predictor(run, model), examples, search=greedy)
-
-    return GenerationMetrics(frozenset({"bleu", "cider"}), measure)
+def _get_frame_spec(recipe: VideoRecipe) -> ArraySpec:
+    """Return the type and shape of a frame's stored input: pixels or features."""
+    side, features = recipe.data.frame_size, recipe.num_features
+    return ArraySpec("<u1", (side, side, 3)) if features is None else ArraySpec("<f4", (features,))

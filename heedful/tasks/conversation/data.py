@@ -79,7 +79,6 @@ class JsonlDialogueReader(DialogueReader):
         super().__init__(path)
 
     def _read_dialogues(self) -> Iterator[Dialogue]:
-        """Yield the dialogue of each line."""
         for _, record in read_records(self.paths[0]):
             yield Dialogue(parse_turns(record), record.location)
 
@@ -237,14 +236,12 @@ class DialogueEncoder:
         """
 
         def encode_exchange(exchange: Exchange) -> tuple[list[int], list[int] | None]:
-            """Encode one exchange; the reply is None if it is too long."""
             with prefix_data_errors(exchange.location):
                 context = self.encode_source(exchange.context)
                 reply = [number for turn in (exchange.reply, *exchange.further) for number in self.encode_turn(turn)]
             return context, reply if len(reply) <= self.max_length else None
 
         def exchange_identity(exchange: Exchange) -> object:
-            """Return a key that is equal for equal exchanges."""
             turns = (*exchange.context, exchange.reply, *exchange.further)
             return [(turn.speaker, turn.text) for turn in turns]
 

@@ -1,15 +1,16 @@
-"""Evaluator of conversation models: the likelihood of human replies, beside that of n-grams."""
+"""Evaluation of conversation models by the likelihood of human replies, beside that of n-grams."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.errors import DataError
+from heedful.inspection.page import PageTable
 from heedful.metrics.kneser_ney import KneserNeyModel
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
@@ -18,9 +19,11 @@ from heedful.tasks.conversation.data import Dialogue, DialogueEncoder, Exchange,
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.conversation.recipe import ConversationRecipe
 from heedful.tasks.evaluation import Evaluator
+from heedful.tasks.report import EvaluationReport, RunComparison
 
 NGRAM_ORDER: Final = 5
 """Order of the n-gram baseline."""
+_MAIN_METRIC: Final = "word_perplexity"
 
 
 @dataclass(frozen=True)
@@ -122,6 +125,89 @@ def _iter_ngram_nats(
 
 
 def _iter_dialogue_ids(dialogue: Dialogue, encoder: DialogueEncoder) -> Iterator[int]:
-    """Yield the ids of a dialogue."""
     for turn in dialogue.turns:
         yield from encoder.encode_turn(turn)
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class ConversationReport(EvaluationReport):
+    """Perplexities of replies, with and without their context, beside n-grams."""
+
+    evaluator: ReplyEvaluator
+    answers: ReplyLikelihoods
+
+    def format_text(self) -> str:
+        """Format one line for each model."""
+        values = {name: metric.value for name, metric in self.metrics.items()}
+        tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
+        lines = [
+            f"{self.system.name}: {self.evaluator.part}, {self.evaluator.size:,} replies",
+            f"{'perplexity':<32}  {'per token':>10}  {'per word':>10}",
+        ]
+        for label, prefix, suffix in (
+            ("the model", "", ""),
+            ("the model without past turns", "", "_without_context"),
+            (f"Kneser-Ney, {NGRAM_ORDER}-grams", "kneser_ney_", ""),
+        ):
+            perplexities = (values[f"{prefix}{name}{suffix}"] for name in ("perplexity", "word_perplexity"))
+            lines.append(f"{label:<32}  {next(perplexities):>10.4f}  {next(perplexities):>10.4f}")
+        lines.append(f"{tokens:,} tokens and {words:,} words, the end of each reply among them")
+        return "\n".join(lines)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the perplexities as JSON data."""
+        values = {name: metric.value for name, metric in self.metrics.items()}
+        return {"part": self.evaluator.part, "replies": self.evaluator.size, **values, **self.count_text()}
+
+    def count_text(self) -> dict[str, int]:
+        """Return the number of tokens and words."""
+        return {"tokens": int(self.answers.tokens.sum()), "words": int(self.answers.words.sum())}
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class ConversationComparison(RunComparison):
+    """Comparison by perplexity per word, which needs no common vocabulary."""
+
+    reports: tuple[ConversationReport, ...]
+
+    @property
+    def heading(self) -> str:
+        """Number of runs, task, number of replies and data."""
+        return (
+            f"{self.run_count_text} of {self.recipes[0].task} on {self.exam.size:,} replies of "
+            f"{self.exam.data_description}"
+        )
+
+    def build_results_table(self) -> PageTable:
+        """Return a table with a row for each run."""
+        columns = ["run", "model", "parameters", "minutes", "word perplexity", "95 % interval", "p", "without context"]
+        rows = []
+        for report, row in zip(self.reports, self.describe_runs(), strict=True):
+            baselines = ("word_perplexity_without_context", "kneser_ney_word_perplexity")
+            values = [f"{report.metrics[name].value:.3f}" for name in baselines]
+            rows.append([*row, *report.format_score(_MAIN_METRIC, ".3f"), *values])
+        return PageTable("", [*columns, "Kneser-Ney"], rows, self.collect_notes())
+
+    def table_notes(self) -> list[str]:
+        """Explain the columns."""
+        note = f"Kneser-Ney: {NGRAM_ORDER}-grams of the training dialogues in the tokens of the run"
+        return [*self.explain_p_values(" of replies"), note]
+
+    def draw_plots(self) -> list[str]:
+        """Plot perplexity over model size, and the loss curves."""
+        plot = self.plot_by_size(
+            _MAIN_METRIC, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval"
+        )
+        return [plot, *self.plot_loss_curves()]
+
+    def build_json_fields(self) -> dict[str, Any]:
+        """Return the part, the number of replies and the sampling as JSON data."""
+        sampling = {"samples": self.sampling.samples, "seed": self.sampling.seed}
+        return {"part": self.exam.part, "replies": self.exam.size, **sampling}
+
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
+        """Return all metrics of a run, and the counts behind them, as JSON data."""
+        assert isinstance(report, ConversationReport)
+        return {**report.count_text(), **report.scores_to_json()}

@@ -20,10 +20,9 @@ from heedful.generation.stopping_criteria import InterruptCondition, never_inter
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.conditional import ConditionalModel
 from heedful.recipes.generation import ContinuationConfig
-from heedful.tasks.batch_executor import current_executor
-from heedful.tasks.batch_executor import stream_ids as written_ids
+from heedful.tasks.batch_executor import current_executor, stream_ids
+from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall
 from heedful.tasks.conversation.data import DialogueEncoder, DialogueTurn, Exchange
-from heedful.tasks.conversation.reply_search import ReplyContext, ReplySearchCall
 from heedful.tasks.inspection_records import (
     InspectionSelection,
     add_attribution,
@@ -143,14 +142,13 @@ class ChatPredictor(Predictor):
         dialogue_turns = [
             self._to_turns(dialogue, f"dialogues[{index}]") for index, dialogue in enumerate(_list_dialogues(dialogues))
         ]
-        contexts = [
-            ReplyContext(self.encoder.encode_source(turns), number)
-            for number, turns in enumerate(dialogue_turns, first)
+        prompts = [
+            self._encode_prompt(turns, number, limit=limit) for number, turns in enumerate(dialogue_turns, first)
         ]
         results = run_batched(
-            contexts,
-            self._build_search_call(search or self.search, stop_strings, until, limit=limit),
-            size=lambda dialogue: len(dialogue.ids),
+            prompts,
+            self._build_search_call(search or self.search, stop_strings, until),
+            size=lambda prompt: len(prompt.ids) - 1,  # without the speaker of the reply
             batch_tokens=batch_tokens,
             max_rows=64,
         )
@@ -185,13 +183,10 @@ class ChatPredictor(Predictor):
 
         `number` is the dialogue's number, which selects its random stream; the other arguments are those of `reply`.
         """
-        stop_strings, decoder = (
-            StopStrings(self.stop if stop is None else stop),
-            ContinuationDecoder(self.encoder.tokenizer, ()),
-        )
-        search_call = self._build_search_call(search, stop_strings, until, limit=limit)
-        context = ReplyContext(self.encoder.encode_source(self._to_turns(turns, "turns")), number)
-        return TextStream(written_ids(search_call, context), decoder=decoder, stop_strings=stop_strings)
+        stop_strings = StopStrings(self.stop if stop is None else stop)
+        prompt = self._encode_prompt(self._to_turns(turns, "turns"), number, limit=limit)
+        ids = stream_ids(self._build_search_call(search, stop_strings, until), prompt)
+        return TextStream(ids, decoder=prompt.decoder, stop_strings=stop_strings)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
         """Return the log-probabilities of given replies after given turns, in order.
@@ -255,7 +250,6 @@ class ChatPredictor(Predictor):
         reply_start = len(output_ids) - len(target) + 1  # the speaker was given
 
         def compute_values(rows: int) -> Tensor:
-            """Return the log-probability of each reply token in a batch of copies."""
             inputs = repeat_rows(scope.pad_tokens(batch.source), rows), repeat_rows(batch.target, rows)
             hidden, _ = self.model.forward_all_tokens(*inputs)
             return gather_log_probs(self.model.output(hidden), output_ids)[:, reply_start:]
@@ -294,29 +288,37 @@ class ChatPredictor(Predictor):
         return ids
 
     def _score_batch(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
-        """Score a batch of given replies."""
         batch = self._build_batch(*map(list, zip(*pairs, strict=True)))
         scores = score_target(self.model.step, self.model.init_state(batch.source), batch.target, labels=batch.labels)
         for (_, target), row in zip(pairs, scores.token_log_probabilities.tolist(), strict=True):
             yield ScoredReply(tuple(self.encoder.to_pieces(target[1:])), tuple(row[: len(target) - 1]))
 
     def _to_reply(self, hypothesis: Hypothesis, stop_strings: StopStrings) -> Reply:
-        """Convert a hypothesis to a reply."""
         text, stop = stop_strings.truncate(strip_incomplete_character(self.encoder.tokenizer.decode(hypothesis.ids)))
         pieces = tuple(self.encoder.to_pieces(hypothesis.ids))
         return Reply(self.speaker, text, pieces, hypothesis.log_probability, hypothesis.finished, stop)
 
+    def _encode_prompt(self, turns: Sequence[DialogueTurn], number: int, *, limit: int | None) -> ContinuationPrompt:
+        """Encode the turns before a reply, and its speaker, for the search."""
+        ids = [*self.encoder.encode_source(turns), self.encoder.get_speaker_id(self.speaker)]
+        max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
+        return ContinuationPrompt(ids, number, max_tokens, ContinuationDecoder(self.encoder.tokenizer, ()))
+
     def _build_search_call(
-        self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition, *, limit: int | None
-    ) -> ReplySearchCall:
-        """Build the search call of replies."""
+        self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
+    ) -> ContinuationSearchCall:
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
-        max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
-        return ReplySearchCall(self.model, search, self.encoder, self.speaker, max_tokens, stop_strings.strings, until)
+        return ContinuationSearchCall(
+            self.model, search, stop_strings.strings, until, self._build_inputs, self.encoder.tokenizer
+        )
+
+    def _build_inputs(self, prompts: Sequence[list[int]]) -> tuple[Tokens, Tokens]:
+        """Build the contexts of replies, and what the decoder reads of their beginning: the speaker."""
+        batch = self._build_batch([ids[:-1] for ids in prompts], [ids[-1:] * 2 for ids in prompts])
+        return batch.source, batch.target
 
     def _build_batch(self, sources: Sequence[Sequence[int]], targets: Sequence[Sequence[int]]) -> PairBatch[Tokens]:
-        """Build a batch of contexts and replies on the model's device."""
         return move_to_device(self.encoder.build_batch(sources, targets), self.device)
 
 

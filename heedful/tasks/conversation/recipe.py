@@ -100,7 +100,7 @@ class ConversationRecipe(FineTunableRecipe):
 
     made_by: ClassVar = "heedful.tasks.conversation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
-    forms: ClassVar = "heedful.tasks.conversation.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:DIALOGUES"
     body: ClassVar = ""
     required_init: ClassVar = "a language model"
 

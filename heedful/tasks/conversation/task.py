@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
 import torch
@@ -13,14 +12,12 @@ from heedful.architectures.build import build_conditional_model
 from heedful.architectures.interface import DataSizes
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
-from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.conditional import ConditionalModel
 from heedful.tasks.conversation.data import DialogueEncoder, Exchange
-from heedful.tasks.conversation.evaluation import ReplyEvaluator
+from heedful.tasks.conversation.evaluation import ConversationComparison, ConversationReport, ReplyEvaluator
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.conversation.recipe import ConversationRecipe
-from heedful.tasks.conversation.report import ConversationComparison, ConversationReport
 from heedful.tasks.criteria import build_criterion
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import GenerationObjective
@@ -39,6 +36,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     """Task that generates replies in dialogues."""
 
     tokenizer_files: ClassVar = (TEXT_FILE,)
+    label_files: ClassVar = (SPEAKERS_FILE,)
     output_noun: ClassVar = "speakers"
     unit_names: ClassVar = UnitNames(examples="replies")
     default_example_command: ClassVar = "chat RUN"
@@ -54,13 +52,6 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
         return {
             TEXT_FILE: tokenizer,
             SPEAKERS_FILE: LabelVocabulary.learn(turn.speaker for dialogue in dialogues for turn in dialogue.turns),
-        }
-
-    def load_vocabularies(self, recipe: ConversationRecipe, folder: Path) -> Vocabularies:
-        """Load the tokenizer and the speakers."""
-        return {
-            TEXT_FILE: load_tokenizer(folder / TEXT_FILE),
-            SPEAKERS_FILE: LabelVocabulary.load(folder / SPEAKERS_FILE),
         }
 
     def build_encoding(self, run: ConversationRun) -> ExampleEncoder[Exchange]:

@@ -88,7 +88,6 @@ class _TurnList:
         return "\n".join(self._render_turn(number, turn) for number, turn in enumerate(self.turns, 1))
 
     def _render_turn(self, number: int, turn: DialogueTurn) -> str:
-        """Render one turn."""
         is_own = turn.speaker == self.predictor.speaker
         attention = compute_turn_attention(self.predictor, self.turns[: number - 1], turn.text) if is_own else []
         attention_html = "".join(_render_attention(attention)) if attention else ""
@@ -100,7 +99,6 @@ class _TurnList:
 
 
 def _render_attention(attention: Sequence[TurnAttention]) -> Iterator[str]:
-    """Render the attention of a reply."""
     top_turn = max(attention, key=lambda turn: turn.share)
     max_weight = max(float(turn.weights.max()) for turn in attention)
     yield f'<details class="looked"><summary>looked most at turn {top_turn.number} ({top_turn.share:.0%})</summary>'

@@ -216,7 +216,6 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Path) -> None:
-    """Raise `DataError` if pictures do not have the expected shape."""
     if actual != expected:
         raise DataError(
             f"{path}: has pictures of {' x '.join(map(str, actual))} (channels, height, width), but the recipe says "

@@ -14,15 +14,15 @@ from torch.nn import functional
 from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.models.picture_classifier import PictureClassifier
-from heedful.tasks.glimpses.glimpse_inputs import (
+from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig
+from heedful.tasks.glimpses.scenes import (
+    SceneRenderer,
     render_scenes,
     run_glimpses,
     sample_training_noise,
     to_floats,
     warp_pictures,
 )
-from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig
-from heedful.tasks.glimpses.scenes import SceneRenderer
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tensors import move_to_device
 
@@ -126,7 +126,6 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return {"loss": total / len(self.validation), "accuracy": num_correct / len(self.validation)}
 
     def _iter_validation(self) -> Iterator[tuple[UInt8[np.ndarray, "B C H W"], Int[Tensor, " B"]]]:
-        """Yield batches of rendered validation pictures with their labels."""
         stream = self.validation["pictures"].stream
         for start in range(0, len(stream), self.config.batch_tokens):
             rows = np.arange(start, min(start + self.config.batch_tokens, len(stream)))
@@ -137,7 +136,6 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
 
 
 def _read_labels(corpus: Corpus, rows: RowIndices) -> Int[Tensor, " B"]:
-    """Return the class numbers of the given rows."""
     return torch.from_numpy(corpus["labels"].stream[rows].astype(np.int64))
 
 

@@ -17,8 +17,8 @@ from heedful.deprecation import keep_old_names
 from heedful.inspection.record import AnswerOption, Glimpse, InspectionRecord, MapAxis, ModelAnswer
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape
-from heedful.tasks.glimpses.glimpse_inputs import run_glimpses
 from heedful.tasks.glimpses.recipe import LookingConfig
+from heedful.tasks.glimpses.scenes import run_glimpses
 from heedful.tasks.inspection_records import top_options
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 
@@ -116,7 +116,6 @@ class GlimpsePredictor(Predictor):
         )
 
     def _predict_batch(self, pictures: list[PixelArray]) -> Iterable[GlimpsePrediction]:
-        """Predict a batch of pictures."""
         looking, device = self.looking, next(self.model.parameters()).device
         outputs, probabilities = run_glimpses(
             self.model, np.stack(pictures), copies=looking.copies, draws=self.draws, seed=looking.seed, device=device
@@ -141,7 +140,6 @@ class GlimpsePredictor(Predictor):
             yield GlimpsePrediction(dict(ranked), tuple(self._get_label_names(after)), path)
 
     def _get_label_names(self, numbers: Sequence[int]) -> list[str]:
-        """Return the names of class numbers."""
         return [self.labels.names[number] for number in numbers]
 
 

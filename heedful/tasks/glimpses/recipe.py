@@ -48,7 +48,6 @@ class PicturesConfig(Config):
     @field_validator("stop")
     @classmethod
     def _check_stop(cls, stop: int | None, info: ValidationInfo) -> int | None:
-        """Check that `stop` is above `start`."""
         if stop is not None and stop <= info.data.get("start", 0):
             raise ValueError(f"must be above start = {info.data['start']}")
         return stop
@@ -129,7 +128,7 @@ class TranslatedConfig(Config):
         """Build the scene renderer."""
         from heedful.tasks.glimpses.scenes import CanvasRenderer
 
-        return CanvasRenderer(self.side)
+        return CanvasRenderer(**self.model_dump(exclude={"kind"}))
 
 
 class ClutteredConfig(TranslatedConfig):
@@ -140,12 +139,6 @@ class ClutteredConfig(TranslatedConfig):
     """how many"""
     piece: PositiveInt = 8
     """pixels along a side of each"""
-
-    def build_renderer(self) -> SceneRenderer:
-        """Build the scene renderer."""
-        from heedful.tasks.glimpses.scenes import CanvasRenderer
-
-        return CanvasRenderer(self.side, self.pieces, self.piece)
 
 
 SceneConfig = Annotated[

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Final, TypeAlias, final
 
 import torch
@@ -11,13 +12,16 @@ from heedful.architectures.build_glimpses import build_picture_classifier
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
+from heedful.errors import DataError
+from heedful.metrics.classification import accuracy
+from heedful.metrics.metric import Metric
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.glimpses.data import LabelledPicture, build_picture_encoding
-from heedful.tasks.glimpses.evaluation import build_picture_evaluator
+from heedful.tasks.glimpses.data import LabelledPicture, build_picture_encoding, hash_pixels
 from heedful.tasks.glimpses.objective import GlimpsesObjective
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
+from heedful.tasks.glimpses.scenes import SceneRenderer, render_scenes
 from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, prefix_data_errors
 from heedful.tasks.unit_names import UnitNames
@@ -31,6 +35,7 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
     """Classification of pictures by glimpses."""
 
     tokenizer_files: ClassVar = ()
+    label_files: ClassVar = (LABELS_FILE,)
     output_noun: ClassVar = "classes"
     unit_names: ClassVar = UnitNames(
         examples="pictures", labels="pictures", corpus_examples="pictures", contents_side=""
@@ -42,10 +47,6 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
     def learn_vocabularies(self, recipe: GlimpsesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Collect the class labels of the training pictures."""
         return {LABELS_FILE: LabelVocabulary.learn(picture.label for picture in recipe.data.reader("train"))}
-
-    def load_vocabularies(self, recipe: GlimpsesRecipe, folder: Path) -> Vocabularies:
-        """Load the class labels of a run folder."""
-        return {LABELS_FILE: LabelVocabulary.load(folder / LABELS_FILE)}
 
     def build_encoding(self, run: GlimpsesRun) -> ExampleEncoder[LabelledPicture]:
         """Return the encoding of pictures and class numbers; scenes are rendered later."""
@@ -96,3 +97,49 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
 
 
 TASK: Final = GlimpsesTask()
+
+
+def build_picture_evaluator(
+    pictures: Sequence[LabelledPicture], *, renderer: SceneRenderer, train: Iterable[LabelledPicture]
+) -> LabelEvaluator:
+    """Build the evaluator of classification accuracy on rendered scenes; an answer is the class after each glimpse.
+
+    It measures the accuracy after the last glimpse, and also the accuracy after fewer glimpses.
+
+    Args:
+        pictures: the pictures to classify.
+        renderer: renders a scene from a picture.
+        train: training pictures, which tell the most frequent class.
+
+    Raises:
+        DataError: there are no pictures.
+    """
+    counts = Counter(picture.label for picture in train)
+    if not counts or not pictures:
+        raise DataError("there are no pictures; check the files")
+    most_frequent = min(counts, key=lambda label: (-counts[label], label))
+    pixels_of_pictures = [picture.pixels for picture in pictures]
+    rendered = list(
+        render_scenes(renderer, pixels_of_pictures, others=pixels_of_pictures, numbers=range(len(pixels_of_pictures)))
+    )
+    labels = [picture.label for picture in pictures]
+
+    def classify_scenes(predictor: GlimpsePredictor) -> list[tuple[str, ...]]:
+        return [prediction.labels_after for prediction in predictor.look_at(rendered)]
+
+    def compute_accuracies(answers: Sequence[tuple[str, ...]]) -> Mapping[str, Metric]:
+        *earlier, last = zip(*answers, strict=True)
+        fewer = {f"after {number}": accuracy(each, labels) for number, each in enumerate(earlier, 1)}
+        return {"accuracy": accuracy(last, labels), **fewer}
+
+    return LabelEvaluator(
+        [hash_pixels(pixels) for pixels in rendered],
+        labels,
+        predict_labels=classify_scenes,
+        measure=compute_accuracies,
+        size=len(labels),
+        num_train_examples=counts.total(),
+        constant_answer=most_frequent,
+        baseline_answers=[(most_frequent,)] * len(labels),
+        main_metric="accuracy",
+    )

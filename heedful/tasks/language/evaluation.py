@@ -1,4 +1,4 @@
-"""Evaluator of language models: likelihood of documents or pieces of them, comparable across vocabularies."""
+"""Evaluation of language models by the likelihood of documents or pieces of them, comparable across vocabularies."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Final, final
+from typing import Any, Final, final
 
 import numpy as np
-import torch
 from jaxtyping import Float, Int
 
 from heedful.data.documents import DocumentChunk
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
+from heedful.inspection.page import PageTable
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
-from heedful.tasks.language.objective import DocumentPieces, PackedPieces, TextPieces
+from heedful.tasks.language.objective import DocumentPieces, PackedPieces, compute_token_nats
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.likelihood import log_likelihoods
-from heedful.tensors import move_to_device
+from heedful.tasks.report import EvaluationReport, RunComparison, format_number
 
 _MIN_DOCUMENTS: Final = 50
 """Documents needed for an interval; if there are fewer, pieces of them are sampled."""
 _WORDS_PER_PIECE: Final = 100
 """Words in a piece."""
 _BATCH_TOKENS: Final = 4096
-_COUNT_NAMES: Final = ("nats", "tokens", "unknown", "ends", "words", "characters", "bytes", "lines")
+_TOKEN_METRICS: Final = ("loss", "perplexity")
+_MAIN_METRIC: Final = "bits_per_byte"
 
 
 @dataclass(frozen=True)
@@ -121,23 +121,27 @@ class TextEvaluator(Evaluator):
         """Return the likelihood of each example, each token given those before it in its window."""
         assert isinstance(recipe, LanguageRecipe)
         context, stride = choose_window(recipe, self.options)
-        encoded = [self._encode_document(predictor.tokenizer, number) for number in range(len(self.documents))]
-        stream = np.concatenate([ids for ids, _, _ in encoded])
-        owners = np.concatenate([owner for _, owner, _ in encoded])
+        sizes = {name: np.zeros(self.size) for name in ("ends", "words", "characters", "bytes", "lines")}
+        encoded = [self._encode_document(predictor.tokenizer, number, sizes) for number in range(len(self.documents))]
+        stream, owners = map(np.concatenate, zip(*encoded, strict=True))
         pieces_class = DocumentPieces if recipe.data.documents == "apart" else PackedPieces
         pieces = pieces_class(stream, start_id=predictor.tokenizer.special.eos, length=context)
-        nats = compute_token_nats(predictor, pieces, context=context, stride=stride)
+        nats = compute_token_nats(
+            predictor.model,
+            pieces,
+            context=context,
+            stride=stride,
+            batch_tokens=_BATCH_TOKENS,
+            device=predictor.device,
+        )
         unknown = stream == (-1 if predictor.tokenizer.special.unk is None else predictor.tokenizer.special.unk)
         sums = {"nats": nats, "tokens": np.ones(len(stream)), "unknown": unknown}
-        sums_by_example = {name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()}
-        sizes = np.zeros((len(_COUNT_NAMES) - 3, self.size))
-        for _, _, counts_by_example in encoded:
-            for example, *counts in counts_by_example:
-                sizes[:, example] += counts
-        keeps_lines = "\n" in predictor.tokenizer.normalise("a\nb")
-        size_counts = dict(zip(_COUNT_NAMES[3:], sizes, strict=True))
         return LikelihoodResult(
-            **sums_by_example, **size_counts, keeps_lines=keeps_lines, context=context, stride=stride
+            **{name: np.bincount(owners, values, minlength=self.size) for name, values in sums.items()},
+            **sizes,
+            keeps_lines="\n" in predictor.tokenizer.normalise("a\nb"),
+            context=context,
+            stride=stride,
         )
 
     def compute_metrics(self, answers: LikelihoodResult) -> Mapping[str, Metric]:
@@ -162,26 +166,27 @@ class TextEvaluator(Evaluator):
         }
 
     def _encode_document(
-        self, tokenizer: Tokenizer, number: int
-    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"], list[tuple[int, int, int, int, int, int]]]:
-        """Return the ids of a document, the example of each id, and for its examples the number of ends, words,
-        characters, bytes and lines.
+        self, tokenizer: Tokenizer, number: int, sizes: Mapping[str, Float[np.ndarray, " N"]]
+    ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
+        """Return the ids of a document and the example of each id, and add the document to the sizes of its
+        examples.
         """
         document, first = self.documents[number], self._first_examples[number]
         ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
         last = first if self.samples_documents else self._first_examples[number + 1] - 1
         piece_starts = [0] if self.samples_documents else _find_piece_starts(text)[: last - first + 1]
-        counts = []
         for example, (start, stop) in enumerate(zip(piece_starts, [*piece_starts[1:], len(text)], strict=True), first):
             piece = text[start:stop]
-            counts.append((example, 0, len(piece.split()), len(piece), len(piece.encode()), 0))
-        if ids:
-            counts += ((min(first + piece, last), 0, 0, 0, 0, 1) for piece in _iter_line_ends(document))
+            sizes["words"][example] += len(piece.split())
+            sizes["characters"][example] += len(piece)
+            sizes["bytes"][example] += len(piece.encode())
+        for piece_number in _iter_line_ends(document) if ids else ():
+            sizes["lines"][min(first + piece_number, last)] += 1
         owners = first + np.searchsorted(piece_starts, _token_offsets(tokenizer, document.text, text), side="right") - 1
         if ids and document.is_last:
             ids, owners = [*ids, tokenizer.special.eos], np.append(owners, last)
-            counts.append((last, 1, 0, 0, 0, 0))
-        return np.array(ids, dtype=np.int64), owners, counts
+            sizes["ends"][last] += 1
+        return np.array(ids, dtype=np.int64), owners
 
 
 def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[int, int]:
@@ -199,22 +204,6 @@ def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[in
     if not 1 <= stride <= context:
         raise RecipeError(f"--stride: {stride}; must be from 1 to {context}, the tokens that are read at a time")
     return context, stride
-
-
-def compute_token_nats(
-    predictor: TextGenerator, pieces: TextPieces, *, context: int, stride: int
-) -> Float[np.ndarray, " N"]:
-    """Compute -log p of each token of a stream, given those before it in its window."""
-    nats = np.zeros(len(pieces.stream))
-    windows = pieces.build_windows(context=context, stride=stride)
-    for indices, batch in pieces.iter_window_batches(windows, tokens=max(_BATCH_TOKENS, context)):
-        tokens, labels = move_to_device((batch.tokens, batch.labels), predictor.device)
-        with torch.inference_mode():
-            hidden, _ = predictor.model(tokens, predictor.model.init_state())
-            positions = (labels >= 0).flatten().nonzero().squeeze(1)
-            labelled = (hidden.flatten(0, 1).index_select(0, positions), labels.flatten().index_select(0, positions))
-            nats[indices] = -log_likelihoods(*labelled, output=predictor.model.output).double().cpu().numpy()
-    return nats
 
 
 def _find_piece_starts(text: str) -> list[int]:
@@ -245,3 +234,173 @@ def _token_offsets(tokenizer: Tokenizer, original: str, text: str) -> Int[np.nda
         return np.zeros(len(lengths), dtype=np.int64)
     offsets: Int[np.ndarray, " T"] = visible_offsets[np.minimum(num_before, len(visible_offsets) - 1)]
     return offsets
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class LanguageReport(EvaluationReport):
+    """Loss, perplexities and bits, and the counts behind them."""
+
+    evaluator: TextEvaluator
+    answers: LikelihoodResult
+
+    @property
+    def resampled_metrics(self) -> Mapping[str, Metric]:
+        """Finite metrics; metrics per token only if the reference has the same tokens."""
+        same_vocabulary = (
+            self.reference is None
+            or self.reference.system.required_summary.vocabulary == self.system.required_summary.vocabulary
+        )
+        return {
+            name: metric
+            for name, metric in self.metrics.items()
+            if math.isfinite(metric.value) and (same_vocabulary or name not in _TOKEN_METRICS)
+        }
+
+    def format_text(self) -> str:
+        """Format one line for each metric."""
+        result, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
+        documents = result.sum_counts("ends")
+        ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
+        rows = (
+            ("loss", "loss", f"nats per token, {result.sum_counts('tokens'):,} tokens"),
+            ("perplexity", "perplexity", "per token"),
+            ("word perplexity", "word_perplexity", f"{result.sum_counts('words'):,} words{ends}"),
+            ("  with line ends", "word_perplexity_with_line_ends", self._describe_line_ends()),
+            ("character perplexity", "character_perplexity", f"{result.sum_counts('characters'):,} characters{ends}"),
+            ("bits per character", "bits_per_character", ""),
+            ("bits per byte", "bits_per_byte", f"{result.sum_counts('bytes'):,} bytes{ends}"),
+        )
+        lines = [f"{self.system.name}: {self.evaluator.part}"]
+        lines += [f"{label:<20}  {values[name]:12.4f}  {explanation}".rstrip() for label, name, explanation in rows]
+        min_context = result.context - result.stride
+        lines.append(
+            f"context {result.context:,}, stride {result.stride:,}: each token follows at least {min_context:,} "
+            "tokens, or all tokens before it"
+        )
+        if unknown := result.sum_counts("unknown"):
+            lines.append(f"{unknown:,} tokens are unknown: their text is counted, but not predicted")
+        return "\n".join(lines)
+
+    def _describe_line_ends(self) -> str:
+        """Explain what counts as a word in the perplexities published for the Penn Treebank and WikiText."""
+        result = self.answers
+        description = (
+            f"{result.sum_counts('words'):,} words and {result.sum_counts('lines'):,} line ends, as of PTB and WikiText"
+        )
+        is_harder = result.sum_counts("lines") > result.sum_counts("ends") and not result.keeps_lines
+        return (
+            f"{description}; this model does not predict line ends, so published ones are harder"
+            if is_harder
+            else description
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the metrics and counts as JSON data."""
+        return {
+            "part": self.evaluator.part,
+            **{name: metric.value for name, metric in self.metrics.items()},
+            **self.count_text(),
+        }
+
+    def count_text(self) -> dict[str, Any]:
+        """Return the size of the text, and the window it was read with."""
+        result = self.answers
+        return {
+            "nats": math.fsum(result.nats),
+            "tokens": result.sum_counts("tokens"),
+            "unknown": result.sum_counts("unknown"),
+            "documents": result.sum_counts("ends"),
+            "words": result.sum_counts("words"),
+            "line_ends": result.sum_counts("lines"),
+            "characters": result.sum_counts("characters"),
+            "bytes": result.sum_counts("bytes"),
+            "context": result.context,
+            "stride": result.stride,
+        }
+
+
+@final
+@dataclass(frozen=True, repr=False)
+class LanguageComparison(RunComparison):
+    """Comparison by bits per byte, which need no common vocabulary, and by perplexity per token for runs with a
+    common one.
+    """
+
+    reports: tuple[LanguageReport, ...]
+
+    @property
+    def exam(self) -> TextEvaluator:
+        """The common evaluator."""
+        return self.reports[0].evaluator
+
+    @property
+    def heading(self) -> str:
+        """Number of runs, number of words and data."""
+        words = self.reports[0].answers.sum_counts("words")
+        return f"{self.run_count_text} of language_modelling on {words:,} words of {self.exam.data_description}"
+
+    def build_results_table(self) -> PageTable:
+        """Return a table with a row for each run."""
+        columns = ["run", "model", "parameters", "minutes", "train tok/s", "context", "bits/byte", "95 % interval", "p"]
+        columns += ["bits/character", "word perplexity", "with line ends", "perplexity", "p"]
+        rows = []
+        for report, row in zip(self.reports, self.describe_runs(), strict=True):
+            values = {name: metric.value for name, metric in report.metrics.items()}
+            test, same_vocabulary = report.tests.get("perplexity"), self.has_same_vocabulary(report)
+            rows.append(
+                [
+                    *row,
+                    format_number(report.system.required_summary.tokens_per_second, ",.0f"),
+                    f"{report.answers.context:,}",
+                    *report.format_score(_MAIN_METRIC),
+                    f"{values['bits_per_character']:.4f}",
+                    f"{values['word_perplexity']:,.2f}",
+                    f"{values['word_perplexity_with_line_ends']:,.2f}",
+                    format_number(values["perplexity"] if same_vocabulary else None, ",.3f"),
+                    format_number(test.p_value if test else None, ".3f"),
+                ]
+            )
+        return PageTable("", columns, rows, self.collect_notes())
+
+    def table_notes(self) -> Iterator[str]:
+        """Explain the columns, and which runs predict another text than the first."""
+        first, *others = self.reports
+        name = first.system.name
+        yield from self.explain_p_values(f" of {self.exam.sample_unit_text}")
+        if not all(map(self.has_same_vocabulary, others)):
+            yield f"perplexity is per token, so it is shown only for runs with the vocabulary of {name}"
+        size = first.answers.sum_counts("bytes")
+        for other in others:
+            if (other_size := other.answers.sum_counts("bytes")) != size:
+                yield (
+                    f"{other.system.name}: its tokenizer reads the text as {other_size:,} bytes, that of {name} as "
+                    f"{size:,}; they do not predict exactly the same"
+                )
+        for report in self.reports:
+            if unknown := report.answers.sum_counts("unknown"):
+                yield f"{report.system.name}: {unknown:,} tokens are unknown: the model predicts this, not their text"
+
+    def draw_plots(self) -> list[str]:
+        """Plot bits per byte over model size, and the loss curves."""
+        plot = self.plot_by_size(_MAIN_METRIC, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
+        return [plot, *self.plot_loss_curves()]
+
+    def build_json_fields(self) -> dict[str, Any]:
+        """Return the part and the sampling as JSON data."""
+        return {
+            "part": self.exam.part,
+            "drawn": self.exam.sample_unit_text,
+            "examples": self.exam.size,
+            "samples": self.sampling.samples,
+            "seed": self.sampling.seed,
+        }
+
+    def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
+        """Return all metrics of a run, and the counts behind them, as JSON data."""
+        assert isinstance(report, LanguageReport)
+        return {
+            **report.count_text(),
+            "values": {name: metric.value for name, metric in report.metrics.items()},
+            **report.scores_to_json(),
+        }

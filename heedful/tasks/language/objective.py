@@ -10,14 +10,14 @@ from typing import final
 
 import numpy as np
 import torch
-from jaxtyping import Int, Integer
+from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
 from heedful.data.bucketing import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.likelihood import cross_entropy, log_likelihoods
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tensors import Tokens, detach, move_to_device
 
@@ -216,47 +216,70 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Loss:
         """Compute the label-smoothed negative log-likelihood of each next token."""
-        smoothed, nll = self._sum_losses(model, batch, smoothing=self.smoothing)
+        state, sums = model.init_state(), []
+        step = self.truncation or batch.labels.size(1)
+        for start in range(0, batch.labels.size(1), step):
+            hidden, state = model(batch.tokens.slice_columns(start, start + step), detach(state))
+            labelled = _select_labelled(hidden, batch.labels[:, start : start + step])
+            sums.append(cross_entropy(*labelled, output=model.output, smoothing=self.smoothing))
+        smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
         count = int((batch.labels >= 0).sum())
         return Loss(smoothed, count, {"nll": LossPart(nll, count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per token) and the perplexity of the validation text, cut into pieces."""
         assert isinstance(model, LanguageModel)
-        total, count = self.compute_nats(model), len(self.validation.stream)
+        nats = compute_token_nats(
+            model,
+            self.validation,
+            context=self.length,
+            stride=self.length,
+            batch_tokens=self.batch_tokens,
+            device=self.device,
+        )
+        total, count = math.fsum(nats), len(nats)
         return {"loss": total / count, "perplexity": perplexity(-total, count)}
 
-    def compute_nats(self, model: LanguageModel, *, context: int | None = None, stride: int | None = None) -> float:
-        """Compute the negative log-likelihood of the whole validation text, each token predicted once.
 
-        Args:
-            model: the model in evaluation mode.
-            context: tokens of a window; the piece length by default.
-            stride: tokens of each window that are scored, the others being context (the first window is scored as a
-                whole): each token follows at least `context - stride` others. The whole window by default, which is
-                fastest and has the least context.
+@torch.no_grad()
+def compute_token_nats(
+    model: LanguageModel,
+    pieces: TextPieces,
+    *,
+    context: int,
+    stride: int,
+    batch_tokens: int,
+    device: torch.device,
+) -> Float[np.ndarray, " N"]:
+    """Compute -log p of each token of a stream, given those before it in its window.
 
-        Raises:
-            RecipeError: the stride is not from 1 to the context.
-        """
-        context = self.length if context is None else context
-        windows = self.validation.build_windows(context=context, stride=context if stride is None else stride)
-        batches = self.validation.iter_window_batches(windows, tokens=max(self.batch_tokens, context))
-        return math.fsum(
-            float(self._sum_losses(model, move_to_device(batch, self.device), smoothing=0.0)[1]) for _, batch in batches
-        )
+    Args:
+        model: the model in evaluation mode.
+        pieces: the stream.
+        context: tokens of a window.
+        stride: tokens of each window that are scored, the others being context (the first window of a text is scored
+            as a whole): each token follows at least `context - stride` others.
+        batch_tokens: tokens in a batch; at least one window.
+        device: device of the model.
 
-    def _sum_losses(self, model: LanguageModel, batch: TextBatch, *, smoothing: float) -> tuple[Tensor, Tensor]:
-        """Return the smoothed and the plain loss of a batch, with truncated back-propagation."""
-        state, sums = model.init_state(), []
-        step = self.truncation or batch.labels.size(1)
-        for start in range(0, batch.labels.size(1), step):
-            chunk, chunk_labels = batch.tokens.slice_columns(start, start + step), batch.labels[:, start : start + step]
-            hidden, state = model(chunk, detach(state))
-            hidden, labels = hidden.flatten(0, 1), chunk_labels.flatten()
-            positions = (labels >= 0).nonzero().squeeze(1)
-            if len(positions) < len(labels):
-                hidden, labels = hidden.index_select(0, positions), labels.index_select(0, positions)
-            sums.append(cross_entropy(hidden, labels, output=model.output, smoothing=smoothing))
-        smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
-        return smoothed, nll
+    Raises:
+        RecipeError: the stride is not from 1 to the context.
+    """
+    nats = np.zeros(len(pieces.stream))
+    windows = pieces.build_windows(context=context, stride=stride)
+    for indices, batch in pieces.iter_window_batches(windows, tokens=max(batch_tokens, context)):
+        tokens, labels = move_to_device((batch.tokens, batch.labels), device)
+        hidden, _ = model(tokens, model.init_state())
+        nats[indices] = -log_likelihoods(*_select_labelled(hidden, labels), output=model.output).double().cpu().numpy()
+    return nats
+
+
+def _select_labelled(
+    hidden: Float[Tensor, "B T d_model"], labels: Int[Tensor, "B T"]
+) -> tuple[Float[Tensor, "N d_model"], Int[Tensor, " N"]]:
+    """Return the hidden vectors of the tokens that have labels, and these labels."""
+    vectors, numbers = hidden.flatten(0, 1), labels.flatten()
+    positions = (numbers >= 0).nonzero().squeeze(1)
+    if len(positions) == len(numbers):
+        return vectors, numbers
+    return vectors.index_select(0, positions), numbers.index_select(0, positions)

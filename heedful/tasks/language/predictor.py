@@ -22,8 +22,8 @@ from heedful.inspection.record import InspectionRecord
 from heedful.models.interface import Engine
 from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
-from heedful.tasks.batch_executor import current_executor
-from heedful.tasks.batch_executor import stream_ids as written_ids
+from heedful.tasks.batch_executor import current_executor, stream_ids
+from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall
 from heedful.tasks.inspection_records import (
     InspectionSelection,
     add_attribution,
@@ -35,12 +35,10 @@ from heedful.tasks.inspection_records import (
     repeat_rows,
     trace_beam,
 )
-from heedful.tasks.language.continuation_search import ContinuationPrompt, ContinuationSearchCall
 from heedful.tasks.language.token_predictions import IncrementalTokenPredictor, TokenPrediction, TokenPredictor
 from heedful.tasks.partial_words import encode_prefix, get_spelling
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
-from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream
-from heedful.tasks.stop_strings import strip_incomplete_character as without_broken
+from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream, strip_incomplete_character
 from heedful.tensors import Tokens, move_to_device
 
 _BATCH_TOKENS: Final = 2**16
@@ -189,7 +187,7 @@ class TextGenerator(Predictor):
         require_text(prompt, name="prompt")
         stop_strings = StopStrings(self.stop if stop is None else stop)
         encoded_prompt = self._encode_prompt(prompt, number, limit=limit, complete=complete)
-        ids = written_ids(self._build_search_call(search, stop_strings, until), encoded_prompt)
+        ids = stream_ids(self._build_search_call(search, stop_strings, until), encoded_prompt)
         return TextStream(ids, decoder=encoded_prompt.decoder, stop_strings=stop_strings)
 
     def line_format(self) -> GenerationLineFormat:
@@ -210,7 +208,6 @@ class TextGenerator(Predictor):
     def _encode_prompt(
         self, prompt: str, number: int, *, limit: int | None, complete: bool = False
     ) -> ContinuationPrompt:
-        """Encode a prompt for the search."""
         ids, limit = self.tokenizer.encode(prompt), limit or self.limit
         read_ids, partial_word = encode_prefix(self.tokenizer, prompt) if complete else (ids, None)
         repeated_tokens, num_unspelled = 0, 0
@@ -227,16 +224,14 @@ class TextGenerator(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
-        """Build the search call of continuations."""
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
-            self._engine, search, stop_strings.strings, until, self._to_tokens, self.tokenizer
+            self._engine, search, stop_strings.strings, until, self._build_inputs, self.tokenizer
         )
 
     def _to_continuation(self, hypothesis: Hypothesis, *, text: str, stop_strings: StopStrings) -> Continuation:
-        """Convert a hypothesis to a continuation."""
-        kept_text, stop = stop_strings.truncate(without_broken(text))
+        kept_text, stop = stop_strings.truncate(strip_incomplete_character(text))
         pieces = tuple(self.tokenizer.to_pieces(hypothesis.ids))
         token_log_probs = hypothesis.token_log_probabilities
         return Continuation(
@@ -286,7 +281,6 @@ class TextGenerator(Predictor):
         pieces = self.tokenizer.to_pieces([self.tokenizer.special.eos, *ids])
 
         def run_model() -> Tensor:
-            """Run the model on all tokens and return its logits."""
             logits, _ = self.model.step(inputs, self.model.init_state())
             return logits
 
@@ -307,7 +301,6 @@ class TextGenerator(Predictor):
         first_scored = num_prompt_tokens if num_prompt_tokens < len(ids) else 0
 
         def compute_values(rows: int) -> Tensor:
-            """Return the log-probability of each scored token in a batch of copies."""
             logits, _ = self.model.step(repeat_rows(inputs, rows), self.model.init_state())
             return gather_log_probs(logits, ids)[:, first_scored:]
 
@@ -354,7 +347,6 @@ class TextGenerator(Predictor):
         return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
-        """Yield the log-probabilities of documents that begin with these ids."""
         inputs = self._to_tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
         label_tensor = torch.from_numpy(pad_rows(labels)).to(self.device)
         scores = score_target(self._engine.step, self._engine.init_state(None), inputs, labels=label_tensor)
@@ -381,7 +373,10 @@ class TextGenerator(Predictor):
             return all_ids
         return all_ids[len(all_ids) - count_kept_tokens(len(all_ids), max_context=self.max_context) :]
 
-    def _to_tokens(self, texts: list[list[int]]) -> Tokens:
+    def _build_inputs(self, texts: Sequence[list[int]]) -> tuple[None, Tokens]:
+        return None, self._to_tokens(texts)
+
+    def _to_tokens(self, texts: Sequence[list[int]]) -> Tokens:
         """Pad texts of ids to a batch on the model's device."""
         return move_to_device(to_tokens(pad_rows(texts)), self.device)
 

@@ -14,11 +14,10 @@ from heedful.models.language_model import LanguageModel
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.language.auto_settings import choose_language_settings, count_characters
-from heedful.tasks.language.evaluation import TextEvaluator, choose_window
+from heedful.tasks.language.evaluation import LanguageComparison, LanguageReport, TextEvaluator, choose_window
 from heedful.tasks.language.objective import DocumentPieces, LanguageModelingObjective, PackedPieces
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.language.report import LanguageComparison, LanguageReport
 from heedful.tasks.search_factory import build_continuation_search
 from heedful.tasks.task import (
     Run,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,9 +40,9 @@ class UtteranceReader(ExampleReader[Utterance]):
     It raises `DataError` if a transcript is broken, or names a missing file.
     """
 
-    def __init__(self, transcripts: Sequence[Path], parse_transcript: Callable[[Path], Iterable[Utterance]]) -> None:
+    def __init__(self, transcripts: Sequence[Path], utterances: Iterable[Utterance]) -> None:
         super().__init__(*transcripts)
-        self._utterances = [utterance for path in transcripts for utterance in parse_transcript(path)]
+        self._utterances = list(utterances)
         for utterance in self._utterances:
             if not utterance.sound.is_file():
                 raise DataError(
@@ -59,28 +59,24 @@ def read_recordings_table(path: Path, *, sound_column: int = 0, text_column: int
 
     Files are relative to the table's folder. Lines of white space are skipped.
     """
-
-    def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of a table."""
-        for _, location, line in read_numbered_lines(table):
-            fields = split_columns(line, max(sound_column, text_column) + 1, location=location)
-            yield Utterance(
-                _resolve_sound_path(table, fields[sound_column], location), fields[text_column].strip(), location
-            )
-
-    return UtteranceReader([path], iter_utterances)
+    num_columns = max(sound_column, text_column) + 1
+    rows = (
+        (split_columns(line, num_columns, location=location), location)
+        for _, location, line in read_numbered_lines(path)
+    )
+    return UtteranceReader(
+        [path],
+        (_make_utterance(path, fields[sound_column], fields[text_column], location) for fields, location in rows),
+    )
 
 
 def read_recordings_jsonl(path: Path, *, sound_field: str = "sound", text_field: str = "text") -> UtteranceReader:
     """Read a file with a JSON object per line: a sound file and its text; files are relative to its folder."""
-
-    def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of a JSON lines file."""
-        for _, record in read_records(table):
-            sound = _resolve_sound_path(table, record.get_text(sound_field), record.location)
-            yield Utterance(sound, record.get_text(text_field).strip(), record.location)
-
-    return UtteranceReader([path], iter_utterances)
+    utterances = (
+        _make_utterance(path, record.get_text(sound_field), record.get_text(text_field), record.location)
+        for _, record in read_records(path)
+    )
+    return UtteranceReader([path], utterances)
 
 
 def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
@@ -88,15 +84,8 @@ def read_recording_pairs(pairs: ExampleReader[SentencePair]) -> UtteranceReader:
 
     Files are relative to the folder of the pairs' file.
     """
-
-    def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield an utterance for each pair."""
-        return (
-            Utterance(_resolve_sound_path(table, pair.source, pair.location), pair.target.strip(), pair.location)
-            for pair in pairs
-        )
-
-    return UtteranceReader([pairs.paths[0]], iter_utterances)
+    path = pairs.paths[0]
+    return UtteranceReader([path], (_make_utterance(path, pair.source, pair.target, pair.location) for pair in pairs))
 
 
 def read_librispeech(path: Path) -> UtteranceReader:
@@ -109,27 +98,22 @@ def read_librispeech(path: Path) -> UtteranceReader:
             f"{path}: has no file *.trans.txt, here or in its subfolders; name a folder in LibriSpeech's format"
         )
 
-    def iter_utterances(table: Path) -> Iterator[Utterance]:
-        """Yield the utterances of one transcript file."""
-        for _, location, line in read_numbered_lines(table):
-            name, _, text = line.strip().partition(" ")
-            sound_files = [
-                file
-                for suffix in _SOUND_SUFFIXES
-                if (file := _resolve_sound_path(table, name + suffix, location)).is_file()
-            ]
-            yield Utterance(
-                sound_files[0] if sound_files else table.parent / f"{name}{_SOUND_SUFFIXES[0]}", text.strip(), location
-            )
-
-    return UtteranceReader(transcripts, iter_utterances)
+    return UtteranceReader(transcripts, (utterance for table in transcripts for utterance in _iter_transcript(table)))
 
 
-def _resolve_sound_path(table: Path, name: str, location: str) -> Path:
-    """Return the path of a sound file that is named in a table."""
-    if not name.strip():
+def _iter_transcript(table: Path) -> Iterator[Utterance]:
+    """Yield the utterances of one of LibriSpeech's files."""
+    for _, location, line in read_numbered_lines(table):
+        name, _, text = line.strip().partition(" ")
+        sounds = [_make_utterance(table, name + suffix, text, location) for suffix in _SOUND_SUFFIXES]
+        yield next((utterance for utterance in sounds if utterance.sound.is_file()), sounds[0])
+
+
+def _make_utterance(table: Path, sound: str, text: str, location: str) -> Utterance:
+    """Return an utterance whose sound file is named in a table; raise `DataError` if no file is named."""
+    if not sound.strip():
         raise DataError(f"{location}: no file is named; mend the line")
-    return table.parent / name.strip()
+    return Utterance(table.parent / sound.strip(), text.strip(), location)
 
 
 def count_slots(num_frames: int) -> int:

@@ -187,7 +187,6 @@ class CTCDecoding(SpeechDecoding):
         )
 
     def _name_labels(self, ids: Sequence[int]) -> list[str]:
-        """Return the token of each label id, with a symbol for the blank."""
         pieces = self.target.tokenizer.to_pieces(ids)
         return [BLANK_SYMBOL if label == self.search.blank else piece for label, piece in zip(ids, pieces, strict=True)]
 
@@ -285,7 +284,6 @@ def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
 
 
 def _build_length_penalty(config: GenerationConfig) -> LengthPenalty:
-    """Build the length penalty of beam search settings; none for other searches."""
     if not isinstance(config, BeamConfig):
         return NoLengthPenalty()
     return (

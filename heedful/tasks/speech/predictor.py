@@ -129,7 +129,6 @@ class SpeechRecognizer(Predictor):
         ]
 
     def _decode_batch(self, batch: list[_SoundFrames], decoding: SpeechDecoding) -> Hypotheses:
-        """Decode a batch of sounds."""
         source = move_to_device(pad_frames([sound_frames.frames for sound_frames in batch]), self.target.device)
         return decoding.decode(self.model, source, numbers=[sound_frames.number for sound_frames in batch])
 
@@ -172,7 +171,6 @@ class SpeechRecognizer(Predictor):
         return replace(self, generation=self.generation.model_copy(update={"width": width}))
 
     def _compute_frames(self, sound_input: SoundInput, number: int) -> _SoundFrames:
-        """Load a sound and compute its frames."""
         sound, name = (
             (sound_input, f"sound {number}")
             if isinstance(sound_input, Sound)
@@ -190,7 +188,6 @@ class SpeechRecognizer(Predictor):
 
 
 def _name_sound(sound: SoundInput, number: int) -> str:
-    """Return the path of a sound file, or the number of a `Sound`."""
     return str(number) if isinstance(sound, Sound) else str(sound)
 
 

@@ -32,7 +32,6 @@ class RecordingsTableConfig(FileConfig):
     @field_validator("text_column")
     @classmethod
     def _check_columns_differ(cls, text_column: int, info: ValidationInfo) -> int:
-        """Check that sounds and texts are in different columns."""
         if text_column == info.data.get("sound_column"):
             raise ValueError("must be another column than sound_column")
         return text_column
@@ -140,7 +139,7 @@ class SpeechRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
-    forms: ClassVar = "heedful.tasks.speech.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:SOUNDS"
 
     task: Literal["speech"] = "speech"
     """the task to learn"""

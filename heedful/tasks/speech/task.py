@@ -23,11 +23,10 @@ from heedful.tasks.generation_objective import GenerationMetrics, GenerationObje
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
 from heedful.tasks.speech.decoding import build_decoding
-from heedful.tasks.speech.evaluation import SpeechEvaluator
+from heedful.tasks.speech.evaluation import SpeechComparison, SpeechEvaluator, SpeechReport
 from heedful.tasks.speech.objective import CTCObjective, JointCTCCriterion
 from heedful.tasks.speech.predictor import SpeechRecognizer
 from heedful.tasks.speech.recipe import SpeechRecipe
-from heedful.tasks.speech.report import SpeechComparison, SpeechReport
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE, move_to_device
@@ -131,7 +130,6 @@ TASK: Final = SpeechTask()
 
 
 def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
-    """Build the target side of a run."""
     device = next(model.parameters()).device
     return DecoderTarget(run.tokenizer, device=device, max_length=run.recipe.data.max_length)
 
@@ -141,7 +139,6 @@ def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMe
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:
-        """Decode the validation part greedily and return the share of exact matches."""
         target, num_correct = _build_target(run, model), 0
         decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):

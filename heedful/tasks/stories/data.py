@@ -171,7 +171,6 @@ def read_stories_jsonl(path: Path) -> ExampleReader[StoryQuestion]:
 
 
 def _parse_question(record: JsonRecord) -> StoryQuestion:
-    """Return the question of a JSON record."""
     facts, supporting = record.get_texts("facts"), None
     if "supporting" in record:
         supporting = tuple(record.get_ints("supporting"))

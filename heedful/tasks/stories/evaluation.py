@@ -61,7 +61,6 @@ def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable
     num_unknown = sum(question.answer not in counts for question in questions)
 
     def answer_questions(predictor: StoryPredictor) -> list[StoryAnswer]:
-        """Answer all questions with a predictor."""
         return predictor.answer([(question.facts, question.question) for question in questions])
 
     return LabelEvaluator(

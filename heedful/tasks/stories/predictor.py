@@ -170,7 +170,6 @@ class StoryPredictor(Predictor):
         return replace(record, model="memory network", axes=used_axes, answers=(best_answer,))
 
     def _encode_question(self, facts: Sequence[str], question: str) -> EncodedQuestion:
-        """Encode the last facts of a story and a question."""
         first = max(0, len(facts) - self.encoder.max_facts)
         return EncodedQuestion(
             [self._encode_sentence(fact) for fact in facts[first:]], self._encode_sentence(question), first
@@ -186,7 +185,6 @@ class StoryPredictor(Predictor):
         return ids
 
     def _build_story(self, rows: Sequence[EncodedQuestion]) -> StoryInputs:
-        """Build a batch of stories on the model's device."""
         sizes = pad_rows([[len(fact) for fact in row.facts] for row in rows])
         words = pad_rows([[number + 1 for fact in row.facts for number in fact] for row in rows])
         return move_to_device(
@@ -194,12 +192,10 @@ class StoryPredictor(Predictor):
         )
 
     def _compute_probabilities(self, story: StoryInputs) -> Float[Tensor, "B answers"]:
-        """Return the probabilities of all answers."""
         logits: Tensor = self.model(story)
         return logits.float().softmax(-1)
 
     def _answer_batch(self, rows: list[EncodedQuestion]) -> Iterator[StoryAnswer]:
-        """Answer a batch of questions, with the attention weights of the hops."""
         with watch_attention(self.model) as weights_by_path:
             probabilities = self._compute_probabilities(self._build_story(rows))
         weights = (

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
@@ -12,10 +12,6 @@ from heedful.recipes.config import FieldRole, PositiveInt, Probability, add_infe
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig
 from heedful.recipes.training import FineTuningScheduleConfig, LinearConfig, TrainingConfig
-
-if TYPE_CHECKING:
-    from heedful.data.readers import ExampleReader
-    from heedful.tasks.stories.data import StoryQuestion
 
 
 class BabiConfig(FileConfig):
@@ -41,7 +37,6 @@ class StoriesJsonlConfig(FileConfig):
 
 
 def _guess_stories_kind(table: Mapping[str, Any]) -> str:
-    """Guess the format from the file name: JSON lines or bAbI."""
     return "jsonl" if str(table.get("path", "")).removesuffix(".gz").endswith(".jsonl") else "babi"
 
 
@@ -63,11 +58,6 @@ class StoriesDataConfig(DataConfig):
     """facts that are read, the last ones of a story"""
     max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 64
     """longest sentence, in words; stories with longer ones are left out"""
-
-    def reader(self, part: str) -> ExampleReader[StoryQuestion]:
-        """Build the reader of a part of the data."""
-        config: FileConfig = getattr(self, part)
-        return config.reader()
 
 
 class StoryWordsConfig(TokenizerConfig):
@@ -102,7 +92,7 @@ class StoriesRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.stories.task:TASK"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
-    forms: ClassVar = "heedful.tasks.stories.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.hinted_formats:STORIES"
 
     task: Literal["stories"] = "stories"
     """the task to learn"""
@@ -118,7 +108,6 @@ class StoriesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_linear_start(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
-        """Check that a linear start is used only with hop attention."""
         model = info.data.get("model")
         if model is not None and model.attention != "hops" and training.linear_start:
             raise config_error(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import ClassVar, Final, TypeAlias, final
 
 import torch
@@ -10,7 +9,6 @@ import torch
 from heedful.architectures.build_memory import build_memory_network
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
-from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.memory_network import MemoryNetwork
 from heedful.tasks.evaluation import EvaluatorOptions
@@ -33,6 +31,7 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
     """Question answering about stories."""
 
     tokenizer_files: ClassVar = (WORDS,)
+    label_files: ClassVar = (ANSWERS,)
     output_noun: ClassVar = "answers"
     unit_names: ClassVar = UnitNames(
         examples="questions", labels="questions", corpus_examples="questions", contents="words"
@@ -48,10 +47,6 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
             recipe, (text for question in train for text in (*question.facts, question.question)), existing=existing
         )
         return {WORDS: tokenizer, ANSWERS: LabelVocabulary.learn(question.answer for question in train)}
-
-    def load_vocabularies(self, recipe: StoriesRecipe, folder: Path) -> Vocabularies:
-        """Load the word vocabulary and the answers."""
-        return {WORDS: load_tokenizer(folder / WORDS), ANSWERS: LabelVocabulary.load(folder / ANSWERS)}
 
     def build_encoding(self, run: StoriesRun) -> ExampleEncoder[StoryQuestion]:
         """Return the encoding of stories, questions and answers."""
@@ -97,6 +92,5 @@ TASK: Final = StoriesTask()
 
 
 def _build_encoder(run: StoriesRun) -> StoryEncoder:
-    """Build the word encoder of a run."""
     data = run.recipe.data
     return StoryEncoder(run.tokenizer, run.get_vocabulary(ANSWERS, LabelVocabulary), data.memory, data.max_length)

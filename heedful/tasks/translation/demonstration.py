@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from shlex import quote
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 from heedful.data.phrasebook import list_languages
-from heedful.recipes.toml import format_value
-from heedful.tasks.demonstration import PhrasebookDemonstration, print_command, print_now, write_files
+from heedful.tasks.demonstration import PhrasebookDemonstration, format_correction, print_now
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.translator import Translator
@@ -57,6 +55,10 @@ class TranslationDemonstration(PhrasebookDemonstration):
     Everything needed is on this machine: the sentences are written by Babel and num2words.
     """
 
+    recipe_template: ClassVar = _RECIPE
+    own_data: ClassVar = "text"
+    pair_noun: ClassVar = "sentences"
+
     source: str = "en"
     """language to translate from"""
     target: str = "de"
@@ -69,20 +71,11 @@ class TranslationDemonstration(PhrasebookDemonstration):
     """list the languages there are, and stop"""
 
     def write_recipe(self) -> Path | None:
-        """Write the text as TSV files, with a recipe beside them."""
+        """Write the text and the recipe, or list the languages."""
         if self.languages:
             print(" ".join(list_languages()))
             return None
-        book, folder = self.sentence_pairs, self.output_folder
-        recipe = folder / "recipe.toml"
-        content = _RECIPE.format(
-            recipe=quote(str(recipe)), run=format_value(str(folder / "run")), seed=self.seed, steps=self.steps
-        )
-        write_files(folder, {**self.build_tsv_files(), recipe.name: content})
-        print_now(f"{len(book.train):,} sentences such as")
-        for source, target in book.train[:3]:
-            print_now(f"  {source}\n  {target}\n")
-        return recipe
+        return super().write_recipe()
 
     def show_results(self, predictor: Translator, run_folder: Path) -> None:
         """Print scores, some translations, and the path of an alignment plot."""
@@ -97,14 +90,10 @@ class TranslationDemonstration(PhrasebookDemonstration):
             f"{bleu(translations, references).value:.1f}\n"
         )
         for source, translation, reference in list(zip(sources, translations, references, strict=True))[:6]:
-            note = "" if translation == reference else f"   (should be: {reference})"
-            print_now(f"  {source}\n  -> {translation}{note}\n")
+            print_now(f"  {source}\n  -> {translation}{format_correction(translation, reference)}\n")
         path = _draw_alignment(predictor, sources, run_folder.parent)
-        print_now(f"what it looked at: {path}  (open it in a browser)\n\nwhere to go next")
-        print_command("translate", run_folder, sources[0])
-        print_command("evaluate", run_folder)
-        print_now("  heedful train RECIPE    with a recipe for your own text; begin with a copy of")
-        print_now(f"                          {run_folder.parent / 'recipe.toml'}")
+        commands = (("translate", run_folder, sources[0]), ("evaluate", run_folder))
+        self.print_next_steps("what it looked at", path, *commands)
 
 
 def _draw_alignment(translator: Translator, sources: list[str], folder: Path) -> Path:

@@ -13,7 +13,7 @@ from shapes import unchecked
 import heedful
 from heedful.data.pictures import encode_png
 from heedful.recipes.load import load_recipe
-from heedful.tasks.video.demonstration import VideoDemonstration
+from heedful.tasks.captioning.demonstration import VideoDemonstration
 
 Say = Callable[..., object]
 

@@ -318,7 +318,7 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
 def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("heedful.tasks.video.task.load_backbone_weights", lambda _, network: network.eval())
+    monkeypatch.setattr("heedful.tasks.captioning.task.load_backbone_weights", lambda _, network: network.eval())
     shown = np.stack([np.full((16, 24, 3), 40 * number, np.uint8) for number in range(6)])
     content = video(tmp_path / "a.mp4", shown)
     frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}

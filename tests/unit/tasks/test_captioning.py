@@ -26,28 +26,24 @@ from heedful.models.pictures import ResNet
 from heedful.recipes.load import load_recipe
 from heedful.runs.evaluate import build_run_evaluator, compute_answers
 from heedful.runs.load import open_run
-from heedful.tasks.base_captioner import CaptionAttention
 from heedful.tasks.captioning.data import (
+    CAPTION_SIDE,
+    INPUT_SIDE,
+    NUMBER_SIDE,
     BoundingBox,
     CaptionColumns,
     CaptionedPicture,
     CocoCaptions,
-    collate_captions,
-    make_picture_loader,
-)
-from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
-from heedful.tasks.captioning.predictor import Captioner
-from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
-from heedful.tasks.captions import (
-    CAPTION_SIDE,
-    INPUT_SIDE,
-    NUMBER_SIDE,
     build_caption_encoding,
+    collate_captions,
     explain_unreadable,
     split_by_caption,
 )
+from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
+from heedful.tasks.captioning.picture_features import PixelFeatures
+from heedful.tasks.captioning.predictor import CaptionAttention, Captioner
+from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
-from heedful.tasks.picture_features import PixelFeatures
 from heedful.tasks.predictor import InspectRequest
 
 
@@ -66,7 +62,7 @@ def words(*texts: str) -> WordTokenizer:
 def test_lines_of_one_picture_are_one_example(tmp_path: Path) -> None:
     grey(tmp_path, "a.png", "b.png")
     (tmp_path / "c.tsv").write_text("b.png\tone\na.png\ttwo\nb.png\tthree\nb.png\tone\n\nb.png\t \n")
-    assert [(each.picture.name, each.captions) for each in CaptionColumns(tmp_path / "c.tsv")] == [
+    assert [(each.file.name, each.captions) for each in CaptionColumns(tmp_path / "c.tsv")] == [
         ("b.png", ("one", "three")),
         ("a.png", ("two",)),
     ]
@@ -83,7 +79,7 @@ def test_columns_headers_splits_and_numbers(tmp_path: Path) -> None:
     both = CaptionColumns(tmp_path / "c.tsv.gz", **options)
     assert [each.captions for each in both] == [("one", "two"), ("three",)]
     one = CaptionColumns(tmp_path / "c.tsv.gz", only=tmp_path / "only.txt", **options)
-    assert [each.picture for each in one] == [pictures / "b.png"]
+    assert [each.file for each in one] == [pictures / "b.png"]
     assert one.paths == (tmp_path / "c.tsv.gz", tmp_path / "only.txt", pictures / "b.png"), "all that is hashed"
 
 
@@ -104,11 +100,11 @@ def coco_file(path: Path, **changes: Any) -> Path:
 def test_coco_with_boxes_in_one_file_or_two(tmp_path: Path) -> None:
     grey(tmp_path, "a.png", "b.png")
     whole = list(CocoCaptions(coco_file(tmp_path / "both.json")))
-    assert [(each.picture.name, each.captions) for each in whole] == [("b.png", ("a dog",)), ("a.png", ("a cat",))]
-    assert whole[0].boxes == (BoundingBox("dog", 1, 2.5, 3, 4),)
+    assert [(each.file.name, each.captions) for each in whole] == [("b.png", ("a dog",)), ("a.png", ("a cat",))]
+    assert whole[0].marks == (BoundingBox("dog", 1, 2.5, 3, 4),)
     texts = coco_file(tmp_path / "t.json", annotations=[{"image_id": 8, "caption": "a dog"}], categories=[])
     reader = CocoCaptions(texts, instances=tmp_path / "both.json")
-    assert [each.boxes for each in reader] == [whole[0].boxes]
+    assert [each.marks for each in reader] == [whole[0].marks]
     assert tmp_path / "both.json" in reader.paths
 
 
@@ -146,7 +142,10 @@ def encoded(folder: Path, examples: list[CaptionedPicture], *, longest: int = 5)
     tokenizer = words(*(caption for each in examples for caption in each.captions))
     sight = PixelFeatures(8)
     encoding = build_caption_encoding(
-        tokenizer, input_spec=sight.array_spec, extract=make_picture_loader(sight, SquareResize(8)), max_length=longest
+        tokenizer,
+        input_spec=sight.array_spec,
+        extract=lambda each: sight(SquareResize(8)(read_picture(each.file)))[None],
+        max_length=longest,
     )
     return write_corpus(folder / "corpus", enumerate(examples), encoder=encoding), tokenizer
 
@@ -167,13 +166,13 @@ def test_a_picture_is_stored_once_and_shared_by_its_captions(tmp_path: Path) -> 
     told = [(each, text) for each in examples for text in each.captions]
     for row, (each, text) in enumerate(told):
         assert captions[CAPTION_SIDE][row].tolist() == [*tokenizer.encode(text), special.eos]
-        assert np.array_equal(captions[INPUT_SIDE][row][0], read_picture(each.picture))
+        assert np.array_equal(captions[INPUT_SIDE][row][0], read_picture(each.file))
     rows = np.array([5, 0, 3])
     batch = collate_captions(captions, rows, bos=special.bos)
     for place, row in enumerate(rows):
         each, text = told[row]
         ids = tokenizer.encode(text)
-        assert np.array_equal(batch.source[place].numpy(), read_picture(each.picture))
+        assert np.array_equal(batch.source[place].numpy(), read_picture(each.file))
         assert batch.labels[place].tolist()[: len(ids) + 1] == [*ids, special.eos]
         assert batch.target.ids[place].tolist()[: len(ids) + 1] == [special.bos, *ids]
         assert set(batch.labels[place].tolist()[len(ids) + 1 :]) <= {-1}
@@ -195,7 +194,7 @@ def test_what_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> None:
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (2, 3, 1)
     captions = split_by_caption(corpus, eos=tokenizer.special.eos)
     assert [len(captions[CAPTION_SIDE][row]) for row in range(3)] == [2, 5, 2], "too long ones alone are left out"
-    said = list(explain_unreadable(examples, corpus, extract=lambda each: read_picture(each.picture)))
+    said = list(explain_unreadable(examples, corpus, extract=lambda each: read_picture(each.file)))
     assert len(said) == 2
     assert "b.png: is not a picture" in said[0]
     assert "c.png: there is no such picture" in said[1]
@@ -364,7 +363,7 @@ def test_all_ways_to_look_are_trained_and_examined(folder: Path, options: list[s
 
 def test_the_exam_names_what_it_leaves_out(folder: Path, captioner: Captioner) -> None:
     pictures = [*CocoCaptions(folder / "test.json", pictures=folder / "pictures")]
-    broken = replace(pictures[0], picture=folder / "pictures/train00003.png")
+    broken = replace(pictures[0], file=folder / "pictures/train00003.png")
     exam = build_caption_evaluator([broken, *pictures[1:]], train=pictures)
     assert exam.size == len(pictures) - 1
     assert "train00003.png: is not a picture" in exam.data_warnings[0]

@@ -33,18 +33,20 @@ from heedful.tasks.glimpses.data import (
     fit_picture_to_shape,
     hash_pixels,
 )
-from heedful.tasks.glimpses.digits import draw_digit, encode_idx, generate_digits
-from heedful.tasks.glimpses.evaluation import build_picture_evaluator
-from heedful.tasks.glimpses.glimpse_inputs import (
+from heedful.tasks.glimpses.demonstration import draw_digit, encode_idx, generate_digits
+from heedful.tasks.glimpses.objective import GlimpsesObjective
+from heedful.tasks.glimpses.predictor import GlimpsePredictor
+from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig, WarpConfig
+from heedful.tasks.glimpses.scenes import (
+    CanvasRenderer,
+    PlainRenderer,
+    SceneRenderer,
     render_scenes,
     sample_picture_noise,
     sample_training_noise,
     warp_pictures,
 )
-from heedful.tasks.glimpses.objective import GlimpsesObjective
-from heedful.tasks.glimpses.predictor import GlimpsePredictor
-from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig, WarpConfig
-from heedful.tasks.glimpses.scenes import CanvasRenderer, PlainRenderer, SceneRenderer
+from heedful.tasks.glimpses.task import build_picture_evaluator
 from heedful.tasks.predictor import InspectRequest
 
 SHAPE = (1, 6, 5)

@@ -13,7 +13,12 @@ from heedful.architectures.build import build_language_model
 from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.errors import RecipeError
 from heedful.models.language_model import LanguageModel
-from heedful.tasks.language.objective import DocumentPieces, LanguageModelingObjective, PackedPieces
+from heedful.tasks.language.objective import (
+    DocumentPieces,
+    LanguageModelingObjective,
+    PackedPieces,
+    compute_token_nats,
+)
 from heedful.tensors import Tokens
 
 EOS, LENGTH = 2, 7
@@ -62,6 +67,20 @@ def longhand(model: LanguageModel, texts: list[list[int]], *, context: int, stri
     return total
 
 
+def nats(model: LanguageModel, made: LanguageModelingObjective, *, context: int, stride: int) -> float:
+    """Of the whole validation text."""
+    return float(
+        compute_token_nats(
+            model,
+            made.validation,
+            context=context,
+            stride=stride,
+            batch_tokens=made.batch_tokens,
+            device=torch.device("cpu"),
+        ).sum()
+    )
+
+
 WHOLE = {PackedPieces: [STREAM.tolist()], DocumentPieces: [[*text, EOS] for text in DOCUMENTS]}
 
 
@@ -73,7 +92,7 @@ def test_every_token_is_predicted_once_behind_enough_others(
 ) -> None:
     expected = longhand(model, WHOLE[cut], context=context, stride=stride)
     for batch_tokens in (1, 30):
-        found = task(cut, batch_tokens=batch_tokens).compute_nats(model, context=context, stride=stride)
+        found = nats(model, task(cut, batch_tokens=batch_tokens), context=context, stride=stride)
         assert found == pytest.approx(expected, rel=1e-12)
 
 
@@ -83,16 +102,17 @@ def test_a_stride_of_the_whole_context_is_reading_piece_by_piece(
     model: LanguageModel, cut: type[PackedPieces] | type[DocumentPieces]
 ) -> None:
     measured = task(cut).evaluate(model)
-    nats = task(cut).compute_nats(model, context=LENGTH, stride=LENGTH)
-    assert measured["loss"] == pytest.approx(nats / len(STREAM), rel=1e-12)
-    assert measured["perplexity"] == pytest.approx(math.exp(nats / len(STREAM)), rel=1e-12)
-    assert task(cut).compute_nats(model, stride=1) != pytest.approx(nats, rel=1e-4), "more context tells something else"
+    total = nats(model, task(cut), context=LENGTH, stride=LENGTH)
+    assert measured["loss"] == pytest.approx(total / len(STREAM), rel=1e-12)
+    assert measured["perplexity"] == pytest.approx(math.exp(total / len(STREAM)), rel=1e-12)
+    other = nats(model, task(cut), context=LENGTH, stride=1)
+    assert other != pytest.approx(total, rel=1e-4), "more context tells something else"
 
 
 @pytest.mark.parametrize("stride", [0, 8, -1])
 def test_a_stride_that_does_not_fit_is_explained(model: LanguageModel, stride: int) -> None:
     with pytest.raises(RecipeError, match=f"stride: {stride}; must be from 1 to 7"):
-        task(PackedPieces).compute_nats(model, stride=stride)
+        nats(model, task(PackedPieces), context=LENGTH, stride=stride)
 
 
 def test_documents_apart_are_never_in_one_piece() -> None:

@@ -113,8 +113,8 @@ def test_files_are_read_as_they_were_drawn(some: list[CaptionedScene], tmp_path:
     found = list(CocoCaptions(tmp_path / "captions.json"))
     assert len(found) == len(some)
     for read, scene in zip(found, some, strict=True):
-        assert np.array_equal(read_picture(read.picture), scene.picture)
+        assert np.array_equal(read_picture(read.file), scene.picture)
         assert read.captions == scene.captions
-        assert {(box.name, box.left, box.top, box.width, box.height) for box in read.boxes} == {
+        assert {(box.name, box.left, box.top, box.width, box.height) for box in read.marks} == {
             (name, *box) for name, box in scene.boxes.items()
         }

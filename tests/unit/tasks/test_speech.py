@@ -25,7 +25,7 @@ from heedful.runs.load import load_trained_model, open_run
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import InspectRequest
-from heedful.tasks.speech import digits
+from heedful.tasks.speech import demonstration as digits
 from heedful.tasks.speech.data import (
     build_speech_encoding,
     pad_frames,

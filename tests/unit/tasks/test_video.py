@@ -21,15 +21,26 @@ from heedful.errors import DataError, RecipeError
 from heedful.recipes.generation import SamplingConfig
 from heedful.recipes.load import load_recipe
 from heedful.runs.load import open_run
-from heedful.tasks.captions import CAPTION_SIDE, INPUT_SIDE, NUMBER_SIDE, explain_unreadable, split_by_caption
+from heedful.tasks.captioning.data import (
+    CAPTION_SIDE,
+    INPUT_SIDE,
+    NUMBER_SIDE,
+    CaptionedClip,
+    ClipColumns,
+    ClipEvent,
+    ClipRecords,
+    batch_clips,
+    collate_clips,
+    explain_unreadable,
+    split_by_caption,
+)
+from heedful.tasks.captioning.evaluation import VideoOutputs, build_video_evaluator
+from heedful.tasks.captioning.predictor import VideoCaptioner
+from heedful.tasks.captioning.scenes import ACTIONS, FRAME_LIMITS, GeneratedClip, build_clip_files, generate_clips
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
 from heedful.tasks.predictor import InspectRequest
 from heedful.tasks.search_factory import build_search
 from heedful.tasks.task import get_task
-from heedful.tasks.video.data import CaptionedClip, ClipColumns, ClipEvent, ClipRecords, batch_clips, collate_clips
-from heedful.tasks.video.evaluation import VideoOutputs, build_video_evaluator
-from heedful.tasks.video.moving_shapes import ACTIONS, FRAME_LIMITS, GeneratedClip, build_clip_files, generate_clips
-from heedful.tasks.video.predictor import VideoCaptioner
 
 SIZE = 8
 COLOURS = {"red": (220, 30, 30), "green": (30, 200, 30), "blue": (40, 40, 230)}
@@ -170,8 +181,8 @@ def test_generated_files_are_read_as_they_were_made(tmp_path: Path) -> None:
     read = list(ClipRecords(tmp_path / "test.jsonl"))
     assert [each.captions for each in read] == [(clip.caption,) for clip in clips]
     for each, clip in zip(read, clips, strict=True):
-        assert np.array_equal(np.load(each.clip)["frames"], clip.frames)
-        assert [(event.phrase, event.start, event.stop) for event in each.events] == [
+        assert np.array_equal(np.load(each.file)["frames"], clip.frames)
+        assert [(event.phrase, event.start, event.stop) for event in each.marks] == [
             (deed.phrase, deed.start, deed.stop) for deed in clip.actions
         ]
 
@@ -185,7 +196,7 @@ def test_a_clip_has_all_the_captions_of_its_lines(tmp_path: Path) -> None:
     (tmp_path / "clips/b/1.png").write_bytes(b"")
     options = {"clip_column": 1, "caption_column": 2, "header": True}
     reader = ClipColumns(tmp_path / "c.tsv", clips=tmp_path / "clips", **options)
-    assert [(each.clip, each.captions) for each in reader] == [
+    assert [(each.file, each.captions) for each in reader] == [
         (tmp_path / "clips/a.mp4", ("one", "three")),
         (tmp_path / "clips/b", ("two",)),
     ]
@@ -232,7 +243,7 @@ def test_captions_of_a_clip_share_its_frames(folder: Path, run: Path, tmp_path: 
     see = opened.recipe.data.read_clip
     special = opened.tokenizer.special
     captions = split_by_caption(corpus, eos=special.eos)
-    kept = [see(examples[n].clip) for n in (0, 0, 4)]
+    kept = [see(examples[n].file) for n in (0, 0, 4)]
     batch = collate_clips(captions, np.array([0, 1, 2]), bos=special.bos)
     expected = batch_clips(kept)
     assert batch.source.frames.equal(expected.frames)
@@ -242,7 +253,7 @@ def test_captions_of_a_clip_share_its_frames(folder: Path, run: Path, tmp_path: 
         assert captions[CAPTION_SIDE][row].tolist() == ids
         assert batch.labels[row].tolist() == [*ids, *[-1] * (4 - len(ids))]
     assert captions[INPUT_SIDE].stream is corpus[INPUT_SIDE].stream
-    reasons = list(explain_unreadable(examples, corpus, extract=lambda each: see(each.clip)))
+    reasons = list(explain_unreadable(examples, corpus, extract=lambda each: see(each.file)))
     assert len(reasons) == 1
     assert "none.npz: there is no such clip" in reasons[0]
 
@@ -253,16 +264,16 @@ def test_captions_of_a_clip_share_its_frames(folder: Path, run: Path, tmp_path: 
 def test_it_learns_what_comes_first(user: VideoCaptioner, folder: Path) -> None:
     """Neither frames alone nor their mean tell that."""
     examples = list(ClipRecords(folder / "validation.jsonl"))
-    found = [each.text for each in user.caption([each.clip for each in examples])]
+    found = [each.text for each in user.caption([each.file for each in examples])]
     right = sum(text in each.captions for text, each in zip(found, examples, strict=True))
     assert right >= 11, found
 
 
 def test_neighbours_do_not_matter_to_what_is_said(user: VideoCaptioner, folder: Path) -> None:
     examples = list(ClipRecords(folder / "validation.jsonl"))
-    together = user.caption([each.clip for each in examples], together=12)
-    alone = user.caption([str(each.clip) for each in examples], together=1)
-    assert {len(user.extract_features(each.clip).frames) for each in examples} != {8}, "clips of several lengths"
+    together = user.caption([each.file for each in examples], together=12)
+    alone = user.caption([str(each.file) for each in examples], together=1)
+    assert {len(user.extract_features(each.file).frames) for each in examples} != {8}, "clips of several lengths"
     for one, other in zip(together, alone, strict=True):
         assert one.text == other.text
         # kernels of other batch shapes add in another order
@@ -284,7 +295,7 @@ def test_a_batch_loses_what_its_clips_lose_alone(run: Path) -> None:
 
 def test_attention_is_a_distribution_over_frames(user: VideoCaptioner, folder: Path) -> None:
     first, second, *_ = ClipRecords(folder / "validation.jsonl")
-    pairs = [(first.clip, "red then blue"), (first.clip, "red"), (second.clip, "blue then red")]
+    pairs = [(first.file, "red then blue"), (first.file, "red"), (second.file, "blue then red")]
     for (clip, text), looked in zip(pairs, user.attend(pairs), strict=True):
         assert looked.tokens == (*text.split(), "</s>")
         frames = len(user.extract_features(clip).frames)
@@ -351,9 +362,9 @@ def test_the_exam_is_what_one_counts_by_hand(user: VideoCaptioner, run: Path, fo
     assert metrics["exact match"] == pytest.approx(100 * sum(right) / len(right))
     shares, even = [], []
     for each in examples:
-        looked = user.attend([(each.clip, each.captions[0])])[0]
-        clip = user.extract_features(each.clip)
-        for word, event in ((0, each.events[0]), (2, each.events[1])):  # "red then blue"
+        looked = user.attend([(each.file, each.captions[0])])[0]
+        clip = user.extract_features(each.file)
+        for word, event in ((0, each.marks[0]), (2, each.marks[1])):  # "red then blue"
             inside = [n for n, number in enumerate(clip.frame_indices) if event.start <= number < event.stop]
             shares.append(float(looked.weights[word, inside].sum()))
             even.append(len(inside) / len(clip.frames))
@@ -373,7 +384,7 @@ def test_events_are_told_by_the_frames_that_were_taken(user: VideoCaptioner, tmp
     clip = CaptionedClip(tmp_path / "long.npz", ("Red then blue",), (ClipEvent("red", 0, 8), ClipEvent("blue", 24, 32)))
     exam = build_video_evaluator([clip], train=[clip], read_clip=user.read_clip)
     told = exam.predict(user, None)
-    looked = user.attend([(clip.clip, clip.captions[0])])[0].weights
+    looked = user.attend([(clip.file, clip.captions[0])])[0].weights
     assert told.event_mass is not None
     assert told.event_mass.tolist() == [[pytest.approx(looked[0, :2].sum() + looked[2, 6:].sum(), abs=1e-4), 2]]
 
@@ -382,7 +393,7 @@ def test_clips_that_cannot_be_read_are_left_out_of_the_exam(user: VideoCaptioner
     examples = list(ClipRecords(folder / "validation.jsonl"))
     lost = CaptionedClip(folder / "lost.npz", ("red",))
     exam = build_video_evaluator(
-        [lost, *examples, CaptionedClip(examples[0].clip, ())], train=examples, read_clip=user.read_clip
+        [lost, *examples, CaptionedClip(examples[0].file, ())], train=examples, read_clip=user.read_clip
     )
     assert exam.size == len(examples)
     assert [f"{folder / 'lost.npz'}" in remark for remark in exam.data_warnings] == [True]
@@ -459,9 +470,9 @@ def test_each_row_is_built_trained_and_asked(
         for part in ("train", "validation"):
             lines = []
             for example in ClipRecords(folder / f"{part}.jsonl"):
-                if example.clip.is_file():
-                    name = example.clip.with_suffix(".safetensors").name
-                    means = np.load(example.clip)["frames"].mean((1, 2)).astype(np.float32)
+                if example.file.is_file():
+                    name = example.file.with_suffix(".safetensors").name
+                    means = np.load(example.file)["frames"].mean((1, 2)).astype(np.float32)
                     save_file({"features": means}, tmp_path / name)
                     lines.append(f"{name}\t{example.captions[0]}\n")
             (tmp_path / f"{part}.tsv").write_text("".join(lines))
@@ -486,7 +497,7 @@ def test_a_frozen_network_looks_at_clips_once(
     folder: Path, brief: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its vectors are what is kept, and the network is a file of the run; what weights it has is read elsewhere."""
-    from heedful.tasks.video import task as module
+    from heedful.tasks.captioning import task as module
 
     monkeypatch.setattr(module, "load_backbone_weights", lambda _, network: network.eval())
     (folder / "w").touch()

@@ -1,10 +1,10 @@
-"""Search call that generates continuations of prompts."""
+"""Search call that generates continuations of prompts, and replies to contexts."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import final
+from typing import Any, final
 
 import torch
 
@@ -25,7 +25,7 @@ class ContinuationPrompt:
     """An encoded prompt.
 
     Attributes:
-        ids: ids of the prompt that the model reads.
+        ids: ids of the prompt that the model reads, the first id of a reply included.
         number: selects the random stream.
         max_tokens: tokens of the continuation at most.
         decoder: decodes the continuation.
@@ -47,26 +47,24 @@ class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
     Attributes:
         stop_strings: the stop strings.
         until: stops all continuations early.
-        build_tokens: builds a batch of the ids of prompts.
+        build_inputs: builds, from the ids of prompts, the source of the model (None if it has none) and the tokens
+            that the decoder reads.
         tokenizer: tokenizer of the prompts.
     """
 
     stop_strings: tuple[str, ...]
     until: InterruptCondition
-    build_tokens: Callable[[list[list[int]]], Tokens] = field(compare=False)
+    build_inputs: Callable[[Sequence[list[int]]], tuple[Any, Tokens]] = field(compare=False)
     tokenizer: Tokenizer = field(compare=False)
 
     def start_search(self, batch: list[ContinuationPrompt]) -> tuple[State, GenerationRequest]:
         """Return the initial decoding state and the request with the prompts."""
-        prompt_tokens = self.build_tokens([prompt.ids for prompt in batch])
-        numbers = torch.tensor([prompt.number for prompt in batch], device=prompt_tokens.ids.device)
-        limits = torch.tensor([prompt.max_tokens for prompt in batch], device=prompt_tokens.ids.device)
-        stop = (
-            StopStringCriterion(StopStrings(self.stop_strings), [prompt.decoder for prompt in batch])
-            if self.stop_strings
-            else None
-        )
+        source, tokens = self.build_inputs([prompt.ids for prompt in batch])
+        numbers = torch.tensor([prompt.number for prompt in batch], device=tokens.ids.device)
+        limits = torch.tensor([prompt.max_tokens for prompt in batch], device=tokens.ids.device)
+        stop = None
+        if self.stop_strings:
+            stop = StopStringCriterion(StopStrings(self.stop_strings), [prompt.decoder for prompt in batch])
         masks = build_completions([prompt.partial_word for prompt in batch], tokenizer=self.tokenizer)
-        return self.engine.init_state(None), GenerationRequest(
-            prompt_tokens, limits, None, numbers, stop, self.until, logits_masks=masks
-        )
+        request = GenerationRequest(tokens, limits, None, numbers, stop, self.until, logits_masks=masks)
+        return self.engine.init_state(source), request

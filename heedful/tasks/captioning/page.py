@@ -10,7 +10,7 @@ from heedful.generation.search import SearchStrategy
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.page import escape_page_text, render_html_page
 from heedful.inspection.svg import make_photo_url
-from heedful.tasks.base_captioner import BaseCaptioner, CaptionInput
+from heedful.tasks.captioning.predictor import BaseCaptioner, CaptionInput
 from heedful.tasks.inspection_records import InspectionSelection
 
 _MAX_PIXELS, _DISPLAY_WIDTH = 480, 240
@@ -54,7 +54,6 @@ def build_caption_page(
 
 
 def _draw_input(captioner: BaseCaptioner[Any], input_value: CaptionInput, caption: str) -> str:
-    """Draw the input, and what each word attended to if the model has attention."""
     picture = captioner.render_picture(input_value)
     image_html = (
         ""
