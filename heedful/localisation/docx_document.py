@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, Literal, final
 
 from heedful.errors import DataError
-from heedful.localisation.archives import ZipArchive
 from heedful.localisation.office_document import (
     LETTER_PATTERN,
     CodeSource,
@@ -18,6 +17,7 @@ from heedful.localisation.office_document import (
     OfficeParagraph,
     ParagraphBuilder,
     ParagraphDocument,
+    ZipArchive,
     find_namespace_prefix,
     get_raw_code,
     is_inside,

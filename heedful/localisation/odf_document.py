@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import DataError
-from heedful.localisation.archives import ZipArchive
 from heedful.localisation.office_document import (
     OfficeDocument,
     OfficeParagraph,
     ParagraphBuilder,
     ParagraphDocument,
+    ZipArchive,
     find_namespace_prefix,
     is_inside,
 )

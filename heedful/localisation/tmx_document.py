@@ -12,11 +12,18 @@ from typing import Final, Self, final
 from heedful.errors import DataError
 from heedful.language_tags import find_nearest_tag, is_same_variety
 from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
-from heedful.localisation.inline_elements import TMX_INLINE, has_content, to_xml
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
-from heedful.localisation.xml_elements import XmlElement, find_root, iter_elements, read_xml_file
+from heedful.localisation.xml_elements import (
+    TMX_INLINE,
+    XmlElement,
+    find_root,
+    has_content,
+    iter_elements,
+    read_xml_file,
+    to_xml,
+)
 
 _MACHINE_CREATOR: Final = "heedful"
 """`creationid` of a variant that heedful translated."""

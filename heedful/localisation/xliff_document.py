@@ -12,11 +12,21 @@ from xml.sax.saxutils import quoteattr
 
 from heedful.errors import DataError
 from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
-from heedful.localisation.inline_elements import XLIFF_1_INLINE, XLIFF_2_INLINE, InlineElements, has_content, to_xml
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
-from heedful.localisation.xml_elements import XmlElement, escape_xml, find_root, iter_elements, read_xml_file
+from heedful.localisation.xml_elements import (
+    XLIFF_1_INLINE,
+    XLIFF_2_INLINE,
+    InlineElements,
+    XmlElement,
+    escape_xml,
+    find_root,
+    has_content,
+    iter_elements,
+    read_xml_file,
+    to_xml,
+)
 
 _REVIEW_STATE: Final = "needs-review-translation"
 _UNCONFIRMED_STATES: Final = frozenset(

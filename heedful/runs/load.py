@@ -34,7 +34,7 @@ from heedful.runs.checkpoints import is_weights_file
 from heedful.runs.device import find_device
 from heedful.runs.external_adapter import apply_adapter, apply_adapter_to_hf, open_adapter
 from heedful.tasks.embedder import Embedder, TextEmbedder
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.task import Run, get_task
 
 FORMAT: Final = 1

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from heedful.serving.languages import find_languages
 from heedful.serving.registry import LoadedModel, ModelRegistry, index_key
 from heedful.serving.settings import ModelSettings, ServerSettings
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -17,10 +17,27 @@ from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
 from heedful.models.conditional import ConditionalModel
 from heedful.recipes.training import DecoderTrainingConfig
-from heedful.tasks.decorrelation import decorrelation_penalty
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
 from heedful.tasks.objective import Loss, LossPart
 from heedful.tensors import Tokens
+
+
+def decorrelation_penalty(weights: Iterable[Float[Tensor, "B H Q K"]]) -> Float[Tensor, ""]:
+    """Sum |A A^T - I|^2 (Frobenius) over attention calls and queries, where row j of A is head j's weights.
+
+    Off the diagonal it pushes heads apart, on the diagonal it makes each head attend to few keys (Lin et al. 2017, eq.
+    8, there for the hops of a sentence embedding; here for multi-head attention). Queries without visible keys, such as
+    padding, do not count.
+    """
+    penalties = []
+    for call_weights in weights:
+        heads = call_weights.transpose(1, 2)
+        gram = heads @ heads.transpose(-2, -1)
+        identity = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
+        is_real = (heads.sum((-2, -1)) > 0).to(gram.dtype)
+        penalties.append(((gram - identity).square().sum((-2, -1)) * is_real).sum())
+    assert penalties, "decorrelation needs attention weights"
+    return torch.stack([p.float() for p in penalties]).sum()
 
 
 class Criterion(ABC):
@@ -82,7 +99,7 @@ class LikelihoodCriterion(Criterion):
 
 @final
 class DecorrelationCriterion(Criterion):
-    """The likelihood plus a penalty on similar attention heads (see `heedful.tasks.decorrelation`).
+    """The likelihood plus a penalty on similar attention heads (see `decorrelation_penalty`).
 
     Args:
         likelihood: likelihood of the targets.

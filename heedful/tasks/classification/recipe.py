@@ -22,9 +22,9 @@ from heedful.recipes.training import (
     LinearConfig,
     NonNegativeFloat,
 )
+from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
     from heedful.data.labelled import ColumnKey, LabelledExample, MultipleChoiceExample
@@ -287,7 +287,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A class or a number is predicted for a text or a pair of texts, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.task:TASK"
-    forms: ClassVar = "heedful.tasks.classification.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:LABELLED_TEXTS"
     auto_keys: ClassVar = (
         "tokenizer",
         *(f"model.{key}" for key in ("kind", "embedding_dropout", "summary", "bag")),

@@ -10,8 +10,8 @@ from typing import Any, final
 from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.label_evaluation import LabelEvaluator, LabelReport
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 from heedful.tasks.multitask.recipe import MultitaskRecipe
+from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.report import EvaluatedSystem
 
 

@@ -19,11 +19,11 @@ from heedful.recipes.recipe import format_data_key
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.label_evaluation import LabelComparison
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 from heedful.tasks.multitask.evaluation import MultitaskEvaluator, MultitaskReport
 from heedful.tasks.multitask.objective import MultitaskMember, MultitaskObjective
 from heedful.tasks.multitask.recipe import MultitaskRecipe
 from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.task import (
     FineTuningTask,
     Run,

@@ -23,9 +23,8 @@ from heedful.inspection.page import PageTable
 from heedful.metrics.metric import Metric, SummedCountsMetric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import Evaluator
-from heedful.tasks.pretraining.losses import PretrainingLoss
-from heedful.tasks.pretraining.objective import MaskedPassageBatches
-from heedful.tasks.pretraining.passages import build_sentence_encoding, encode_sentences
+from heedful.tasks.pretraining.data import build_sentence_encoding, encode_sentences
+from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingLoss
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number

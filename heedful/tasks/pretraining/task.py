@@ -21,18 +21,26 @@ from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
 from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.pretraining.evaluation import PassageComparison, PassageEvaluator, PassageReport
-from heedful.tasks.pretraining.losses import MaskedTokenLoss, PretrainingLoss, ReplacedTokenLoss
-from heedful.tasks.pretraining.masking import MaskingStrategy, SpanMasking, TokenMasking, WholeWordMasking
-from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingObjective
-from heedful.tasks.pretraining.passages import (
+from heedful.tasks.pretraining.data import (
+    MaskingStrategy,
     NextSentencePairing,
     NoPairing,
     PassagePairing,
     PassageSampler,
     SentenceOrderPairing,
+    SpanMasking,
+    TokenMasking,
+    WholeWordMasking,
     build_sentence_encoding,
     encode_sentences,
+)
+from heedful.tasks.pretraining.evaluation import PassageComparison, PassageEvaluator, PassageReport
+from heedful.tasks.pretraining.objective import (
+    MaskedPassageBatches,
+    MaskedTokenLoss,
+    PretrainingLoss,
+    PretrainingObjective,
+    ReplacedTokenLoss,
 )
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig

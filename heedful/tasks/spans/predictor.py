@@ -29,7 +29,7 @@ from heedful.tasks.predictor import (
     default_batch_tokens,
     run_batched,
 )
-from heedful.tasks.spans.windows import (
+from heedful.tasks.spans.data import (
     NO_ANSWER,
     WindowBatch,
     WindowSettings,

@@ -30,9 +30,9 @@ from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOption
 from heedful.tasks.predictor import UnreadableInput, answer_readable
 from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.translation.accuracy import AccuracyCounts, count_accuracies, count_contrasts, prefers_first
-from heedful.tasks.translation.confidence import get_certainty
-from heedful.tasks.translation.directions import run_by_tags
 from heedful.tasks.translation.glossary import TermGlossary
+from heedful.tasks.translation.languages import run_by_tags
+from heedful.tasks.translation.quality_estimation import get_certainty
 from heedful.tasks.translation.translations import TokenAlignment, Translation
 from heedful.tasks.translation.translator import Translator
 

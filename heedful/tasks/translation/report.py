@@ -20,8 +20,7 @@ from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_l
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU
 from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 from heedful.tasks.translation.accuracy import AccuracyCounts
-from heedful.tasks.translation.error_cases import ErrorCases
-from heedful.tasks.translation.error_page import build_error_page, list_shown_cases
+from heedful.tasks.translation.error_page import ErrorCases, build_error_page, list_shown_cases
 from heedful.tasks.translation.evaluation import DOCUMENT_METRIC, TranslationEvaluator, TranslationOutputs
 from heedful.version import __version__
 

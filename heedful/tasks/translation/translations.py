@@ -1,4 +1,4 @@
-"""Answers of a translator (translations, scores, alignments) and their line formats."""
+"""Translations, their alignments, what is done with their candidates, and their line formats."""
 
 from __future__ import annotations
 
@@ -18,7 +18,9 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.files import parse_json
 from heedful.generation.search import SearchStrategy
+from heedful.metrics.utility import PairwiseUtility
 from heedful.tasks.decoder_target import ForcedScore, TextCandidate
+from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
 from heedful.tasks.predictor import (
     READ_IN_PARTS,
     READ_TRUNCATED,
@@ -29,10 +31,38 @@ from heedful.tasks.predictor import (
 )
 from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.glossary import TargetTerm
-from heedful.tasks.translation.hallucination_signs import hallucination_signs
+from heedful.tasks.translation.quality_estimation import hallucination_signs
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.translator import Translator
+
+
+def select_minimum_risk(
+    translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
+) -> Translation:
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score.
+
+    See `rank_by_expected_utility`.
+
+    Each part of a split sentence is selected separately.
+
+    Args:
+        translation: with all its candidates.
+        utility: compares two candidates.
+        keep: number of candidates to keep.
+        weighted: whether candidates are weighted by their probability, as needed for beam search; samples count
+            equally.
+    """
+    if translation.parts:
+        parts = [select_minimum_risk(part, utility=utility, keep=keep, weighted=weighted) for part in translation.parts]
+        return join_translations(translation.source, parts)
+    log_probabilities = [candidate.log_probability for candidate in translation.candidates] if weighted else None
+    selected = rank_by_expected_utility(
+        [candidate.text for candidate in translation.candidates], utility, log_probabilities=log_probabilities
+    )[:keep]
+    candidates = tuple(replace(translation.candidates[index], score=score) for index, score in selected)
+    return replace(translation, candidates=candidates, doubts=())
+
 
 UNMET_TERM: Final = "a term that it should hold is not in the translation"
 """Note on a sentence whose translation lacks a required term (see `LineFormat.input_notes`)."""

@@ -46,13 +46,19 @@ from heedful.tasks.predictor import (
     run_batched,
 )
 from heedful.tasks.search_factory import LengthLimits
-from heedful.tasks.translation.confidence import ConfidenceCurve
-from heedful.tasks.translation.directions import list_tag_languages
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.guided_alignment import GuidedAttention, select_head
+from heedful.tasks.translation.languages import list_tag_languages
+from heedful.tasks.translation.quality_estimation import ConfidenceCurve
 from heedful.tasks.translation.recipe import GuidedConfig
-from heedful.tasks.translation.search_call import SentenceCounter, TranslationRequest, TranslationSearch
-from heedful.tasks.translation.source_reader import SourcePart, SourceReader, assign_constraints
+from heedful.tasks.translation.source_reader import (
+    SentenceCounter,
+    SourcePart,
+    SourceReader,
+    TranslationRequest,
+    TranslationSearch,
+    assign_constraints,
+)
 from heedful.tasks.translation.translations import (
     TokenAlignment,
     Translation,

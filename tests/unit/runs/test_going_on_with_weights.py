@@ -19,7 +19,7 @@ from heedful.recipes.load import build_recipe
 from heedful.recipes.recipe import Recipe
 from heedful.runs.initialization import create_run, init_model, resolve_recipe
 from heedful.runs.origin import open_origin
-from heedful.tasks.pretraining.losses import MaskedBatch, MaskedTokenLoss
+from heedful.tasks.pretraining.objective import MaskedBatch, MaskedTokenLoss
 from heedful.tasks.task import Run
 from heedful.tensors import Tokens
 

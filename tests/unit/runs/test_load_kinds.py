@@ -15,7 +15,7 @@ import pytest
 import heedful
 from heedful.errors import RunError
 from heedful.registry import get_recipe_class, list_tasks
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 
 ROOT = Path(__file__).parents[3]
 TYPED = """\

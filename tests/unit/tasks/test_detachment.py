@@ -9,9 +9,7 @@ import numpy as np
 import pytest
 
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.translation.attention_entropy import attention_entropy
-from heedful.tasks.translation.confidence import ConfidenceCurve
-from heedful.tasks.translation.hallucination_signs import SCATTERED_SIGN, UNSURE_SIGN
+from heedful.tasks.translation.quality_estimation import SCATTERED_SIGN, UNSURE_SIGN, ConfidenceCurve, attention_entropy
 from heedful.tasks.translation.translations import Translation, join_translations
 
 FOUND = TextCandidate("ein Hund", (5, 6), ("ein", "Hund"), -3.0, -0.5, finished=True)

@@ -11,8 +11,7 @@ from sacrebleu import sentence_chrf
 from heedful.metrics.utility import ChrFUtility
 from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
-from heedful.tasks.translation.minimum_bayes_risk import select_minimum_risk
-from heedful.tasks.translation.translations import Translation, join_translations
+from heedful.tasks.translation.translations import Translation, join_translations, select_minimum_risk
 
 TEXTS = ["ein Hund", "ein Hund", "ein Hund bellt", "eine Katze", "ein Hund bellte", "das ist ganz anders"]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.translation.hallucination_signs import (
+from heedful.tasks.translation.quality_estimation import (
     COPIED_SIGN,
     REPEATS_SIGN,
     UNFINISHED_SIGN,
