@@ -21,6 +21,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.inspection.record import InspectionRecord
 from heedful.tasks.batch_executor import BatchJob, SearchCall, TokenCallback, current_executor, run_streaming
 from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.records import dump_record
 
 Example = TypeVar("Example")
 Output = TypeVar("Output")
@@ -167,9 +168,13 @@ class LineFormat(ABC, Generic[Input, Answer]):
     def answer_inputs(self, inputs: Sequence[Input], *, start: int) -> Iterable[Answer | UnreadableInput]:
         """Answer inputs; the first one has the number `start`, counted from 1."""
 
-    @abstractmethod
+    def to_record(self, answer: Answer) -> Any:
+        """Return the record of an answer (see `dump_record`); by default the answer is its own record."""
+        return answer
+
     def to_json(self, answer: Answer) -> Any:
-        """Convert an answer to JSON data."""
+        """Return the record of an answer as JSON data."""
+        return dump_record(self.to_record(answer))
 
     def format_answer(self, answer: Answer) -> str:
         """Format an answer as complete text lines; JSON by default."""

@@ -16,25 +16,22 @@ from heedful.serving.api.requests import (
     StoryQuestionRequest,
     TagRequest,
 )
-from heedful.serving.api.responses import (
-    ClassRecord,
-    FilledTextRecord,
-    ModelAnswers,
-    ReplacedTokenRecord,
-    SpanAnswerRecord,
-    StoryAnswerRecord,
-    WordTagRecord,
-)
+from heedful.serving.api.responses import ModelAnswers, StoryAnswerRecord
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route
-from heedful.tasks.classification.predictor import ChoiceLineFormat, Classifier
+from heedful.tasks.classification.predictor import ChoiceLineFormat, ChoiceResult, ClassificationResult, Classifier
 from heedful.tasks.embedder import EmbeddingLineFormat, TextEmbedder
-from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
-from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.pretraining.predictor import (
+    FilledText,
+    MaskedLanguageModelPredictor,
+    ReplacedTokenPredictor,
+    ReplacedTokenScore,
+)
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, SpanAnswerRecord
 from heedful.tasks.stories.predictor import StoryPredictor, split_sentences
-from heedful.tasks.tagging.predictor import Tagger
+from heedful.tasks.tagging.predictor import TaggedWord, Tagger
 
 GROUP = "text"
 
@@ -88,7 +85,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_fill,
             "fill the gaps of texts",
             FillRequest,
-            ModelAnswers[FilledTextRecord],
+            ModelAnswers[FilledText],
             {"texts": "A [MASK] runs."},
         ),
         (
@@ -96,7 +93,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_classify,
             "classify texts",
             ClassifyRequest,
-            ModelAnswers[ClassRecord],
+            ModelAnswers[ClassificationResult | ChoiceResult],
             {"texts": "A dog runs."},
         ),
         (
@@ -104,7 +101,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_tag,
             "tag the words of sentences",
             TagRequest,
-            ModelAnswers[list[WordTagRecord]],
+            ModelAnswers[list[TaggedWord]],
             {"texts": "A dog runs."},
         ),
         (
@@ -128,7 +125,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_detect,
             "find tokens that were replaced",
             DetectRequest,
-            ModelAnswers[list[ReplacedTokenRecord]],
+            ModelAnswers[list[ReplacedTokenScore]],
             {"texts": "A dog runs."},
         ),
         (

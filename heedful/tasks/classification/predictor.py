@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from torch import Tensor
 from torch.nn import functional
 
@@ -41,6 +43,7 @@ from heedful.tasks.predictor import (
     escape_cell,
     run_batched,
 )
+from heedful.tasks.records import OMIT_EMPTY
 from heedful.tensors import Tokens, move_to_device
 
 SINGLE_TEXT_WARNING: Final = (
@@ -57,32 +60,29 @@ TextColumns = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ClassificationResult:
-    """Prediction for a text.
-
-    Attributes:
-        label: the most probable class, or the number.
-        probabilities: probability of each class, the most probable first; empty if the answer is a number. They sum to
-            1, unless the model predicts each class independently.
-        cut: number of tokens at the end of the text, or of the longer of two, that were truncated.
-        doubts: warnings that the text differs from all training texts, so that the answer may be wrong.
-    """
+    """Prediction for a text."""
 
     label: str | float
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-    cut: int = 0
-    doubts: tuple[str, ...] = ()
+    """the most probable class, or the number"""
+    probabilities: Annotated[Mapping[str, float], OMIT_EMPTY] = field(default_factory=dict)
+    """probability of each class, the most probable first; empty if the answer is a number. They sum to 1, unless the
+    model predicts each class independently"""
+    cut: Annotated[int, OMIT_EMPTY] = 0
+    """number of tokens at the end of the text, or of the longer of two, that were truncated"""
+    doubts: Annotated[tuple[str, ...], Field(exclude=True), SkipJsonSchema()] = ()
+    """warnings that the text differs from all training texts, so that the answer may be wrong; not in the record"""
 
 
 @dataclass(frozen=True)
 class ChoiceResult:
-    """The most probable of several candidates: its index, from 0, and the probability of each.
-
-    `cut` tokens of all candidates and of their common text were truncated.
-    """
+    """The most probable of several candidates."""
 
     number: int
+    """index of the candidate, from 0"""
     probabilities: tuple[float, ...]
-    cut: int = 0
+    """probability of each candidate"""
+    cut: Annotated[int, OMIT_EMPTY] = 0
+    """number of tokens of all candidates and of their common text that were truncated"""
 
 
 @keep_old_names(answered="answer_type", paired="requires_pairs", pairs="trained_on_pairs", marked="trained_on_marked")
@@ -341,15 +341,6 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
         """Classify the inputs."""
         return self.classifier.classify(inputs)
 
-    def to_json(self, answer: ClassificationResult) -> Any:
-        """Return the label with the probabilities of all classes as JSON data."""
-        content: dict[str, Any] = {"label": answer.label}
-        if answer.probabilities:
-            content["probabilities"] = dict(answer.probabilities)
-        if answer.cut:
-            content["cut"] = answer.cut
-        return content
-
     def format_answer(self, answer: ClassificationResult) -> str:
         """Format the prediction as one line."""
         if isinstance(answer.label, str):
@@ -381,11 +372,6 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
     def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ChoiceResult]:
         """Choose a candidate for each input."""
         return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
-
-    def to_json(self, answer: ChoiceResult) -> Any:
-        """Return the index with the probabilities of all candidates as JSON data."""
-        content = {"number": answer.number, "probabilities": answer.probabilities}
-        return {**content, "cut": answer.cut} if answer.cut else content
 
     def format_answer(self, answer: ChoiceResult) -> str:
         """Format the choice as one line."""

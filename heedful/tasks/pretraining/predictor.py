@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -68,7 +68,7 @@ class PretrainedEncoderPredictor(Predictor, Generic[Model]):
 
 @dataclass(frozen=True)
 class TokenGuess:
-    """A candidate token for a gap: its text, id and probability."""
+    """A possible token for a gap: its text, id and probability."""
 
     piece: str
     id: int
@@ -77,17 +77,14 @@ class TokenGuess:
 
 @dataclass(frozen=True)
 class FilledText:
-    """A text whose gaps are filled, with the candidates for each gap.
-
-    Attributes:
-        text: with the most probable token in each gap, chosen independently.
-        gaps: the candidates of each gap, best first.
-        cut: number of tokens at the end that were not read; they, and gaps among them, are missing from `text`.
-    """
+    """A text whose gaps are filled, with the candidates for each gap."""
 
     text: str
+    """with the most probable token in each gap, chosen independently"""
     gaps: tuple[tuple[TokenGuess, ...], ...]
+    """the candidates of each gap, best first"""
     cut: int = 0
+    """number of tokens at the end that were not read; they, and gaps among them, are missing from `text`"""
 
 
 @final
@@ -249,10 +246,6 @@ class FillLineFormat(TextLineFormat[FilledText]):
         """Fill the gaps of the texts."""
         return self.predictor.fill(inputs, top=self.top, blank=self.blank, first=start)
 
-    def to_json(self, answer: FilledText) -> Any:
-        """Return the filled text and all candidates with their ids as JSON."""
-        return asdict(answer)
-
     def format_answer(self, answer: FilledText) -> str:
         """Format the filled text, followed by a line of candidates for each gap."""
         gap_lines = [
@@ -385,10 +378,6 @@ class DetectLineFormat(TextLineFormat[list[ReplacedTokenScore]]):
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[list[ReplacedTokenScore]]:
         """Score the tokens of the texts."""
         return self.predictor.detect(inputs, first=start)
-
-    def to_json(self, answer: list[ReplacedTokenScore]) -> Any:
-        """Return tokens and full-precision probabilities as JSON."""
-        return [asdict(score) for score in answer]
 
     def format_answer(self, answer: list[ReplacedTokenScore]) -> str:
         """Format tokens and probabilities as two columns."""

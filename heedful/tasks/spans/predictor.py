@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Any, ClassVar, final
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 import torch
@@ -29,6 +29,7 @@ from heedful.tasks.predictor import (
     default_batch_tokens,
     run_batched,
 )
+from heedful.tasks.records import OMIT_EMPTY, AnswerRecord
 from heedful.tasks.spans.data import (
     NO_ANSWER,
     WindowBatch,
@@ -43,21 +44,18 @@ _MAX_SPANS = 20
 
 @dataclass(frozen=True)
 class AnswerSpan:
-    """A part of the context that may be the answer.
-
-    Attributes:
-        text: as it stands in the context.
-        start: index of its first character.
-        stop: index of the character after it.
-        score: sum of start and end logit.
-        probability: among the best spans and no answer.
-    """
+    """A part of the context that may be the answer."""
 
     text: str
+    """as it stands in the context"""
     start: int
+    """index of its first character"""
     stop: int
+    """index of the character after it"""
     score: float
+    """sum of start and end logit"""
     probability: float = 0.0
+    """among the best spans and no answer"""
 
 
 @keep_old_names(silence="no_answer_margin", none="no_answer_probability")
@@ -78,6 +76,17 @@ class SpanAnswer:
     no_answer_margin: float
     no_answer_probability: float
     cut: int = 0
+
+
+class SpanAnswerRecord(AnswerRecord):
+    """The answer in a context, as `heedful answer --format jsonl` writes it."""
+
+    answer: str
+    """empty where the context has none"""
+    none: float
+    """probability that the context has no answer"""
+    spans: list[AnswerSpan]
+    cut: Annotated[int, OMIT_EMPTY] = 0
 
 
 @keep_old_names(cutting="settings", logits="compute_logits")
@@ -287,14 +296,11 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
         """Answer the questions."""
         return self.predictor.answer_all(inputs, n_best=self.n_best, first=start)
 
-    def to_json(self, answer: SpanAnswer) -> Any:
-        """Return the answer with span positions and probabilities as JSON."""
-        content = {
-            "answer": answer.text,
-            "none": answer.no_answer_probability,
-            "spans": [asdict(span) for span in answer.spans],
-        }
-        return {**content, "cut": answer.cut} if answer.cut else content
+    def to_record(self, answer: SpanAnswer) -> SpanAnswerRecord:
+        """Return the answer with span positions and probabilities."""
+        return SpanAnswerRecord(
+            answer=answer.text, none=answer.no_answer_probability, spans=list(answer.spans), cut=answer.cut
+        )
 
     def format_answer(self, answer: SpanAnswer) -> str:
         """Format the answer as one line."""

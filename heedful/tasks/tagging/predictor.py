@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import final
 
 from torch import Tensor
 
@@ -201,10 +201,6 @@ class TagLineFormat(LineFormat[list[str], list[TaggedWord]]):
     def answer_inputs(self, inputs: Sequence[list[str]], *, start: int) -> list[list[TaggedWord]]:
         """Tag the sentences."""
         return self.tagger.tag(inputs)
-
-    def to_json(self, answer: list[TaggedWord]) -> Any:
-        """Return words, tags and probabilities as JSON."""
-        return [asdict(tag) for tag in answer]
 
     def format_answer(self, answer: list[TaggedWord]) -> str:
         """Format words and tags as two columns."""
