@@ -20,11 +20,11 @@ from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.tasks.evaluation import Evaluator
 from heedful.tasks.report import (
+    INTERVAL_COLUMNS,
     NO_VALUE,
     EvaluatedSystem,
     EvaluationReport,
     RunComparison,
-    format_interval,
     format_number,
 )
 
@@ -157,9 +157,7 @@ class LabelReport(EvaluationReport):
                 f"warning: all {self.evaluator.size:,} examples have the label {label}, so the result says nothing "
                 "about the model",
             )
-        failure = self.evaluator.describe_failure(
-            {name: metric.value for name, metric in self.metrics.items()}, answers=self.answers
-        )
+        failure = self.evaluator.describe_failure(self.metric_values, answers=self.answers)
         return (f"warning: {failure}",) if failure else ()
 
     @property
@@ -182,7 +180,7 @@ class LabelReport(EvaluationReport):
         return {
             "part": self.evaluator.part,
             "examples": self.evaluator.size,
-            "metrics": {name: metric.value for name, metric in self.metrics.items()},
+            "metrics": self.metric_values,
             "baseline": self._baseline_values,
             "answer": self.evaluator.constant_answer,
             "warnings": list(self.warnings),
@@ -249,7 +247,7 @@ class LabelComparison(RunComparison):
         """Return a table with a row for each run and one for the baseline."""
         columns = ["run", "model", "start", "examples", "learned", "minutes"]
         for name in self.metric_names:
-            columns += [name, "95 % interval", "p"]
+            columns += [name, *INTERVAL_COLUMNS]
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
             facts = report.system.required_summary
@@ -270,23 +268,11 @@ class LabelComparison(RunComparison):
 
     def _metric_cells(self, report: EvaluationReport) -> list[str]:
         """Format the metrics of a report as table cells."""
-        cells: list[str] = []
-        for name in self.metric_names:
-            interval, test = report.intervals[name], report.tests.get(name)
-            cells += [
-                f"{interval.value:.4f}",
-                format_interval(interval, 4),
-                format_number(test.p_value if test else None, ".3f"),
-            ]
-        return cells
+        return [cell for name in self.metric_names for cell in report.format_cells(name, 4)]
 
     def table_notes(self) -> list[str]:
         """Explain the columns."""
-        return [
-            "learned: parameters that training changes",
-            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
-            f"(paired bootstrap, {self.sampling.samples:,} samples)",
-        ]
+        return ["learned: parameters that training changes", self.explain_p()]
 
     def build_extra_tables(self) -> list[PageTable]:
         """Return a table with a row for each family and a column for each number of examples, if they differ."""
@@ -311,10 +297,9 @@ class LabelComparison(RunComparison):
         """Return the evaluator's settings, the baseline and the families as JSON data."""
         return {
             "examples": self.exam.size,
-            "samples": self.sampling.samples,
-            "seed": self.sampling.seed,
+            **self.sampling_json,
             "metrics": list(self.metric_names),
-            "baseline": {"answer": self.exam.constant_answer, **_scores_json(self.baseline_report)},
+            "baseline": {"answer": self.exam.constant_answer, **self.baseline_report.scores_to_json()},
             "families": [
                 {
                     "name": self._name_family(family),
@@ -333,7 +318,7 @@ class LabelComparison(RunComparison):
             "init": None if init is None else str(init),
             "freeze": getattr(recipe.training, "freeze", 0),
             "examples": self._num_examples(report),
-            **_scores_json(report),
+            **report.scores_to_json(),
         }
 
     def _num_examples(self, report: EvaluationReport) -> int:
@@ -389,14 +374,6 @@ class LabelComparison(RunComparison):
             x_scale=LOGARITHMIC,
             levels=[ReferenceLine(self.baseline_report.system.name, self.baseline_report.metrics[name].value)],
         )
-
-
-def _scores_json(report: EvaluationReport) -> dict[str, Any]:
-    """Return a report's intervals and tests as JSON data."""
-    return {
-        "metrics": {name: asdict(score) for name, score in report.intervals.items()},
-        "against_first": {name: asdict(score) for name, score in report.tests.items()},
-    }
 
 
 def _describe_start(recipe: Recipe) -> str:

@@ -40,7 +40,9 @@ def dump_record(record: Any) -> Any:
     """
     if record == []:
         return []
-    record_class = list[type(record[0])] if isinstance(record, list) else type(record)  # type: ignore[misc]
+    record_class: Any = type(record)
+    if record_class is list:
+        record_class = list[type(record[0])]  # type: ignore[misc]
     return _build_adapter(record_class).dump_python(record, mode="json", by_alias=True, exclude_unset=True)
 
 

@@ -110,6 +110,8 @@ def _is_path(key: str) -> bool:
 
 
 NO_VALUE: Final = "-"
+INTERVAL_COLUMNS: Final = ("95 % interval", "p")
+"""Columns behind that of a metric's value (see `EvaluationReport.format_cells`)."""
 
 
 @dataclass(frozen=True)
@@ -155,6 +157,11 @@ class EvaluationReport(ABC):
     def metrics(self) -> Mapping[str, Metric]:
         """Metrics by name."""
         return self.evaluator.compute_metrics(self.answers)
+
+    @property
+    def metric_values(self) -> dict[str, float]:
+        """Value of each metric."""
+        return {name: metric.value for name, metric in self.metrics.items()}
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
@@ -205,6 +212,24 @@ class EvaluationReport(ABC):
                 known.
         """
         raise NotImplementedError("this task has no page of answers")
+
+    @final
+    def scores_to_json(self) -> dict[str, Any]:
+        """Return the intervals and tests as JSON data."""
+        return {
+            "metrics": {name: asdict(interval) for name, interval in self.intervals.items()},
+            "against_first": {name: asdict(test) for name, test in self.tests.items()},
+        }
+
+    @final
+    def format_cells(self, name: str, digits: int) -> list[str]:
+        """Format value, interval and p of a metric as cells of a table, whose last two columns are `INTERVAL_COLUMNS`."""
+        interval, test = self.intervals[name], self.tests.get(name)
+        return [
+            f"{interval.value:.{digits}f}",
+            format_interval(interval, digits),
+            format_number(test.p_value if test else None, ".3f"),
+        ]
 
     @final
     def format_tests(self) -> str:
@@ -284,9 +309,9 @@ class RunComparison(ABC):
         """Build further tables."""
         return ()
 
-    @abstractmethod
     def draw_plots(self) -> Sequence[str]:
-        """Draw the plots as SVG, the most informative first."""
+        """Draw the plots as SVG, the most informative first; the loss curves by default."""
+        return self.plot_loss_curves()
 
     @abstractmethod
     def build_json_fields(self) -> dict[str, Any]:
@@ -299,6 +324,31 @@ class RunComparison(ABC):
     def table_notes(self) -> Iterable[str]:
         """Return notes for below the results."""
         return ()
+
+    @property
+    def sampling_json(self) -> dict[str, int]:
+        """How intervals and tests were sampled, as JSON data."""
+        return {"samples": self.sampling.samples, "seed": self.sampling.seed}
+
+    @final
+    def explain_p(self, *, metric: str = "", units: str = "") -> str:
+        """Return a note that explains the column p, of one metric if there are others, and what was resampled."""
+        return (
+            f"p: how often chance alone makes a difference {f'in {metric} ' if metric else ''}from "
+            f"{self.reports[0].system.name} at least this large (paired bootstrap, {self.sampling.samples:,} samples"
+            f"{f' of {units}' if units else ''})"
+        )
+
+    @final
+    def summary_cells(self, report: EvaluationReport, model_name: str) -> list[str]:
+        """Format name, model, parameters and minutes of a run as cells of a table."""
+        summary = report.system.required_summary
+        return [
+            report.system.label,
+            model_name,
+            f"{summary.parameters:,}",
+            format_number(summary.minutes, ".1f"),
+        ]
 
     def plot_by_size(self, metric: str, *, title: str, y_name: str) -> str:
         """Plot a metric of each run, with its interval, over the number of parameters."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -27,7 +27,7 @@ from heedful.tasks.pretraining.data import build_sentence_encoding, encode_sente
 from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingLoss
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
-from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison
 from heedful.tensors import move_to_device
 
 _MIN_DOCUMENTS: Final = 50
@@ -166,12 +166,12 @@ class PassageReport(EvaluationReport):
 
     def format_text(self) -> str:
         """Format one line per metric."""
-        lines = [f"{name:<16}  {metric.value:9.4f}" for name, metric in self.metrics.items()]
+        lines = [f"{name:<16}  {value:9.4f}" for name, value in self.metric_values.items()]
         return "\n".join((f"{self.system.name}: {self.evaluator.part}", *lines))
 
     def to_json(self) -> dict[str, Any]:
         """Return the part and the metrics."""
-        return {"part": self.evaluator.part, **{name: metric.value for name, metric in self.metrics.items()}}
+        return {"part": self.evaluator.part, **self.metric_values}
 
 
 @final
@@ -195,40 +195,22 @@ class PassageComparison(RunComparison):
         """Build the table with one row per run."""
         names = list(self.reports[0].metrics)
         columns = ["run", "model", "parameters", "minutes"]
-        rows = []
-        for report, kind in zip(self.reports, self.model_names, strict=True):
-            facts = report.system.required_summary
-            row = [report.system.label, kind, f"{facts.parameters:,}", format_number(facts.minutes, ".1f")]
-            for name in names:
-                interval, test = report.intervals[name], report.tests.get(name)
-                row += [
-                    f"{interval.value:.4f}",
-                    format_interval(interval, 4),
-                    format_number(test.p_value if test else None, ".3f"),
-                ]
-            rows.append(row)
-        columns += [column for name in names for column in (name, "95 % interval", "p")]
+        columns += [column for name in names for column in (name, *INTERVAL_COLUMNS)]
+        rows = [
+            [*self.summary_cells(report, model), *(cell for name in names for cell in report.format_cells(name, 4))]
+            for report, model in zip(self.reports, self.model_names, strict=True)
+        ]
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> list[str]:
         """Return an explanation of the columns."""
-        return [
-            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
-            f"(paired bootstrap, {self.sampling.samples:,} samples of {self.exam.unit_description})"
-        ]
-
-    def draw_plots(self) -> list[str]:
-        """Return plots of the learning curves."""
-        return self.plot_loss_curves()
+        return [self.explain_p(units=self.exam.unit_description)]
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the part, the resampled units and the resampling settings."""
         sampling_units = {"drawn": self.exam.unit_description, "examples": self.exam.size}
-        return {"part": self.exam.part, **sampling_units, "samples": self.sampling.samples, "seed": self.sampling.seed}
+        return {"part": self.exam.part, **sampling_units, **self.sampling_json}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics and tests of one run."""
-        return {
-            "metrics": {name: asdict(metric) for name, metric in report.intervals.items()},
-            "against_first": {name: asdict(metric) for name, metric in report.tests.items()},
-        }
+        return report.scores_to_json()
