@@ -152,7 +152,6 @@ class ZipArchive:
                 )
 
     def _damaged_error(self, error: Exception) -> DataError:
-        """Build the error for a damaged archive."""
         return DataError(
             f"{self.path}: is not a zip archive, or is damaged ({error}); fetch it again, or save it again"
         )

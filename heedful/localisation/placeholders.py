@@ -278,7 +278,6 @@ def _split_line_breaks(text: str) -> Iterator[str | InlineCode]:
 
 
 def _build_code(raw: str, kind: str) -> InlineCode:
-    """Build the code of a placeholder of this kind."""
     if kind == "link":
         return InlineCode(raw, "open" if raw == "[" else "close", kind, in_text=True)
     if kind in _MARKUP_NAMES:

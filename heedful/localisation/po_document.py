@@ -275,14 +275,12 @@ class PoDocument(TextDocument):
         return (TextEdit(offset, offset, f"{line}{self._line_end}") for offset, line in comments)
 
     def _iter_forms(self, entry: _PoEntry) -> Iterator[_PluralForm]:
-        """Return the plural forms of a message."""
         if "msgid_plural" not in entry.strings:
             return iter([_PluralForm(entry, None)])
         count = self.plural_rule.count if self.plural_rule else max(len(entry.forms), GERMANIC_RULE.count)
         return (_PluralForm(entry, number) for number in range(count))
 
     def _build_unit(self, form: _PluralForm) -> TranslationUnit:
-        """Build the translation unit of a form."""
         entry = form.entry
         target = entry.forms.get(form.number or 0)
         text = target.value if target else ""

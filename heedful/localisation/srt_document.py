@@ -109,7 +109,6 @@ class SrtDocument(TextDocument):
         return self.apply_edits(edits)
 
     def _parse_cues(self) -> Iterator[_SubtitleCue]:
-        """Yield the subtitles of the file."""
         lines = [
             _SubtitleLine(match["text"], match.start(), match["end"]) for match in _LINE.finditer(self.content.text)
         ]

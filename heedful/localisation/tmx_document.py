@@ -109,7 +109,6 @@ class TmxDocument(TextDocument):
                 yield _TmxUnit(unit, source, _choose_variant(other_variants, self._languages[1]))
 
     def _build_unit(self, tmx_unit: _TmxUnit) -> TranslationUnit:
-        """Build the translation unit of a unit element."""
         text = self.content.text
         target = None if tmx_unit.target is None else TMX_INLINE.to_segment(_get_seg(tmx_unit.target), text)
         has_target = target is not None and has_content(target)
@@ -162,7 +161,6 @@ class TmxDocument(TextDocument):
 
 
 def _get_seg(variant: XmlElement) -> XmlElement:
-    """Return the `seg` element of a variant."""
     seg = variant.find_child("seg")
     assert seg is not None, "variants without a segment were left out"
     return seg

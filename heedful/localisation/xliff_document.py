@@ -130,7 +130,6 @@ class XliffDocument(TextDocument):
         """Yield the edits that add similar translations, except those that are already in the file."""
 
     def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
-        """Build the translation unit of a segment."""
         text, target = self.content.text, None
         if xliff_unit.target is not None:
             target = self.inline.to_segment(xliff_unit.target, text)
@@ -166,7 +165,6 @@ class XliffDocument(TextDocument):
         return before[len(before.rstrip()) :]
 
     def _replace_content(self, target: XmlElement, raw: str) -> Iterator[TextEdit]:
-        """Yield the edit that replaces the content of a target."""
         if not target.is_single:
             yield TextEdit(target.inside, target.inside_stop, raw)
             return

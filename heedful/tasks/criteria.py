@@ -128,8 +128,31 @@ class DecorrelationCriterion(Criterion):
         return Loss(total, likelihood.count, parts)
 
 
+class AddedTermCriterion(Criterion):
+    """Another criterion, `base`, plus a term that is reported as a part of the loss, `part`.
+
+    Abstract: subclasses define the loss.
+    """
+
+    def __init__(self, base: Criterion, *, part: str) -> None:
+        self.base = base
+        self.part_names = base.part_names | {part}
+
+    def on_update(self, nll: float) -> None:
+        """Forward the update to the base criterion."""
+        self.base.on_update(nll)
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the base criterion's state."""
+        return self.base.state_dict()
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the base criterion's state."""
+        self.base.load_state_dict(tensors)
+
+
 @final
-class DoublyStochasticCriterion(Criterion):
+class DoublyStochasticCriterion(AddedTermCriterion):
     """Another criterion plus lambda sum_i (1 - sum_t alpha_ti)^2, so that all source slots get attention (Xu et al.
     2015, 4.2.1).
 
@@ -142,34 +165,21 @@ class DoublyStochasticCriterion(Criterion):
     """
 
     def __init__(self, other: Criterion, *, weight: float) -> None:
-        self.other = other
+        super().__init__(other, part="unread")
         self.weight = weight
-        self.part_names = other.part_names | {"unread"}
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Compute the other criterion's loss plus the penalty."""
         with watch_attention(model, detach=False) as weights_by_site:
-            loss = self.other.loss(model, batch)
+            loss = self.base.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
         penalty = loss.total.new_zeros(())
         for name, site in find_attention_sites(model).items():
             if site.declaration.kind == "cross" and (calls := weights_by_site.get(name)):
                 weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
                 penalty = penalty + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
-        told = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
-        return Loss(loss.total + self.weight * penalty, loss.count, told)
-
-    def on_update(self, nll: float) -> None:
-        """Forward the update to the other criterion."""
-        self.other.on_update(nll)
-
-    def state_dict(self) -> Mapping[str, Tensor]:
-        """Return the other criterion's state."""
-        return self.other.state_dict()
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the other criterion's state."""
-        self.other.load_state_dict(tensors)
+        parts = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
+        return Loss(loss.total + self.weight * penalty, loss.count, parts)
 
 
 @final

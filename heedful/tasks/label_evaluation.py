@@ -188,7 +188,6 @@ class LabelReport(EvaluationReport):
 
     @cached_property
     def _baseline_values(self) -> dict[str, float]:
-        """Metrics of the baseline."""
         return {
             name: metric.value
             for name, metric in self.evaluator.compute_metrics(self.evaluator.baseline_answers).items()

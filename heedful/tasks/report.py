@@ -223,7 +223,7 @@ class EvaluationReport(ABC):
 
     @final
     def format_cells(self, name: str, digits: int) -> list[str]:
-        """Format value, interval and p of a metric as cells of a table, whose last two columns are `INTERVAL_COLUMNS`."""
+        """Format value, interval and p of a metric as cells of a table, the last two below `INTERVAL_COLUMNS`."""
         interval, test = self.intervals[name], self.tests.get(name)
         return [
             f"{interval.value:.{digits}f}",
@@ -464,7 +464,6 @@ def format_interval(interval: ConfidenceInterval, digits: int) -> str:
 
 
 def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
-    """Return the summary of a system as JSON data."""
     summary = system.required_summary
     return {
         "run": system.name,

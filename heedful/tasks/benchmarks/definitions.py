@@ -234,7 +234,6 @@ def _choose_typical(names: Sequence[str]) -> int:
 
 
 def _group_keys(examples: Sequence[Example]) -> list[str]:
-    """Return the group of each example."""
     groups = []
     for example in examples:
         if not isinstance(example, LabelledExample) or example.group is None:

@@ -27,7 +27,6 @@ def make_pair_converter(
     """
 
     def convert(record: JsonRecord) -> Iterator[LabelledExample]:
-        """Convert one record."""
         group = str(record.get_int("idx") // 2) if twins else None
         yield LabelledExample(
             (record.get_text(first), record.get_text(second)), read_class(record, names), record.location, group
@@ -83,7 +82,6 @@ def make_alternatives_converter(
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
-        """Convert one record."""
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
@@ -121,7 +119,6 @@ def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Ite
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
-        """Convert one record."""
         passage = record.get_object("passage")
         text = passage.get_text("text")
         names = _read_entities(passage, text, inclusive=inclusive)

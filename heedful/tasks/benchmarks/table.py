@@ -263,13 +263,12 @@ _PRONOUN_FORMAT = _RecordFormat(
 )
 
 
-def _define_superglue_task(
-    benchmark: str, folder: str, title: str, record_format: _RecordFormat, *, trained_on: str | None = None
-) -> BenchmarkDefinition:
-    """Define a task, named by its folder in lower case; a diagnostic set is one file, named by its folder."""
+def _define_superglue_task(path: str, title: str, record_format: _RecordFormat) -> BenchmarkDefinition:
+    """Define a task by its benchmark and folder; a diagnostic set is one file, named by its folder."""
+    folder, trained_on = path.partition("/")[2], _DIAGNOSTIC_SETS.get(path)
     files: Mapping[Split, str] = _JSONL_FILES if trained_on is None else {"test": f"{folder}.jsonl"}
     return BenchmarkDefinition(
-        name=f"{benchmark}/{folder.lower()}",
+        name=path.lower(),
         title=title,
         head="pair" if record_format.labels else "choice",
         metrics=record_format.metrics,
@@ -286,92 +285,71 @@ def _define_superglue_task(
     )
 
 
-_ENGLISH, _RUSSIAN = "superglue", "russian-superglue"
 _CAUSES = _define_alternatives_format(cause="What was the cause of this?", effect="What happened as a result?")
 _RUSSIAN_CAUSES = _define_alternatives_format(cause="Что было причиной этого?", effect="Что случилось в результате?")
-
-_SUPERGLUE = (
-    _define_superglue_task(
-        _ENGLISH, "BoolQ", "Is the answer to the question about the passage yes? (Clark et al. 2019)", _QUESTION_FORMAT
-    ),
-    _define_superglue_task(
-        _ENGLISH,
-        "CB",
+_DIAGNOSTIC_SETS: Final[Mapping[str, str]] = {
+    "superglue/AX-b": "superglue/rte",
+    "superglue/AX-g": "superglue/rte",
+    "russian-superglue/LiDiRus": "russian-superglue/terra",
+}
+"""The task whose models each of them is for."""
+_SUPERGLUE_TASKS: Final[Mapping[str, tuple[str, _RecordFormat]]] = {
+    "superglue/BoolQ": ("Is the answer to the question about the passage yes? (Clark et al. 2019)", _QUESTION_FORMAT),
+    "superglue/CB": (
         "Is the author committed to what the clause says? (CommitmentBank, de Marneffe et al. 2019)",
         _COMMITMENT_FORMAT,
     ),
-    _define_superglue_task(
-        _ENGLISH, "COPA", "Which alternative is the more plausible cause or effect? (Roemmele et al. 2011)", _CAUSES
-    ),
-    _define_superglue_task(
-        _ENGLISH,
-        "MultiRC",
+    "superglue/COPA": ("Which alternative is the more plausible cause or effect? (Roemmele et al. 2011)", _CAUSES),
+    "superglue/MultiRC": (
         "Which of the answers are right? Several may be (Khashabi et al. 2018)",
         _MULTIPLE_ANSWERS_FORMAT,
     ),
-    _define_superglue_task(
-        _ENGLISH,
-        "ReCoRD",
+    "superglue/ReCoRD": (
         "Which name belongs in the gap? (Zhang et al. 2018)",
         _define_placeholder_format(inclusive=True),
     ),
-    _define_superglue_task(
-        _ENGLISH, "RTE", "Does the hypothesis follow from the premise? (RTE 1, 2, 3 and 5)", _ENTAILMENT_FORMAT
-    ),
-    _define_superglue_task(
-        _ENGLISH,
-        "WiC",
+    "superglue/RTE": ("Does the hypothesis follow from the premise? (RTE 1, 2, 3 and 5)", _ENTAILMENT_FORMAT),
+    "superglue/WiC": (
         "Does the word have the same sense in both sentences? (Pilehvar and Camacho-Collados 2019)",
         _WORD_SENSE_FORMAT,
     ),
-    _define_superglue_task(
-        _ENGLISH, "WSC", "Does the pronoun stand for the name? (Levesque et al. 2012)", _PRONOUN_FORMAT
-    ),
-    _define_superglue_task(
-        _ENGLISH, "AX-b", "Diagnostic sentences for models of RTE", _DIAGNOSTIC_FORMAT, trained_on="superglue/rte"
-    ),
-    _define_superglue_task(
-        _ENGLISH,
-        "AX-g",
+    "superglue/WSC": ("Does the pronoun stand for the name? (Levesque et al. 2012)", _PRONOUN_FORMAT),
+    "superglue/AX-b": ("Diagnostic sentences for models of RTE", _DIAGNOSTIC_FORMAT),
+    "superglue/AX-g": (
         "Pairs of texts that differ in the gender of a pronoun, for models of RTE (Rudinger et al. 2018)",
         _TWIN_PAIRS_FORMAT,
-        trained_on="superglue/rte",
     ),
-    _define_superglue_task(
-        _RUSSIAN,
-        "LiDiRus",
+    "russian-superglue/LiDiRus": (
         "Diagnostic sentences for models of TERRa, translated from GLUE's",
         _DIAGNOSTIC_FORMAT,
-        trained_on="russian-superglue/terra",
     ),
-    _define_superglue_task(
-        _RUSSIAN,
-        "RCB",
+    "russian-superglue/RCB": (
         "Is the author committed to what the clause says? (like CB)",
         replace(_COMMITMENT_FORMAT, metrics=("macro_f1", "accuracy")),
     ),
-    _define_superglue_task(
-        _RUSSIAN, "PARus", "Which alternative is the more plausible cause or effect? (like COPA)", _RUSSIAN_CAUSES
+    "russian-superglue/PARus": (
+        "Which alternative is the more plausible cause or effect? (like COPA)",
+        _RUSSIAN_CAUSES,
     ),
-    _define_superglue_task(
-        _RUSSIAN, "MuSeRC", "Which of the answers are right? Several may be (like MultiRC)", _MULTIPLE_ANSWERS_FORMAT
+    "russian-superglue/MuSeRC": (
+        "Which of the answers are right? Several may be (like MultiRC)",
+        _MULTIPLE_ANSWERS_FORMAT,
     ),
-    _define_superglue_task(
-        _RUSSIAN, "TERRa", "Does the hypothesis follow from the premise? (like RTE)", _ENTAILMENT_FORMAT
+    "russian-superglue/TERRa": ("Does the hypothesis follow from the premise? (like RTE)", _ENTAILMENT_FORMAT),
+    "russian-superglue/RUSSE": ("Does the word have the same sense in both sentences? (like WiC)", _WORD_SENSE_FORMAT),
+    "russian-superglue/RWSD": ("Does the pronoun stand for the name? (like WSC)", _PRONOUN_FORMAT),
+    "russian-superglue/DaNetQA": (
+        "Is the answer to the question about the passage yes? (like BoolQ)",
+        _QUESTION_FORMAT,
     ),
-    _define_superglue_task(
-        _RUSSIAN, "RUSSE", "Does the word have the same sense in both sentences? (like WiC)", _WORD_SENSE_FORMAT
+    "russian-superglue/RuCoS": (
+        "Which name belongs in the gap? (like ReCoRD)",
+        _define_placeholder_format(inclusive=False),
     ),
-    _define_superglue_task(_RUSSIAN, "RWSD", "Does the pronoun stand for the name? (like WSC)", _PRONOUN_FORMAT),
-    _define_superglue_task(
-        _RUSSIAN, "DaNetQA", "Is the answer to the question about the passage yes? (like BoolQ)", _QUESTION_FORMAT
-    ),
-    _define_superglue_task(
-        _RUSSIAN, "RuCoS", "Which name belongs in the gap? (like ReCoRD)", _define_placeholder_format(inclusive=False)
-    ),
-)
+}
 """The tasks in the order of the paper's table, its diagnostic sets, and the Russian tasks in the order of their leader
 board."""
+_SUPERGLUE = [_define_superglue_task(path, *row) for path, row in _SUPERGLUE_TASKS.items()]
 
 
 _SQUAD_FIELDS = "data: paragraphs: context, qas: question, id, answers: text, answer_start"

@@ -128,7 +128,6 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
 
     def _compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
-        """Compute the metrics of predictions."""
         if self.answer_type == "number":
             metrics: dict[str, Metric] = {
                 "pearson": CorrelationMetric(predictions, references),

@@ -253,7 +253,6 @@ class Classifier(Predictor):
         )
 
     def _compute_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of one text."""
         logits: Tensor = self.model.output(self.model(tokens))[0].float()
         return logits
 
@@ -272,7 +271,6 @@ class Classifier(Predictor):
         return tuple(warnings)
 
     def _encode_row(self, texts: Texts) -> EncoderInput:
-        """Encode one text or a pair as one row."""
         parts = tuple(to_text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts were given together; give one or two")
@@ -281,11 +279,9 @@ class Classifier(Predictor):
         return encode_texts(self.tokenizer, parts, max_length=self.max_length)
 
     def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
-        """Return the logits of rows, in batches."""
         return self._run_rows(rows, self._output_logits, batch_tokens=batch_tokens)
 
     def _output_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of a batch."""
         logits: Tensor = self.model.output(self.model(tokens))
         return logits
 
@@ -303,7 +299,6 @@ class Classifier(Predictor):
         return torch.stack(outputs) if outputs else torch.zeros(0, 0)
 
     def _run_batch(self, rows: list[EncoderInput], run_model: Callable[[Tokens], Tensor]) -> Tensor:
-        """Run a function on one batch of rows."""
         return run_model(self._to_tokens(rows)).float().cpu()
 
     def _to_tokens(self, rows: Sequence[EncoderInput]) -> Tokens:

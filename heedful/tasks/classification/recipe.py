@@ -64,7 +64,6 @@ class LabelledFileConfig(Config):
 
     @property
     def _text_fields(self) -> list[str]:
-        """Names of the text fields."""
         return [self.text] if self.pair is None else [self.text, self.pair]
 
     @abstractmethod
@@ -238,7 +237,6 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return types_by_part["train"]
 
     def _part_answer_type(self, part: str) -> AnswerType:
-        """Return the answer type of one part."""
         definition, config = self.get_definition(part), getattr(self, part)
         if definition is not None:
             return ANSWER_TYPES[definition.head]

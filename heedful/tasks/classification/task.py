@@ -392,12 +392,10 @@ def _list_pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
 
 
 def _primary_metric(recipe: ClassificationRecipe) -> MetricName:
-    """Return the primary metric of a recipe."""
     definition, metrics = recipe.data.get_definition(), METRICS[recipe.data.answer_type]
     official_metrics = definition.metrics if definition is not None else ()
     return next((name for name in official_metrics if name in metrics or name == "f1"), metrics[0])
 
 
 def _get_labels(run: ClassificationRun) -> LabelVocabulary | None:
-    """Return the classes of a run; None if it has none."""
     return run.get_vocabulary(LABELS_FILE, LabelVocabulary) if LABELS_FILE in run.vocabularies else None

@@ -94,7 +94,6 @@ class MultitaskReport(LabelReport):
 
     @cached_property
     def _task_reports(self) -> Mapping[str, LabelReport]:
-        """Report of each task."""
         return {
             name: LabelReport(evaluator, EvaluatedSystem(name), self.answers[name], self.sampling)
             for name, evaluator in self.evaluator.evaluators.items()

@@ -170,7 +170,6 @@ TASK: Final = MultitaskTask()
 
 
 def _get_member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, FineTuningTask[Any, Any]]:
-    """Return the recipe of one of the tasks, and that task."""
     member = recipe.build_single_recipe(name)
     task = get_task(member)
     assert isinstance(task, FineTuningTask), f"{member.task} is learned alone"

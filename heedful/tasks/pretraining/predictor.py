@@ -348,7 +348,6 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         )
 
     def _score_batch(self, rows: list[list[int]]) -> Iterator[list[ReplacedTokenScore]]:
-        """Yield the token scores of each text of a batch."""
         for ids, probabilities in zip(
             rows, self._compute_probabilities(self.embedder.pad_rows(rows)).tolist(), strict=True
         ):

@@ -213,7 +213,6 @@ def build_pretrained(
 def _build_passages(
     recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: MaskingStrategy
 ) -> MaskedPassageBatches:
-    """Build the masked passages of a corpus."""
     config = recipe.training
     passages = PassageSampler(
         corpus,
@@ -234,7 +233,6 @@ def _build_loss(recipe: PretrainingRecipe) -> PretrainingLoss:
 
 
 def _get_embedding(encoder: TransformerEncoder) -> nn.Embedding:
-    """Return the token embedding of an encoder."""
     embedding = encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
     return embedding.table

@@ -147,7 +147,6 @@ class QuestionAnsweringPredictor(Predictor):
     def _choose_answer(
         self, windows: Sequence[ContextWindow], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
     ) -> SpanAnswer:
-        """Choose the answer of one context from its windows' logits."""
         return choose_best_answer(
             windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
         )

@@ -74,7 +74,6 @@ def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: 
     golds = [tuple(answer.text for answer in each.answers) for each in questions]
 
     def answer_questions(predictor: QuestionAnsweringPredictor) -> list[str]:
-        """Answer all questions with a predictor."""
         return [answer.text for answer in predictor.answer_all(pairs)]
 
     return LabelEvaluator(

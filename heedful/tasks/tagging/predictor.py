@@ -159,7 +159,6 @@ class Tagger(Predictor):
         return self._compute_probabilities(tokens)[0]
 
     def _compute_probabilities(self, tokens: Tokens) -> Tensor:
-        """Return the tag probabilities of each token."""
         probabilities: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)
         return probabilities
 

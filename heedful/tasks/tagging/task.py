@@ -107,7 +107,6 @@ def build_tag_evaluator(sentences: Sequence[TaggedSentence], *, train: Iterable[
     warning = f"{unknown.total():,} words have a tag that the training text lacks ({tag_list}), and count as wrong"
 
     def tag_sentences(tagger: Tagger) -> list[list[str]]:
-        """Return the predicted tags of all sentences."""
         return [[tag.name for tag in tags] for tags in tagger.tag(words)]
 
     return LabelEvaluator(
@@ -245,5 +244,4 @@ TASK: Final = TaggingTask()
 
 
 def _get_tags(run: TaggingRun) -> LabelVocabulary:
-    """Return the tags of a run."""
     return run.get_vocabulary(TAGS_FILE, LabelVocabulary)

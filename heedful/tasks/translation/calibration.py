@@ -97,7 +97,6 @@ def calibrate(
         raise DataError(f"{len(pairs)} sentences are too few for calibration; give at least {MIN_SENTENCES}")
 
     def translate_pairs(translator: Translator, group: Sequence[SentencePair]) -> Sequence[Translation]:
-        """Translate the sources of pairs."""
         return translator.translate([get_source_with_context(pair) for pair in group], batch_tokens=batch_tokens)
 
     translations = run_by_tags(translator, pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)

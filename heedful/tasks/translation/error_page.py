@@ -319,7 +319,6 @@ class _CaseView:
 
 
 def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterator[str]:
-    """Yield the lines of the legend."""
     yield (
         'Marked are <mark class="lacks">words of the reference that a translation lacks</mark>, '
         '<mark class="odd">words of a translation that the reference lacks</mark>'

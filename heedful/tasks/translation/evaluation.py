@@ -168,7 +168,6 @@ class TranslationEvaluator(Evaluator):
         search, length = build_search(config, predictor.target), build_length_limits(config)
 
         def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
-            """Translate the sources of pairs."""
             return translator.translate([get_source_with_context(pair) for pair in pairs], search=search, length=length)
 
         pairs = self._add_context(predictor.context)
@@ -212,7 +211,6 @@ class TranslationEvaluator(Evaluator):
         return [prefers_first(list(islice(scores, 1 + len(example.wrong)))) for example in self.contrasts]
 
     def _collect_stats(self, translator: Translator, translations: Sequence[Translation]) -> Sequence[TranslationStats]:
-        """Collect the statistics of all translations."""
         rows = list(zip(self.pairs, translations, strict=True))
         return run_by_tags(
             translator,
@@ -324,7 +322,6 @@ class TranslationEvaluator(Evaluator):
 
 
 def _get_tags(pair: SentencePair) -> tuple[str, ...]:
-    """Return the tags of a pair."""
     return pair.tags
 
 

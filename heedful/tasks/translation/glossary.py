@@ -116,7 +116,6 @@ class TermGlossary:
                 yield position, source
 
     def _iter_occurrences(self, sentence: str) -> Iterator[tuple[int, str]]:
-        """Yield all occurrences of source terms."""
         folded = sentence.lower()
         folded = folded if len(folded) == len(sentence) else sentence
         for source in self.entries:
@@ -268,7 +267,6 @@ def _has_same_stem(word: str, other: str) -> bool:
 
 @cache
 def _word_pattern() -> re.Pattern[str]:
-    """Compile the pattern of a word."""
     return re.compile(rf"[{letters_and_marks()}]+")
 
 

@@ -122,7 +122,6 @@ class MarkupTranslator:
         """
 
         def split_segment(segment: Segment) -> list[FramedSegment]:
-            """Split a previous segment into frames."""
             return split_into_frames(remove_accelerator(segment)[0] if accelerators else segment, split=split_sentences)
 
         cleaned = [remove_accelerator(segment_) if accelerators else (segment_, "") for segment_ in segments]
@@ -241,7 +240,6 @@ class MarkupTranslator:
         return [_join_pieces(core_pieces, results) for core_pieces in pieces_of]
 
     def _translate_texts(self, texts: Sequence[SourceSentence]) -> list[Translation]:
-        """Translate texts with the given function or the translator."""
         if not texts:
             return []
         return self.translate(texts) if self.translate else self.translator.translate(texts)

@@ -163,7 +163,6 @@ def rank_candidates(candidates: Sequence[ScoredCandidate], weights: ChannelWeigh
 def _with_candidates(
     translation: Translation, ranking: Sequence[ScoredCandidate], weights: ChannelWeights
 ) -> Translation:
-    """Return a translation with these candidates and their new scores."""
     candidates = tuple(replace(candidate.candidate, score=candidate.compute_score(weights)) for candidate in ranking)
     return replace(translation, candidates=candidates, doubts=())
 

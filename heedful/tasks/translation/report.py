@@ -225,7 +225,6 @@ class TranslationReport(EvaluationReport):
         ]
 
     def _build_accuracy_table(self) -> PageTable:
-        """Build the table of accuracies."""
         columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
         rows = [
             [
@@ -465,7 +464,6 @@ def _get_seconds(report: TranslationReport) -> float:
 
 
 def _format_percents(accuracies: Mapping[str, AccuracyCounts], names: Sequence[str]) -> list[str]:
-    """Format accuracies in percent."""
     return [format_number(accuracies[name].metric.value if name in accuracies else None, ".2f") for name in names]
 
 

@@ -326,12 +326,10 @@ def _get_document_name(text: str, pair: SentencePair) -> str:
 
 
 def _get_factors(run: TranslationRun) -> Mapping[str, Factor]:
-    """Return the factors of a run."""
     return {name: run.get_vocabulary(FACTOR_FILE.format(name), Factor) for name in run.recipe.factors}  # type: ignore[type-abstract]
 
 
 def _build_source_encoder(run: TranslationRun) -> SourceEncoder:
-    """Build the encoder of source texts."""
     return SourceEncoder(run.get_tokenizer(SOURCE_TOKENIZER), _get_factors(run))
 
 
@@ -361,7 +359,6 @@ def _iter_training_pairs(recipe: TranslationRecipe) -> Iterator[SentencePair]:
 
 
 def _build_criterion(recipe: TranslationRecipe) -> Criterion:
-    """Build the training criterion of a recipe."""
     config = recipe.training
     criterion: Criterion = build_criterion(config)
     if config.decorrelation:
@@ -375,7 +372,6 @@ def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
     pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
 
     def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
-        """Translate the sources of pairs."""
         return translator.translate(
             [get_source_with_context(pair) for pair in pairs], search=greedy, length=LengthLimits(1.5, 10)
         )

@@ -154,7 +154,6 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     gaps = list(iter_gaps(source, (part.source for part in parts)))
 
     def join_candidates(rank: int) -> TextCandidate:
-        """Join the candidates of a rank."""
         chosen = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
         texts = [
             text

@@ -446,7 +446,6 @@ class Translator(Predictor):
         return self._source_reader.get_word_numbers(sentence)
 
     def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
-        """Encode sentences and their translations or candidates."""
         pairs = to_pair_list(
             pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext, TextCandidate)
         )
@@ -464,12 +463,10 @@ class Translator(Predictor):
         return list(zip(sources, targets, strict=True))
 
     def _score_batch(self, pairs: list[_EncodedPair]) -> Iterator[ForcedScore]:
-        """Score a batch of encoded pairs."""
         source = self._collate_sources([source for source, _ in pairs])
         return self._decoder_target.score_texts(self._engine, source, [target for _, target in pairs])
 
     def _align_batch(self, pairs: list[_EncodedPair]) -> Iterator[TokenAlignment]:
-        """Align a batch of encoded pairs."""
         attention_calls, end = self._record_cross_attention(pairs), "</s>"
         weights = {
             name: _attention_to_numpy(weights_of_layer, None) for name, weights_of_layer in attention_calls.items()
@@ -498,7 +495,6 @@ class Translator(Predictor):
         """
 
         def compute_attention(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
-            """Return the attention of each text to its source."""
             pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
             alignments = run_batched(pairs, self._align_batch, size=_pair_length, batch_tokens=4096, max_rows=256)
             return [torch.from_numpy(list(alignment.weights.values())[-1]) for alignment in alignments]
@@ -564,7 +560,6 @@ class Translator(Predictor):
         )
 
     def _build_translation(self, part: SourcePart, hypotheses: list[Hypothesis]) -> Translation:
-        """Build the translation of a part from its hypotheses."""
         if not part.tokens.ids:
             empty_candidate = TextCandidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(
@@ -611,13 +606,11 @@ class Translator(Predictor):
 
 
 def _join_parts(sentence: SourceSentence, translations: list[Translation]) -> Translation:
-    """Return the translation of a sentence from those of its parts."""
     translation = translations[0] if len(translations) == 1 else join_translations(get_text(sentence), translations)
     return replace(translation, before=get_context(sentence))
 
 
 def _get_term_texts(terms: Iterable[TargetTerm]) -> tuple[str, ...]:
-    """Return the target texts of terms."""
     return tuple(term.text for term in terms)
 
 
