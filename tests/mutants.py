@@ -62,7 +62,7 @@ JUDGES_OF_OTHERS = "tests/reference/test_judges.py"
 NUMERALS = "tests/unit/metrics/test_numerals.py"
 IDENTIFICATION = "tests/unit/data/test_identification.py"
 IDENTIFY = "tests/unit/cli/test_identify.py"
-DETACHMENT = "tests/unit/tasks/test_detachment.py"
+DETACHMENT = "tests/unit/tasks/test_quality_estimation.py"
 SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
@@ -1408,7 +1408,7 @@ TASKS = (
         "tasks/translation/translations.py",
         "np.add.at(total, (rows, columns), weights[: len(target_words), : len(source_words)])",
         "total[rows, columns] = weights[: len(target_words), : len(source_words)]",
-        ("tests/unit/tasks/test_words.py",),
+        ("tests/unit/tasks/test_translations.py",),
     ),
     Mutant(
         "possible links count for nothing",
@@ -5477,7 +5477,7 @@ DETACHED = (
         "tasks/translation/translations.py",
         "candidates=candidates, doubts=())",
         "candidates=candidates)",
-        ("tests/unit/tasks/test_least_risk.py",),
+        ("tests/unit/tasks/test_translations.py",),
     ),
 )
 JUDGED = (
@@ -6314,7 +6314,7 @@ BESIDE = (
     ),
 )
 
-LEAST_RISK = "tests/unit/tasks/test_least_risk.py"
+LEAST_RISK = "tests/unit/tasks/test_translations.py"
 WEIGHED = "tests/unit/cli/test_weighed.py"
 RISKED = (
     Mutant(

@@ -181,11 +181,12 @@ class LineFormat(ABC, Generic[Input, Answer]):
         return json.dumps(self.to_json(answer), ensure_ascii=False) + "\n"
 
     def input_notes(self, answer: Answer) -> Iterator[str]:
-        """Return notes on how the input was read if not in full, such as `READ_TRUNCATED`; commands count them.
+        """Return notes on how the input was read if not in full; commands count them.
 
-        None by default.
+        By default `READ_TRUNCATED` if the answer has an attribute `cut`, the number of tokens that were not read, above
+        0.
         """
-        return iter(())
+        return iter([READ_TRUNCATED] if getattr(answer, "cut", 0) else [])
 
 
 class TextLineFormat(LineFormat[str, Answer]):

@@ -34,7 +34,6 @@ from heedful.tasks.inspection_records import (
     top_options,
 )
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     BatchMethod,
     InspectRequest,
     LineFormat,
@@ -344,7 +343,7 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
 
     def input_notes(self, answer: ClassificationResult) -> Iterator[str]:
         """Note truncated texts, and warnings."""
-        return iter([*([READ_TRUNCATED] if answer.cut else []), *answer.doubts])
+        return iter([*super().input_notes(answer), *answer.doubts])
 
 
 @final
@@ -371,7 +370,3 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
     def format_answer(self, answer: ChoiceResult) -> str:
         """Format the choice as one line."""
         return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"
-
-    def input_notes(self, answer: ChoiceResult) -> Iterator[str]:
-        """Note truncated candidates."""
-        return iter([READ_TRUNCATED] if answer.cut else [])

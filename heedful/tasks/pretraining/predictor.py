@@ -29,7 +29,6 @@ from heedful.tasks.inspection_records import (
     top_options,
 )
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     BatchMethod,
     InspectRequest,
     Predictor,
@@ -256,10 +255,6 @@ class FillLineFormat(TextLineFormat[FilledText]):
         return "".join(
             [f"{answer.text}\n", *(f"  {name}{gap_line}\n" for name, gap_line in zip(names, gap_lines, strict=True))]
         )
-
-    def input_notes(self, answer: FilledText) -> Iterator[str]:
-        """Return a note if the text was cut off."""
-        return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,6 @@ from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswe
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.inspection_records import InspectionSelection, add_attribution, record_encoder, repeat_rows
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     InspectRequest,
     LineFormat,
     Predictor,
@@ -304,10 +303,6 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
     def format_answer(self, answer: SpanAnswer) -> str:
         """Format the answer as one line."""
         return " ".join(answer.text.split()) + "\n"
-
-    def input_notes(self, answer: SpanAnswer) -> Iterator[str]:
-        """Return a note if the question was cut off."""
-        return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer:

@@ -278,17 +278,15 @@ class _CaseView:
         text = self.case.pair.source
         if self.training is None:
             return escape_page_text(text)
-        fragments, position = [], 0
-        for span in find_word_ranges(text):
-            count = self.training.counts[text[span.start : span.stop].casefold()]
-            if count <= _MAX_RARE_COUNT:
-                fragments.append(_escape_text(text[position : span.start]))
-                tip = f"{count} times in the training text"
-                fragments.append(
-                    f'<mark class="strange" title="{tip}">{_escape_text(text[span.start : span.stop])}</mark>'
-                )
-                position = span.stop
-        return "".join([*fragments, _escape_text(text[position:])])
+        counts = {
+            span: self.training.counts[text[span.start : span.stop].casefold()] for span in find_word_ranges(text)
+        }
+        rare = {
+            span: f'mark class="strange" title="{count} times in the training text"'
+            for span, count in counts.items()
+            if count <= _MAX_RARE_COUNT
+        }
+        return _wrap_spans(text, rare)
 
     def _render_similar_text(self) -> Iterator[str]:
         """Yield the unseen and rare words, and similar training text."""
@@ -370,31 +368,26 @@ def _find_tokens(text: str) -> list[range]:
 
 def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: str) -> str:
     """Render a text with these spans marked; adjacent ones share a mark."""
-    if not text:
-        return "∅"
-    fragments, position, index = [], 0, 0
-    while index < len(spans):
-        if index in marked:
-            last = index
-            while last + 1 in marked:
-                last += 1
-            begin, stop = spans[index].start, spans[last].stop
-            fragments.append(
-                f'{_escape_text(text[position:begin])}<mark class="{css_class}">{_escape_text(text[begin:stop])}</mark>'
-            )
-            position, index = stop, last
-        index += 1
-    return "".join([*fragments, _escape_text(text[position:])])
+    runs: dict[range, str] = {}
+    for index in sorted(marked):
+        previous, _ = runs.popitem() if index - 1 in marked else (spans[index], "")
+        runs[range(previous.start, spans[index].stop)] = f'mark class="{css_class}"'
+    return _wrap_spans(text, runs) if text else "∅"
 
 
 def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
     """Render a text with the words in bold that a sentence contains too."""
+    words = {span: text[span.start : span.stop].casefold() for span in find_word_ranges(text)}
+    return _wrap_spans(text, {span: "b" for span, word in words.items() if word in other_words})
+
+
+def _wrap_spans(text: str, tags: Mapping[range, str]) -> str:
+    """Render a text with spans inside elements; `tags` has the opening tag of each span, in the order of the text."""
     fragments, position = [], 0
-    for span in find_word_ranges(text):
-        word = text[span.start : span.stop]
-        if word.casefold() in other_words:
-            fragments.append(f"{_escape_text(text[position : span.start])}<b>{_escape_text(word)}</b>")
-            position = span.stop
+    for span, tag in tags.items():
+        word = _escape_text(text[span.start : span.stop])
+        fragments.append(f"{_escape_text(text[position : span.start])}<{tag}>{word}</{tag.partition(' ')[0]}>")
+        position = span.stop
     return "".join([*fragments, _escape_text(text[position:])])
 
 

@@ -334,7 +334,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
         for replacements in translation.candidates
         if unknown in replacements.ids
     ]
-    texts: dict[tuple[SourceSentence, TextCandidate], str] = Field(default_factory=dict)
+    texts: dict[tuple[SourceSentence, TextCandidate], str] = {}
     for (source, candidate), alignment in zip(
         candidates_with_unknown, translator.align_all(candidates_with_unknown), strict=True
     ):
