@@ -16,7 +16,7 @@ from heedful.serving.api.requests import (
     StoryQuestionRequest,
     TagRequest,
 )
-from heedful.serving.api.responses import ModelAnswers, StoryAnswerRecord
+from heedful.serving.api.responses import ModelAnswers
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel, ModelRegistry
@@ -30,7 +30,7 @@ from heedful.tasks.pretraining.predictor import (
     ReplacedTokenScore,
 )
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, SpanAnswerRecord
-from heedful.tasks.stories.predictor import StoryPredictor, split_sentences
+from heedful.tasks.stories.predictor import StoryAnswerRecord, StoryPredictor, split_sentences
 from heedful.tasks.tagging.predictor import TaggedWord, Tagger
 
 GROUP = "text"

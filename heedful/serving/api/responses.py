@@ -39,32 +39,6 @@ class _WordLinksRecord(AnswerRecord):
 LinkRecord = _WordLinksRecord | UnreadInputRecord
 
 
-class ContinuationRecord(AnswerRecord):
-    """A continuation, as `heedful generate --format jsonl` writes it."""
-
-    prompt: str
-    text: str
-    tokens: list[str]
-    log_probability: float
-    finished: bool
-    """whether the document ended by itself"""
-    stop: str | None = None
-    """the stop string that ended it"""
-
-
-class StoryAnswerRecord(AnswerRecord):
-    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
-
-    question: str
-    answer: str
-    probability: float
-    others: list[Annotated[list[str | float], Field(min_length=2, max_length=2)]]
-    looked: list[int]
-    """the fact that each hop looks at most, from 0"""
-    weights: list[list[float]]
-    """of each hop on the last facts of the story"""
-
-
 class CaptionAttentionRecord(AnswerRecord):
     """Attention weights of the words of a caption."""
 
@@ -128,15 +102,6 @@ class PictureClassRecord(AnswerRecord):
     """probabilities of the classes, the most probable first; the mean over all runs"""
     glimpses: list[GlimpseRecord]
     """glimpses of the first run; empty for a model that sees the whole picture at once"""
-
-
-class TranscriptRecord(AnswerRecord):
-    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
-
-    sound: str
-    seconds: float
-    text: str
-    candidates: list[CandidateRecord]
 
 
 class PassageRecord(AnswerRecord):
