@@ -208,8 +208,7 @@ class Embedder(Predictor):
         if row.num_truncated:
             raise DataError(
                 f"the texts have {len(row.ids) + row.num_truncated} tokens with begin and ends, this model reads at "
-                "most "
-                f"{self.max_length}; shorten them"
+                f"most {self.max_length}; shorten them"
             )
         return self._move_to_encoder(to_segmented_tokens([row.ids], [row.segments.count(0)]))
 

@@ -240,8 +240,7 @@ class EvaluationReport(ABC):
             difference, number_format = test.difference, f".{self.metric_digits(test.name)}f"
             lines.append(
                 f"  {test.name:<{width}} {test.first.value:{number_format}} and {test.second.value:{number_format}}: "
-                "difference "
-                f"{difference.value:+{number_format}} ({difference.low:+{number_format}} to "
+                f"difference {difference.value:+{number_format}} ({difference.low:+{number_format}} to "
                 f"{difference.high:+{number_format}}), p = {test.p_value:.3f}"
             )
         return "\n".join(lines)

@@ -183,8 +183,7 @@ class Classifier(Predictor):
             if row.num_truncated and cut is None:
                 raise DataError(
                     f"text {number}: has {len(row.ids) + row.num_truncated} tokens with begin and end, this model "
-                    "reads at most "
-                    f"{self.max_length}; split it"
+                    f"reads at most {self.max_length}; split it"
                 )
             if row.num_truncated and cut is not None:
                 cut(number)

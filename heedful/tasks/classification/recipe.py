@@ -231,8 +231,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
             if answered != types_by_part["train"]:
                 raise RecipeError(
                     f"data.{part}: asks for a {answered} where data.train asks for a {types_by_part['train']}; take "
-                    "parts of "
-                    "one task, or set data.numbers"
+                    "parts of one task, or set data.numbers"
                 )
         return types_by_part["train"]
 

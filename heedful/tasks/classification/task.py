@@ -228,8 +228,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return (
             *messages,
             f"{texts:,} of {len(truncated):,} texts have more than data.max_length = {run.recipe.data.max_length} "
-            "tokens; "
-            f"their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
+            f"tokens; their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
         )
 
     def build_encoder_with_head(

@@ -159,8 +159,7 @@ class PassageReport(EvaluationReport):
         ):
             raise RunError(
                 f"{self.system.name}: has another vocabulary than {self.reference.system.name}, so that other tokens "
-                "are "
-                "hidden and their losses cannot be compared; leave it out"
+                "are hidden and their losses cannot be compared; leave it out"
             )
         return self.metrics
 

@@ -7,19 +7,20 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, TypeVar, final
 
 from heedful.atomic_io import read_manifest
+from heedful.data.context import get_source_with_context
 from heedful.data.language_identification import MAX_TEXTS, LanguageIdentifier, LanguagePrediction
 from heedful.errors import RunError
 from heedful.tasks.predictor import TextLineFormat
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from heedful.data.readers import SentencePair
     from heedful.recipes.parallel_data import TranslationDirection
+    from heedful.tasks.translation.translations import Translation
     from heedful.tasks.translation.translator import Translator
 
 _LANGUAGE_TAG: Final = re.compile(r"<2(.+)>")
@@ -46,8 +47,8 @@ def run_by_tags(
     translator: Translator,
     examples: Sequence[ExampleT],
     *,
-    tags: Callable[[ExampleT], tuple[str, ...]],
     run_group: Callable[[Translator, list[ExampleT]], Sequence[AnswerT]],
+    tags: Callable[[ExampleT], tuple[str, ...]] = attrgetter("tags"),
 ) -> list[AnswerT]:
     """Answer examples in their order, grouped by tags; the translator is given the tags of each group.
 
@@ -57,8 +58,8 @@ def run_by_tags(
     Args:
         translator: gets the tags of each group.
         examples: of any directions.
-        tags: returns the tags before the source of an example.
         run_group: answers the examples of a group.
+        tags: returns the tags before the source of an example; by default its attribute of that name.
     """
     groups = defaultdict[tuple[str, ...], list[int]](list)
     for index, example in enumerate(examples):
@@ -69,6 +70,17 @@ def run_by_tags(
         answers = run_group(translator.with_tags(own_tags), [examples[index] for index in indices])
         results.update(zip(indices, answers, strict=True))
     return [results[index] for index in range(len(examples))]
+
+
+def translate_pairs(translator: Translator, pairs: Sequence[SentencePair], **options: Any) -> list[Translation]:
+    """Translate the sources of pairs of any directions, in their order; `options` are those of
+    `Translator.translate`.
+    """
+    return run_by_tags(
+        translator,
+        pairs,
+        run_group=lambda directed, group: directed.translate(list(map(get_source_with_context, group)), **options),
+    )
 
 
 def _drop_language_tags(tags: Iterable[str]) -> tuple[str, ...]:

@@ -125,6 +125,11 @@ class Translation:
         return attach_context(self.source, self.before)
 
     @property
+    def read_parts(self) -> list[Translation]:
+        """The parts that the model read separately, or the translation itself; empty for an empty line."""
+        return [part for part in self.parts or (self,) if part.source_tokens]
+
+    @property
     def text(self) -> str:
         """The best translation."""
         return self.candidates[0].text
@@ -327,7 +332,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
         RecipeError: the model has no attention to its source.
     """
     unknown = translator.target.special.unk
-    parts = [part for translation in translations for part in translation.parts or (translation,)]
+    parts = [part for translation in translations for part in translation.read_parts]
     candidates_with_unknown = [
         (translation.input_text, replacements)
         for translation in parts
