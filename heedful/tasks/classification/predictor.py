@@ -205,7 +205,7 @@ class Classifier(Predictor):
         title = texts if isinstance(texts, str) else " / ".join(texts)
         record, logits = record_encoder(
             self.model,
-            self._compute_logits,
+            lambda tokens: self._compute_logits(tokens)[0].float(),
             self._to_tokens([row]),
             tokenizer=self.tokenizer,
             selection=scope,
@@ -231,7 +231,7 @@ class Classifier(Predictor):
         def compute_values(rows: int) -> Tensor:
             """Return the log-probability of the predicted class, or the number, for each copy of the input."""
             tokens = repeat_rows(scope.pad_tokens(self._to_tokens([row])), rows)
-            outputs: Tensor = self.model.output(self.model(tokens)).float()
+            outputs = self._compute_logits(tokens).float()
             if self.labels is None:
                 return outputs[:, :1]
             return (functional.logsigmoid(outputs) if self.independent else outputs.log_softmax(-1))[:, [predicted]]
@@ -249,10 +249,6 @@ class Classifier(Predictor):
         return self.inspect(
             request.source if request.target is None else (request.source, request.target), scope=request.selection
         )
-
-    def _compute_logits(self, tokens: Tokens) -> Tensor:
-        logits: Tensor = self.model.output(self.model(tokens))[0].float()
-        return logits
 
     def _to_probabilities(self, logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
         """Convert logits to class probabilities."""
@@ -277,9 +273,9 @@ class Classifier(Predictor):
         return encode_texts(self.tokenizer, parts, max_length=self.max_length)
 
     def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
-        return self._run_rows(rows, self._output_logits, batch_tokens=batch_tokens)
+        return self._run_rows(rows, self._compute_logits, batch_tokens=batch_tokens)
 
-    def _output_logits(self, tokens: Tokens) -> Tensor:
+    def _compute_logits(self, tokens: Tokens) -> Tensor:
         logits: Tensor = self.model.output(self.model(tokens))
         return logits
 

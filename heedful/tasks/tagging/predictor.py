@@ -124,7 +124,7 @@ class Tagger(Predictor):
         ids, word_starts = self._encode_window(words, windows[0])
         record, probabilities = record_encoder(
             self.model,
-            self._predict_one,
+            lambda tokens: self._compute_probabilities(tokens)[0],
             self._collate([ids]),
             tokenizer=self.tokenizer,
             selection=scope,
@@ -152,10 +152,6 @@ class Tagger(Predictor):
         return add_attribution(
             replace(record, answers=answers), self.model, score_answers, selection=scope, about="answers"
         )
-
-    def _predict_one(self, tokens: Tokens) -> Tensor:
-        """Return the tag probabilities of each token of one sentence."""
-        return self._compute_probabilities(tokens)[0]
 
     def _compute_probabilities(self, tokens: Tokens) -> Tensor:
         probabilities: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)

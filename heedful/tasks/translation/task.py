@@ -179,8 +179,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
 
     def source_factors(self, run: TranslationRun) -> Mapping[str, Factor]:
         """Return the factors of the recipe."""
-        vocabularies = {name: run.vocabularies[FACTOR_FILE.format(name)] for name in run.recipe.factors}
-        return {name: factor for name, factor in vocabularies.items() if isinstance(factor, Factor)}
+        return _get_factors(run)
 
     def build_objective(
         self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
