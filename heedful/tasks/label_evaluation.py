@@ -266,12 +266,15 @@ class LabelComparison(RunComparison):
         )
 
     def _metric_cells(self, report: EvaluationReport) -> list[str]:
-        """Format the metrics of a report as table cells."""
-        return [cell for name in self.metric_names for cell in report.format_cells(name, 4)]
+        return [cell for name in self.metric_names for cell in report.format_score(name)]
 
     def table_notes(self) -> list[str]:
         """Explain the columns."""
-        return ["learned: parameters that training changes", self.explain_p()]
+        return [
+            "learned: parameters that training changes",
+            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+            f"(paired bootstrap, {self.sampling.samples:,} samples)",
+        ]
 
     def build_extra_tables(self) -> list[PageTable]:
         """Return a table with a row for each family and a column for each number of examples, if they differ."""
@@ -296,7 +299,8 @@ class LabelComparison(RunComparison):
         """Return the evaluator's settings, the baseline and the families as JSON data."""
         return {
             "examples": self.exam.size,
-            **self.sampling_json,
+            "samples": self.sampling.samples,
+            "seed": self.sampling.seed,
             "metrics": list(self.metric_names),
             "baseline": {"answer": self.exam.constant_answer, **self.baseline_report.scores_to_json()},
             "families": [

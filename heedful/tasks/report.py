@@ -111,7 +111,7 @@ def _is_path(key: str) -> bool:
 
 NO_VALUE: Final = "-"
 INTERVAL_COLUMNS: Final = ("95 % interval", "p")
-"""Columns behind that of a metric's value (see `EvaluationReport.format_cells`)."""
+"""Columns behind that of a metric's value (see `EvaluationReport.format_score`)."""
 
 
 @dataclass(frozen=True)
@@ -204,6 +204,19 @@ class EvaluationReport(ABC):
     def to_json(self) -> dict[str, Any]:
         """Return the report as JSON data."""
 
+    def scores_to_json(self) -> dict[str, Any]:
+        """Return the intervals and tests as JSON data."""
+        return {
+            "metrics": {name: asdict(interval) for name, interval in self.intervals.items()},
+            "against_first": {name: asdict(test) for name, test in self.tests.items()},
+        }
+
+    def format_score(self, metric: str, number_format: str = ".4f") -> list[str]:
+        """Format a metric as table cells: value, interval and p."""
+        interval, test = self.intervals[metric], self.tests.get(metric)
+        bounds = f"{interval.low:{number_format}} to {interval.high:{number_format}}"
+        return [f"{interval.value:{number_format}}", bounds, format_number(test.p_value if test else None, ".3f")]
+
     def to_html(self, on_progress: Callable[[int, int | None], None] = lambda _, __: None) -> str:
         """Return selected answers as a web page, if the task supports `EvaluatorOptions.paged`.
 
@@ -212,24 +225,6 @@ class EvaluationReport(ABC):
                 known.
         """
         raise NotImplementedError("this task has no page of answers")
-
-    @final
-    def scores_to_json(self) -> dict[str, Any]:
-        """Return the intervals and tests as JSON data."""
-        return {
-            "metrics": {name: asdict(interval) for name, interval in self.intervals.items()},
-            "against_first": {name: asdict(test) for name, test in self.tests.items()},
-        }
-
-    @final
-    def format_cells(self, name: str, digits: int) -> list[str]:
-        """Format value, interval and p of a metric as cells of a table, the last two below `INTERVAL_COLUMNS`."""
-        interval, test = self.intervals[name], self.tests.get(name)
-        return [
-            f"{interval.value:.{digits}f}",
-            format_interval(interval, digits),
-            format_number(test.p_value if test else None, ".3f"),
-        ]
 
     @final
     def format_tests(self) -> str:
@@ -274,6 +269,11 @@ class RunComparison(ABC):
     def sampling(self) -> BootstrapOptions:
         """How intervals and tests were sampled."""
         return self.reports[0].sampling
+
+    @property
+    def sampling_json(self) -> dict[str, int]:
+        """How intervals and tests were sampled, as JSON data."""
+        return {"samples": self.sampling.samples, "seed": self.sampling.seed}
 
     @property
     def run_count_text(self) -> str:
@@ -324,30 +324,23 @@ class RunComparison(ABC):
         """Return notes for below the results."""
         return ()
 
-    @property
-    def sampling_json(self) -> dict[str, int]:
-        """How intervals and tests were sampled, as JSON data."""
-        return {"samples": self.sampling.samples, "seed": self.sampling.seed}
-
-    @final
-    def explain_p(self, *, metric: str = "", units: str = "") -> str:
-        """Return a note that explains the column p, of one metric if there are others, and what was resampled."""
-        return (
-            f"p: how often chance alone makes a difference {f'in {metric} ' if metric else ''}from "
-            f"{self.reports[0].system.name} at least this large (paired bootstrap, {self.sampling.samples:,} samples"
-            f"{f' of {units}' if units else ''})"
-        )
-
-    @final
-    def summary_cells(self, report: EvaluationReport, model_name: str) -> list[str]:
-        """Format name, model, parameters and minutes of a run as cells of a table."""
-        summary = report.system.required_summary
+    def explain_p_values(self, units: str = "") -> list[str]:
+        """Return a note on the p values; none for a single run."""
+        if len(self.reports) == 1:
+            return []
         return [
-            report.system.label,
-            model_name,
-            f"{summary.parameters:,}",
-            format_number(summary.minutes, ".1f"),
+            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+            f"(paired bootstrap, {self.sampling.samples:,} samples{units})"
         ]
+
+    def describe_runs(self) -> list[list[str]]:
+        """Return the first table cells of each run: its name, model, parameters and minutes."""
+        rows = []
+        for report, model_name in zip(self.reports, self.model_names, strict=True):
+            summary = report.system.required_summary
+            minutes = format_number(summary.minutes, ".1f")
+            rows.append([report.system.label, model_name, f"{summary.parameters:,}", minutes])
+        return rows
 
     def plot_by_size(self, metric: str, *, title: str, y_name: str) -> str:
         """Plot a metric of each run, with its interval, over the number of parameters."""

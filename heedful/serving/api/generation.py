@@ -14,14 +14,14 @@ from heedful.recipes.generation import ContinuationConfig
 from heedful.serving.api.events import NamedEvent, stream_events
 from heedful.serving.api.handlers import check_limits, prepare_inspection, to_list
 from heedful.serving.api.requests import DialogueRequest, GenerateRequest, RequestTurn
-from heedful.serving.api.responses import ModelAnswers
+from heedful.serving.api.responses import ContinuationRecord, ModelAnswers
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.predictor import ChatPredictor, Reply
-from heedful.tasks.language.predictor import Continuation, ContinuationRecord, TextGenerator
+from heedful.tasks.language.predictor import Continuation, TextGenerator
 from heedful.tasks.search_factory import build_continuation_search
 from heedful.tasks.stop_strings import TextStream
 

@@ -39,6 +39,19 @@ class _WordLinksRecord(AnswerRecord):
 LinkRecord = _WordLinksRecord | UnreadInputRecord
 
 
+class ContinuationRecord(AnswerRecord):
+    """A continuation, as `heedful generate --format jsonl` writes it."""
+
+    prompt: str
+    text: str
+    tokens: list[str]
+    log_probability: float
+    finished: bool
+    """whether the document ended by itself"""
+    stop: str | None = None
+    """the stop string that ended it"""
+
+
 class CaptionAttentionRecord(AnswerRecord):
     """Attention weights of the words of a caption."""
 

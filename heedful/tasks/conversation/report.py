@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from heedful.inspection.page import PageTable
 from heedful.tasks.conversation.evaluation import NGRAM_ORDER, ReplyEvaluator, ReplyLikelihoods
-from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 
 _MAIN_METRIC: Final = "word_perplexity"
 
@@ -23,7 +23,7 @@ class ConversationReport(EvaluationReport):
 
     def format_text(self) -> str:
         """Format one line for each model."""
-        values = self.metric_values
+        values = {name: metric.value for name, metric in self.metrics.items()}
         tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
         lines = [
             f"{self.system.name}: {self.evaluator.part}, {self.evaluator.size:,} replies",
@@ -41,7 +41,7 @@ class ConversationReport(EvaluationReport):
 
     def to_json(self) -> dict[str, Any]:
         """Return the perplexities as JSON data."""
-        values = self.metric_values
+        values = {name: metric.value for name, metric in self.metrics.items()}
         return {"part": self.evaluator.part, "replies": self.evaluator.size, **values, **self.count_text()}
 
     def count_text(self) -> dict[str, int]:
@@ -68,22 +68,33 @@ class ConversationComparison(RunComparison):
         """Return a table with a row for each run."""
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
-            values = report.metric_values
+            summary, values = (
+                report.system.required_summary,
+                {name: metric.value for name, metric in report.metrics.items()},
+            )
             rows.append(
                 [
-                    *self.summary_cells(report, model_name),
-                    *report.format_cells(_MAIN_METRIC, 3),
+                    report.system.label,
+                    model_name,
+                    f"{summary.parameters:,}",
+                    format_number(summary.minutes, ".1f"),
+                    f"{values[_MAIN_METRIC]:.3f}",
+                    format_interval(report.intervals[_MAIN_METRIC], 3),
+                    format_number(report.tests[_MAIN_METRIC].p_value if report.tests else None, ".3f"),
                     f"{values['word_perplexity_without_context']:.3f}",
                     f"{values['kneser_ney_word_perplexity']:.3f}",
                 ]
             )
-        columns = ["run", "model", "parameters", "minutes", "word perplexity", *INTERVAL_COLUMNS, "without context"]
+        columns = ["run", "model", "parameters", "minutes", "word perplexity", "95 % interval", "p", "without context"]
         return PageTable("", [*columns, "Kneser-Ney"], rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
         """Explain the columns."""
         if len(self.reports) > 1:
-            yield self.explain_p(units="replies")
+            yield (
+                f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+                f"(paired bootstrap, {self.sampling.samples:,} samples of replies)"
+            )
         yield f"Kneser-Ney: {NGRAM_ORDER}-grams of the training dialogues in the tokens of the run"
 
     def draw_plots(self) -> list[str]:
@@ -95,12 +106,14 @@ class ConversationComparison(RunComparison):
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the part, the number of replies and the sampling as JSON data."""
-        return {"part": self.exam.part, "replies": self.exam.size, **self.sampling_json}
+        sampling = {"samples": self.sampling.samples, "seed": self.sampling.seed}
+        return {"part": self.exam.part, "replies": self.exam.size, **sampling}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics of a run, and the counts behind them, as JSON data."""
         assert isinstance(report, ConversationReport)
         return {
             **report.count_text(),
-            **report.scores_to_json(),
+            "metrics": {name: asdict(value) for name, value in report.intervals.items()},
+            "against_first": {name: asdict(value) for name, value in report.tests.items()},
         }

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from typing import ClassVar, Final, final
+from dataclasses import asdict, dataclass, replace
+from typing import Any, ClassVar, Final, final
 
 import torch
-from pydantic import Field
 from torch import Tensor
 
 from heedful.argument_checks import require_text, to_text_list
@@ -40,7 +39,6 @@ from heedful.tasks.language.continuation_search import ContinuationPrompt, Conti
 from heedful.tasks.language.token_predictions import IncrementalTokenPredictor, TokenPrediction, TokenPredictor
 from heedful.tasks.partial_words import encode_prefix, get_spelling
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
-from heedful.tasks.records import AnswerRecord
 from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream
 from heedful.tasks.stop_strings import strip_incomplete_character as without_broken
 from heedful.tensors import Tokens, move_to_device
@@ -70,23 +68,6 @@ class Continuation:
     stop: str | None = None
     ids: tuple[int, ...] = ()
     token_log_probabilities: tuple[float, ...] = ()
-
-
-class ContinuationRecord(AnswerRecord):
-    """A continuation, as `heedful generate --format jsonl` writes it."""
-
-    prompt: str
-    text: str
-    tokens: list[str]
-    log_probability: float
-    finished: bool
-    """whether the document ended by itself"""
-    stop: str | None = None
-    """the stop string that ended it"""
-    ids: list[int] = Field(default_factory=list)
-    """ids of the tokens"""
-    token_log_probabilities: list[float] = Field(default_factory=list)
-    """one for each token, and for the end if it came"""
 
 
 @dataclass(frozen=True)
@@ -430,10 +411,10 @@ class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
             for continuation in continuations
         ]
 
-    def to_record(self, answer: tuple[str, Continuation]) -> ContinuationRecord:
-        """Return the continuation with tokens and log-probability."""
+    def to_json(self, answer: tuple[str, Continuation]) -> Any:
+        """Return the continuation with tokens and log-probability as JSON data."""
         prompt, continuation = answer
-        return ContinuationRecord(prompt=prompt, **vars(continuation))
+        return {"prompt": prompt, **asdict(continuation)}
 
     def format_answer(self, answer: tuple[str, Continuation]) -> str:
         """Format the prompt with its continuation."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from heedful.inspection.page import PageTable
 from heedful.metrics.metric import Metric
 from heedful.tasks.language.evaluation import LikelihoodResult, TextEvaluator
-from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_number
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 
 _TOKEN_METRICS: Final = ("loss", "perplexity")
 _MAIN_METRIC: Final = "bits_per_byte"
@@ -39,7 +39,7 @@ class LanguageReport(EvaluationReport):
 
     def format_text(self) -> str:
         """Format one line for each metric."""
-        result, values = self.answers, self.metric_values
+        result, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
         documents = result.sum_counts("ends")
         ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
         rows = (
@@ -79,7 +79,7 @@ class LanguageReport(EvaluationReport):
         """Return the metrics and counts as JSON data."""
         return {
             "part": self.evaluator.part,
-            **self.metric_values,
+            **{name: metric.value for name, metric in self.metrics.items()},
             **self.count_text(),
         }
 
@@ -122,17 +122,25 @@ class LanguageComparison(RunComparison):
 
     def build_results_table(self) -> PageTable:
         """Return a table with a row for each run."""
-        columns = ["run", "model", "parameters", "minutes", "train tok/s", "context", "bits/byte", *INTERVAL_COLUMNS]
+        columns = ["run", "model", "parameters", "minutes", "train tok/s", "context", "bits/byte", "95 % interval", "p"]
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
-            summary, values = report.system.required_summary, report.metric_values
+            summary, values = (
+                report.system.required_summary,
+                {name: metric.value for name, metric in report.metrics.items()},
+            )
             test, same_vocabulary = report.tests.get("perplexity"), self.has_same_vocabulary(report)
             rows.append(
                 [
-                    *self.summary_cells(report, model_name),
+                    report.system.label,
+                    model_name,
+                    f"{summary.parameters:,}",
+                    format_number(summary.minutes, ".1f"),
                     format_number(summary.tokens_per_second, ",.0f"),
                     f"{report.answers.context:,}",
-                    *report.format_cells(_MAIN_METRIC, 4),
+                    f"{values[_MAIN_METRIC]:.4f}",
+                    format_interval(report.intervals[_MAIN_METRIC], 4),
+                    format_number(report.tests[_MAIN_METRIC].p_value if report.tests else None, ".3f"),
                     f"{values['bits_per_character']:.4f}",
                     f"{values['word_perplexity']:,.2f}",
                     f"{values['word_perplexity_with_line_ends']:,.2f}",
@@ -148,7 +156,10 @@ class LanguageComparison(RunComparison):
         first, *others = self.reports
         name = first.system.name
         if others:
-            yield self.explain_p(units=self.exam.sample_unit_text)
+            yield (
+                f"p: how often chance alone makes a difference from {name} at least this large (paired bootstrap, "
+                f"{self.sampling.samples:,} samples of {self.exam.sample_unit_text})"
+            )
         if not all(map(self.has_same_vocabulary, others)):
             yield f"perplexity is per token, so it is shown only for runs with the vocabulary of {name}"
         size = first.answers.sum_counts("bytes")
@@ -173,7 +184,8 @@ class LanguageComparison(RunComparison):
             "part": self.exam.part,
             "drawn": self.exam.sample_unit_text,
             "examples": self.exam.size,
-            **self.sampling_json,
+            "samples": self.sampling.samples,
+            "seed": self.sampling.seed,
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
@@ -181,6 +193,7 @@ class LanguageComparison(RunComparison):
         assert isinstance(report, LanguageReport)
         return {
             **report.count_text(),
-            "values": report.metric_values,
-            **report.scores_to_json(),
+            "values": {name: metric.value for name, metric in report.metrics.items()},
+            "metrics": {name: asdict(value) for name, value in report.intervals.items()},
+            "against_first": {name: asdict(value) for name, value in report.tests.items()},
         }

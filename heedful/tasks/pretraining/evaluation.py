@@ -196,14 +196,17 @@ class PassageComparison(RunComparison):
         columns = ["run", "model", "parameters", "minutes"]
         columns += [column for name in names for column in (name, *INTERVAL_COLUMNS)]
         rows = [
-            [*self.summary_cells(report, model), *(cell for name in names for cell in report.format_cells(name, 4))]
-            for report, model in zip(self.reports, self.model_names, strict=True)
+            [*row, *(cell for name in names for cell in report.format_score(name))]
+            for report, row in zip(self.reports, self.describe_runs(), strict=True)
         ]
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> list[str]:
         """Return an explanation of the columns."""
-        return [self.explain_p(units=self.exam.unit_description)]
+        return [
+            f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+            f"(paired bootstrap, {self.sampling.samples:,} samples of {self.exam.unit_description})"
+        ]
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the part, the resampled units and the resampling settings."""

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, final
 
 from heedful.inspection.page import PageTable
-from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_interval
+from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
 from heedful.tasks.speech.evaluation import SpeechEvaluator, SpeechOutputs
 
 
@@ -67,22 +67,41 @@ class SpeechComparison(RunComparison):
         """Build the table with one row per run."""
         columns = ["run", "model", "parameters", "minutes", "heard in s"]
         for name in self.reports[0].metrics:
-            columns += [name, *INTERVAL_COLUMNS]
+            columns += [name, "95 % interval", "p"]
         rows = []
-        for report, model in zip(self.reports, self.model_names, strict=True):
-            cells = [*self.summary_cells(report, model), f"{report.answers.decoding_seconds:.1f}"]
-            rows.append([*cells, *(cell for name in report.intervals for cell in report.format_cells(name, 2))])
+        for report, kind in zip(self.reports, self.model_names, strict=True):
+            facts = report.system.required_summary
+            row = [report.system.label, kind, f"{facts.parameters:,}", format_number(facts.minutes, ".1f")]
+            row.append(f"{report.answers.decoding_seconds:.1f}")
+            for name, interval in report.intervals.items():
+                test = report.tests.get(name)
+                row += [
+                    f"{interval.value:.2f}",
+                    format_interval(interval, 2),
+                    format_number(test.p_value if test else None, ".3f"),
+                ]
+            rows.append(row)
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
         """Return an explanation of the columns."""
         if len(self.reports) > 1:
-            yield self.explain_p()
+            yield (
+                f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
+                f"(paired bootstrap, {self.sampling.samples:,} samples)"
+            )
+
+    def draw_plots(self) -> list[str]:
+        """Return plots of the learning curves."""
+        return self.plot_loss_curves()
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the number of recordings and the resampling settings."""
-        return {"recordings": self.exam.size, **self.sampling_json}
+        return {"recordings": self.exam.size, "samples": self.sampling.samples, "seed": self.sampling.seed}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics and tests of one run."""
-        return report.scores_to_json()
+        return {
+            "metrics": {name: asdict(result) for name, result in report.intervals.items()},
+            "against_first": {name: asdict(result) for name, result in report.tests.items()},
+        }

@@ -313,13 +313,13 @@ class TranslationComparison(RunComparison):
         """Build the table with a row for each run."""
         columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", *INTERVAL_COLUMNS]
         rows = []
-        for report, kind in zip(self.reports, self.model_names, strict=True):
+        for report, row in zip(self.reports, self.describe_runs(), strict=True):
             seconds = _get_seconds(report)
             rows.append(
                 [
-                    *self.summary_cells(report, kind),
+                    *row,
                     format_number(report.system.required_summary.tokens_per_second, ",.0f"),
-                    *report.format_cells("BLEU", 2),
+                    *report.format_score("BLEU", ".2f"),
                     *(f"{report.intervals[name].value:.2f}" for name in ("chrF2", "chrF2++")),
                     format_number(self.exam.size / seconds, ",.1f"),
                     format_number(report.answers.tokens / seconds, ",.0f"),
@@ -332,7 +332,10 @@ class TranslationComparison(RunComparison):
         """Yield explanations of the columns and their limits."""
         first, *other_reports = self.reports
         if other_reports:
-            yield self.explain_p(metric="BLEU")
+            yield (
+                f"p: how often chance alone makes a difference in BLEU from {first.system.name} at least this large "
+                f"(paired bootstrap, {self.sampling.samples:,} samples)"
+            )
         if (note := describe_tokenization(first.evaluator.references, tokenize=first.evaluator.tokenize)) is not None:
             yield note
         if not all(map(self.has_same_vocabulary, other_reports)):
