@@ -4804,14 +4804,14 @@ CORPORA = (
     ),
     Mutant(
         "filter: models need not agree",
-        "tasks/translation/corpus_filter.py",
+        "tasks/translation/dual_score.py",
         "abs(entropies[0] - entropies[1]) + sum(entropies) / 2",
         "sum(entropies) / 2",
         (SIEVE,),
     ),
     Mutant(
         "filter: the model back is asked for the way there",
-        "tasks/translation/corpus_filter.py",
+        "tasks/translation/dual_score.py",
         "backward.score([reversed_pairs[index]",
         "backward.score([pairs[index]",
         (SIEVE,),
