@@ -5954,6 +5954,20 @@ ALIGNED = (
         (LINKS,),
     ),
     Mutant(
+        "records: empty fields are written",
+        "tasks/records.py",
+        "Field(exclude_if=operator.not_)",
+        "Field()",
+        ("tests/unit/tasks/test_records.py",),
+    ),
+    Mutant(
+        "records: fields that were not set are written",
+        "tasks/records.py",
+        "exclude_unset=True",
+        "exclude_unset=False",
+        ("tests/unit/tasks/test_records.py",),
+    ),
+    Mutant(
         "guidance: the first layer is guided",
         "tasks/translation/guided_alignment.py",
         "layer = len(attentions) - 1 if config.layer is None",
