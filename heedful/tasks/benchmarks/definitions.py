@@ -1,6 +1,6 @@
 """Definitions of benchmark tasks: files, input texts, labels, head, metrics, and the majority baseline.
 
-The definitions are in `glue`, `superglue`, `swag` and `question_answering`; `table` contains all of them.
+The definitions are in `table`, the readers of their files in `records` and `heedful.data`.
 """
 
 from __future__ import annotations

@@ -272,7 +272,7 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
     def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[ReplacedTokenScore]]:
         """Return, for each token of each text, the probability that it was replaced.
 
-        A text that is longer than the model's input is read in parts (`heedful.data.parts`).
+        A text that is longer than the model's input is read in parts (`heedful.data.text_splitting`).
 
         Args:
             texts: strings; a single one is a list of one.

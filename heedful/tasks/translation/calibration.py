@@ -37,7 +37,7 @@ class CalibrationResult:
         expected: expected chrF of each sentence, by a curve that was learned from the others (five folds).
         actual: its chrF, from 0 to 1.
         mismatched: share of translations, read with the sources of others, whose attention is more scattered than
-            `Confidence.widest`; None if the model has no attention.
+            `ConfidenceCurve.widest`; None if the model has no attention.
     """
 
     confidence: ConfidenceCurve

@@ -42,7 +42,7 @@ class HeadStatistics:
 
     Attributes:
         head: the head.
-        averages: of its measures; see `Sums.averages`.
+        averages: of its measures; see `HeadMeasureSums.averages`.
         error_rate: of its alignments against human ones; None for heads that do not attend to the source, or without
             human alignments.
     """

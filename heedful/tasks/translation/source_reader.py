@@ -68,8 +68,8 @@ class SourceReader:
     context: int = 0
 
     def split_into_parts(self, sentence: SourceSentence) -> list[SourcePart]:
-        """Return the sentence, or its parts if it is too long (`heedful.data.parts`), each with the previous ones
-        as context.
+        """Return the sentence, or its parts if it is too long (`heedful.data.text_splitting`), each with the previous
+        ones as context.
         """
         self._require_language(sentence)
         full_part = self.read_part(sentence)

@@ -302,7 +302,8 @@ def link_words(
 
     Args:
         weights: of each target piece to each source piece.
-        source_words: number of the word of each source piece, -1 if it belongs to none; see `word_numbers`.
+        source_words: number of the word of each source piece, -1 if it belongs to none; see
+            `Translator.get_word_numbers`.
         target_words: number of the word of each target piece, likewise.
     """
     (source, source_index), (target, target_index) = (

@@ -191,8 +191,8 @@ class Translator(Predictor):
     ) -> list[Translation]:
         """Translate sentences, in their order; inside, they are sorted by length and batched.
 
-        A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
-        as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
+        A sentence that is longer than the model reads is translated in parts (`heedful.data.text_splitting`), which are
+        joined as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
         Annotated terms (`TermAnnotator`) stay in one part.
 
         Args:
@@ -442,7 +442,7 @@ class Translator(Predictor):
         return self.inspect(parts[0].sentence, request.target, search=search, scope=request.selection)
 
     def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
-        """Return the word number of each piece of a sentence as the model reads it (`Source.words`)."""
+        """Return the word number of each piece that the model reads (`SourceReader.get_word_numbers`)."""
         return self._source_reader.get_word_numbers(sentence)
 
     def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
