@@ -5231,8 +5231,8 @@ TRANSLATORS = (
     Mutant(
         "a part whose end was not read is written as the whole",
         "tasks/translation/markup_translation.py",
-        ("strict=True)\n            if not translation.cut\n        }"),
-        "strict=True)}",
+        "if translation.cut:",
+        "if False:",
         (PROTECTING,),
     ),
 )

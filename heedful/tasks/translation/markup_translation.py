@@ -223,20 +223,14 @@ class MarkupTranslator:
     def _translate_pieces(self, cores: Sequence[_SegmentCore]) -> list[Segment | None]:
         """Translate the texts between codes separately and keep the codes in place."""
         pieces_of = [split_at_codes(core.segment) for core in cores]
-        texts = [piece.text for core_pieces in pieces_of for piece in core_pieces if not isinstance(piece, InlineCode)]
-        texts = [text for text in dict.fromkeys(texts) if protect_codes(text).has_words]
-        translations = {
-            text: translation.text
-            for text, translation in zip(texts, self._translate_texts(texts), strict=True)
-            if not translation.cut
-        }
-        results = {
-            piece.text: piece.text
-            for core_pieces in pieces_of
-            for piece in core_pieces
-            if not isinstance(piece, InlineCode)
-        }
-        results = {text: text for text in results if text not in texts} | translations
+        pieces = (piece for core_pieces in pieces_of for piece in core_pieces)
+        results = {piece.text: piece.text for piece in pieces if not isinstance(piece, InlineCode)}
+        texts = [text for text in results if protect_codes(text).has_words]
+        for text, translation in zip(texts, self._translate_texts(texts), strict=True):
+            if translation.cut:
+                del results[text]
+            else:
+                results[text] = translation.text
         return [_join_pieces(core_pieces, results) for core_pieces in pieces_of]
 
     def _translate_texts(self, texts: Sequence[SourceSentence]) -> list[Translation]:
