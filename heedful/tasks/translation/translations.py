@@ -333,7 +333,7 @@ def replace_unknown(translator: Translator, translations: Sequence[Translation])
         RecipeError: the model has no attention to its source.
     """
     unknown = translator.target.special.unk
-    parts = [part for translation in translations for part in translation.read_parts]
+    parts = [part for translation in translations for part in translation.parts or (translation,)]
     candidates_with_unknown = [
         (translation.input_text, replacements)
         for translation in parts
