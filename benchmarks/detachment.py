@@ -19,8 +19,7 @@ import heedful
 from heedful.data.readers import read_lines
 from heedful.inspection.page import PageTable
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.translation.attention_entropy import attention_entropy
-from heedful.tasks.translation.confidence import get_certainty
+from heedful.tasks.translation.quality_estimation import attention_entropy, get_certainty
 from heedful.tasks.translation.translations import TokenAlignment
 from heedful.tasks.translation.translator import Translator
 

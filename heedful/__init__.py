@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from heedful.tasks.embedder import Embedder as Embedder
     from heedful.tasks.glimpses.predictor import GlimpsePredictor as GlimpsePredictor
     from heedful.tasks.language.predictor import TextGenerator as TextGenerator
-    from heedful.tasks.multi_head_predictor import MultiHeadPredictor as MultiHeadPredictor
+    from heedful.tasks.predictor import MultiHeadPredictor as MultiHeadPredictor
     from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor as MaskedLanguageModelPredictor
     from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor as ReplacedTokenPredictor
     from heedful.tasks.spans.predictor import QuestionAnsweringPredictor as QuestionAnsweringPredictor
@@ -45,7 +45,7 @@ _LAZY = {
     "Embedder": "heedful.tasks.embedder",
     "GlimpsePredictor": "heedful.tasks.glimpses.predictor",
     "MaskedLanguageModelPredictor": "heedful.tasks.pretraining.predictor",
-    "MultiHeadPredictor": "heedful.tasks.multi_head_predictor",
+    "MultiHeadPredictor": "heedful.tasks.predictor",
     "QuestionAnsweringPredictor": "heedful.tasks.spans.predictor",
     "ReplacedTokenPredictor": "heedful.tasks.pretraining.predictor",
     "SpeechRecognizer": "heedful.tasks.speech.predictor",

@@ -61,7 +61,7 @@ JUDGES_OF_OTHERS = "tests/reference/test_judges.py"
 NUMERALS = "tests/unit/metrics/test_numerals.py"
 IDENTIFICATION = "tests/unit/data/test_identification.py"
 IDENTIFY = "tests/unit/cli/test_identify.py"
-DETACHMENT = "tests/unit/tasks/test_detachment.py"
+DETACHMENT = "tests/unit/tasks/test_quality_estimation.py"
 SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
@@ -383,7 +383,7 @@ ATTENTION = (
     ),
     Mutant(
         "a question about passages counts as its hidden tokens",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         "LossPart(sums[second_name].detach(), sums[count_name])",
         'LossPart(sums[second_name].detach(), sums["tokens"])',
         (f"{PRETRAINED}::test_parts_count_what_they_are_of",),
@@ -1407,7 +1407,7 @@ TASKS = (
         "tasks/translation/translations.py",
         "np.add.at(total, (rows, columns), weights[: len(target_words), : len(source_words)])",
         "total[rows, columns] = weights[: len(target_words), : len(source_words)]",
-        ("tests/unit/tasks/test_words.py",),
+        ("tests/unit/tasks/test_translations.py",),
     ),
     Mutant(
         "possible links count for nothing",
@@ -1495,7 +1495,7 @@ TASKS = (
     ),
     Mutant(
         "heads are pushed towards nothing",
-        "tasks/decorrelation.py",
+        "tasks/criteria.py",
         "(gram - identity).square()",
         "gram.square()",
         (f"{PENALTIES}::test_decorrelation",),
@@ -1572,7 +1572,7 @@ TASKS = (
     ),
     Mutant(
         "a sentence counts as finished with its first part",
-        "tasks/translation/search_call.py",
+        "tasks/translation/source_reader.py",
         "sum(not self._remaining[row] for row in set(rows))",
         "len(set(rows))",
         (f"{TRANSLATOR}::test_a_sentence_is_finished_once_all_its_parts_are",),
@@ -1729,7 +1729,7 @@ TASKS = (
     ),
     Mutant(
         "an answer may end at the end of its context",
-        "tasks/spans/windows.py",
+        "tasks/spans/data.py",
         "(positions < lengths - 1)",
         "(positions < lengths)",
         ("tests/unit/data/test_windows.py",),
@@ -2680,42 +2680,42 @@ CONVOLUTIONS = (
 PRETRAINING = (
     Mutant(
         "follows and does not follow are exchanged",
-        "tasks/pretraining/passages.py",
+        "tasks/pretraining/data.py",
         ("documents.find_id_range(range(split, sentences.stop)), follows=True\n            ), len(sentences)"),
         "documents.find_id_range(range(split, sentences.stop)), follows=False), len(sentences)",
         (PASSAGES,),
     ),
     Mutant(
         "a third of the pairs follow",
-        "tasks/pretraining/passages.py",
+        "tasks/pretraining/data.py",
         "        if rng.next_float() < 0.5:",
         "        if rng.next_float() < 0.33:",
         (PASSAGES,),
     ),
     Mutant(
         "passages in the right order are called wrong",
-        "tasks/pretraining/passages.py",
+        "tasks/pretraining/data.py",
         "segments if follows else segments[::-1]",
         "segments[::-1] if follows else segments",
         (PASSAGES,),
     ),
     Mutant(
         "85 % of what is hidden is a mask",
-        "tasks/pretraining/masking.py",
+        "tasks/pretraining/data.py",
         "(action_draws < 0.8)",
         "(action_draws < 0.85)",
         (MASKING,),
     ),
     Mutant(
         "no hidden token stays what it is",
-        "tasks/pretraining/masking.py",
+        "tasks/pretraining/data.py",
         "chosen & (action_draws >= 0.9)",
         "chosen & (action_draws >= 0.8)",
         (MASKING,),
     ),
     Mutant(
         "random tokens are of the lower half of the vocabulary",
-        "tasks/pretraining/masking.py",
+        "tasks/pretraining/data.py",
         "(word_draws * len(words))",
         "(word_draws * len(words) / 2)",
         (MASKING,),
@@ -2743,7 +2743,7 @@ PRETRAINING = (
     ),
     Mutant(
         "the question about pairs counts once, not its weight",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         'sums["masked"] + self.weight * sums[second_name]',
         'sums["masked"] + sums[second_name]',
         (PRETRAINED,),
@@ -2764,21 +2764,21 @@ PRETRAINING = (
     ),
     Mutant(
         "a lucky draw counts as a replacement",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         "is_replaced = is_masked & (ids != batch.labels)",
         "is_replaced = is_masked",
         (PRETRAINED,),
     ),
     Mutant(
         "the detector reads the text with its masks",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         "detector_input = Tokens(ids, batch",
         "detector_input = Tokens(batch.tokens.ids, batch",
         (PRETRAINED,),
     ),
     Mutant(
         "the generator takes its best token instead of drawing",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         "    return (logits + noise).argmax(-1)",
         "    return logits.argmax(-1)",
         (PRETRAINED,),
@@ -2848,14 +2848,14 @@ PRETRAINING = (
     ),
     Mutant(
         "spans are shorter than documented",
-        "tasks/pretraining/masking.py",
+        "tasks/pretraining/data.py",
         "_SPAN_END_PROBABILITY = 0.2",
         "_SPAN_END_PROBABILITY = 0.3",
         (MASKING,),
     ),
     Mutant(
         "a span may be any number of words",
-        "tasks/pretraining/masking.py",
+        "tasks/pretraining/data.py",
         "-rng.next_float() * _SPAN_PROBABILITY_MASS",
         "-rng.next_float()",
         (MASKING,),
@@ -4045,28 +4045,28 @@ FIRST_HOUR = (
     ),
     Mutant(
         "a choice is one example, however many candidates are read",
-        "tasks/classification/auto_settings.py",
+        "tasks/classification/task.py",
         "count += len(texts)",
         "count += 1",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "few texts are read as often as many",
-        "tasks/classification/auto_settings.py",
+        "tasks/classification/task.py",
         "_MIN_EPOCHS[self.num_examples <= _SMALL_DATASET]",
         "_MIN_EPOCHS[self.num_examples > _SMALL_DATASET]",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "rows of n-grams are rounded up past their limit",
-        "tasks/classification/auto_settings.py",
+        "tasks/classification/task.py",
         "2 ** int(math.log2(_MAX_NGRAM_WEIGHTS",
         "2 ** math.ceil(math.log2(_MAX_NGRAM_WEIGHTS",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "windows of questions do not overlap",
-        "tasks/spans/auto_settings.py",
+        "tasks/spans/task.py",
         "max(1, round(2 * context_tokens / context_room) - 1)",
         "max(1, round(context_tokens / context_room))",
         (LABELLED_FITTING,),
@@ -4108,35 +4108,35 @@ FIRST_HOUR = (
     ),
     Mutant(
         "whoever names a family has said all of a model",
-        "tasks/fine_tuning_settings.py",
+        "tasks/auto_settings.py",
         "(isinstance(model, family) and not model.has_size)",
         "(isinstance(model, family) and model.has_size)",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "of few examples a trained encoder reads no more",
-        "tasks/fine_tuning_settings.py",
+        "tasks/auto_settings.py",
         "max(3, min(8, math.ceil(16_000 / self.num_examples)))",
         "min(3, max(8, math.ceil(16_000 / self.num_examples)))",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "looking may take all the time",
-        "tasks/fine_tuning_settings.py",
+        "tasks/auto_settings.py",
         "_EVALUATION_SHARE * train_tokens / max(1.0, _FORWARD_COST * validation_tokens)",
         "train_tokens / max(1.0, _FORWARD_COST * validation_tokens)",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "how many updates there are says nothing of how much is read",
-        "tasks/fine_tuning_settings.py",
+        "tasks/auto_settings.py",
         "training.steps and training.steps * batch_tokens",
         "0",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "who says when training ends has no clock",
-        "tasks/fine_tuning_settings.py",
+        "tasks/auto_settings.py",
         "trained_tokens = affordable_tokens if is_slow else all_tokens",
         "trained_tokens = all_tokens",
         (LABELLED_FITTING,),
@@ -5069,7 +5069,7 @@ TAGGED = (
     ),
     Mutant(
         "answers of several directions come in the order of the directions",
-        "tasks/translation/directions.py",
+        "tasks/translation/languages.py",
         "results.update(zip(indices, answers, strict=True))",
         "results.update(zip(range(len(results), len(results) + len(indices)), answers, strict=True))",
         (SEVERAL,),
@@ -5135,7 +5135,7 @@ TRANSLATORS = (
     ),
     Mutant(
         "a message of several forms ends where its line does",
-        "localisation/placeholder_rules.py",
+        "localisation/placeholders.py",
         (
             "return MESSAGE_NAME, self._unquoted_closing_braces.get(brace) or self._closing_braces.get(brace) or len(\n"
             "                self._text\n"
@@ -5223,8 +5223,8 @@ TRANSLATORS = (
     Mutant(
         "a part whose end was not read is written as the whole",
         "tasks/translation/markup_translation.py",
-        ("strict=True)\n            if not translation.cut\n        }"),
-        "strict=True)}",
+        "if translation.cut:",
+        "if False:",
         (PROTECTING,),
     ),
 )
@@ -5285,7 +5285,7 @@ LETTERS = (
     ),
     Mutant(
         "office: what unpacks to more than is read is unpacked",
-        "localisation/archives.py",
+        "localisation/office_document.py",
         "if sum(member.file_size for member in members) > MAX_BYTES:",
         "if False:",
         (OFFICE,),
@@ -5417,21 +5417,21 @@ COUNTED_RIGHT = (
 DETACHED = (
     Mutant(
         "detached: long sources look more scattered than short ones",
-        "tasks/translation/attention_entropy.py",
+        "tasks/translation/quality_estimation.py",
         " / np.log(weights.shape[1]))",
         ")",
         (DETACHMENT,),
     ),
     Mutant(
         "detached: rows that do not sum to 1 count more",
-        "tasks/translation/attention_entropy.py",
+        "tasks/translation/quality_estimation.py",
         "shares = shares / np.maximum(shares.sum(1, keepdims=True), np.finfo(np.float64).tiny)",
         "pass",
         (DETACHMENT,),
     ),
     Mutant(
         "detached: a model is doubted where it is surer",
-        "tasks/translation/confidence.py",
+        "tasks/translation/quality_estimation.py",
         "get_certainty(candidate) < self.least",
         "get_certainty(candidate) > self.least",
         (DETACHMENT,),
@@ -5466,10 +5466,10 @@ DETACHED = (
     ),
     Mutant(
         "detached: what others choose is doubted as what the search found first",
-        "tasks/translation/minimum_bayes_risk.py",
+        "tasks/translation/translations.py",
         "candidates=candidates, doubts=())",
         "candidates=candidates)",
-        ("tests/unit/tasks/test_least_risk.py",),
+        ("tests/unit/tasks/test_translations.py",),
     ),
 )
 JUDGED = (
@@ -5573,14 +5573,14 @@ WORTH_READING = (
     ),
     Mutant(
         "worse and better than sure are exchanged",
-        "tasks/translation/error_cases.py",
+        "tasks/translation/error_page.py",
         '"worse than sure": -surprise - _MIN_SURPRISE',
         '"worse than sure": surprise - _MIN_SURPRISE',
         (ERROR_PAGE,),
     ),
     Mutant(
         "what is right is shown among the worst",
-        "tasks/translation/error_cases.py",
+        "tasks/translation/error_page.py",
         "for index in order if severity[index] > 0]",
         "for index in order]",
         (ERROR_PAGE,),
@@ -5884,14 +5884,14 @@ CHOSEN = (
     ),
     Mutant(
         "tuning: what is told of other text is measured on the same half",
-        "tasks/translation/noisy_channel_tuning.py",
+        "tasks/translation/noisy_channel.py",
         "(halves[1 - index], lists.optimize_weights(free, half))",
         "(half, lists.optimize_weights(free, half))",
         (TUNING,),
     ),
     Mutant(
         "tuning: weights stay where they began",
-        "tasks/translation/noisy_channel_tuning.py",
+        "tasks/translation/noisy_channel.py",
         "                    weights, value = candidates[scores.argmax()], float(scores.max())",
         "                    value = float(scores.max())",
         (TUNING,),
@@ -5939,6 +5939,20 @@ ALIGNED = (
         (LINKS,),
     ),
     Mutant(
+        "records: empty fields are written",
+        "tasks/records.py",
+        "Field(exclude_if=operator.not_)",
+        "Field()",
+        ("tests/unit/tasks/test_records.py",),
+    ),
+    Mutant(
+        "records: fields that were not set are written",
+        "tasks/records.py",
+        "exclude_unset=True",
+        "exclude_unset=False",
+        ("tests/unit/tasks/test_records.py",),
+    ),
+    Mutant(
         "guidance: the first layer is guided",
         "tasks/translation/guided_alignment.py",
         "layer = len(attentions) - 1 if config.layer is None",
@@ -5980,35 +5994,35 @@ ANNOTATE = "tests/unit/cli/test_annotate.py"
 ANNOTATED = (
     Mutant(
         "annotation: the target need not have the term",
-        "tasks/translation/term_annotation.py",
+        "tasks/translation/glossary.py",
         "if contains_term(target, self.glossary.entries[occurrence[1]])",
         "if True",
         (ANNOTATION,),
     ),
     Mutant(
         "annotation: a mark that stands there already is no matter",
-        "tasks/translation/term_annotation.py",
+        "tasks/translation/glossary.py",
         "if not occurrences or any(mark in text for mark in (marks.begin, marks.between, marks.end)):",
         "if not occurrences:",
         (ANNOTATION,),
     ),
     Mutant(
         "annotation: endings may be as long as they like",
-        "tasks/translation/term_annotation.py",
+        "tasks/translation/glossary.py",
         "stem_length >= _MIN_STEM and longer - stem_length <= _MAX_ENDING",
         "stem_length >= _MIN_STEM",
         (ANNOTATION,),
     ),
     Mutant(
         "annotation: accents count",
-        "tasks/translation/term_annotation.py",
+        "tasks/translation/glossary.py",
         "if not unicodedata.combining(letter)",
         "if True",
         (ANNOTATION,),
     ),
     Mutant(
         "annotation: letters that make no spaces are not looked for",
-        "tasks/translation/term_annotation.py",
+        "tasks/translation/glossary.py",
         (
             "yield from (\n"
             "        range(start, start + len(term))\n"
@@ -6067,14 +6081,14 @@ LOOSE_ENDS = (
     ),
     Mutant(
         "loose: a model of one language is asked for one",
-        "tasks/translation/directions.py",
+        "tasks/translation/languages.py",
         "own_tags if translator.languages else _drop_language_tags(own_tags)",
         "own_tags",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
     ),
     Mutant(
         "loose: a model of one language forgets all tags",
-        "tasks/translation/directions.py",
+        "tasks/translation/languages.py",
         "tag for tag in tags if not _LANGUAGE_TAG.fullmatch(tag)",
         "tag for tag in tags if False",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
@@ -6230,7 +6244,7 @@ BESIDE = (
     ),
     Mutant(
         "pretraining: padding counts as right verdicts",
-        "tasks/pretraining/losses.py",
+        "tasks/pretraining/objective.py",
         '"right": ((is_detected == is_replaced) & is_token).sum(),',
         '"right": (is_detected == is_replaced).sum(),',
         ("tests/unit/tasks/test_pretraining.py::test_padding_is_no_verdict",),
@@ -6299,7 +6313,7 @@ BESIDE = (
     ),
 )
 
-LEAST_RISK = "tests/unit/tasks/test_least_risk.py"
+LEAST_RISK = "tests/unit/tasks/test_translations.py"
 WEIGHED = "tests/unit/cli/test_weighed.py"
 RISKED = (
     Mutant(
@@ -6315,7 +6329,7 @@ RISKED = (
     ),
     Mutant(
         "risk of a beam: penalties of the search count",
-        "tasks/translation/minimum_bayes_risk.py",
+        "tasks/translation/translations.py",
         "[candidate.log_probability for candidate in translation.candidates]",
         "[candidate.score for candidate in translation.candidates]",
         (f"{LEAST_RISK}::test_one_that_is_far_more_probable_than_all_others_is_the_answer",),
@@ -6451,7 +6465,7 @@ IDENTIFIED = (
     ),
     Mutant(
         "identified: a target is of the source's language",
-        "tasks/translation/language_profiles.py",
+        "tasks/translation/languages.py",
         "yield direction.target, pair.target",
         "yield direction.source, pair.target",
         (IDENTIFY,),
@@ -6868,7 +6882,7 @@ IN_COMPANY = (
     ),
     Mutant(
         "finding: translators of other tags share no search",
-        "tasks/translation/search_call.py",
+        "tasks/translation/source_reader.py",
         "    collate_sources: Callable[[Sequence[EncodedText]], Tokens] = field(compare=False)",
         "    collate_sources: Callable[[Sequence[EncodedText]], Tokens] = field()",
         ("tests/unit/tasks/test_finding.py::test_translators_of_two_languages_ask_alike",),

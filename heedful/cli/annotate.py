@@ -60,8 +60,7 @@ def run(argv: Sequence[str]) -> int:
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.data.random_numbers import SeededRandom
     from heedful.tasks.predictor import escape_cell
-    from heedful.tasks.translation.glossary import TermGlossary
-    from heedful.tasks.translation.term_annotation import TermAnnotator
+    from heedful.tasks.translation.glossary import TermAnnotator, TermGlossary
 
     first_file, *other_files = args.files
     reader = (

@@ -43,7 +43,7 @@ def run(argv: Sequence[str]) -> int:
     from heedful.runs.device import tune_malloc
     from heedful.runs.load import open_run, require_task
     from heedful.tasks.translation.calibration import calibrate
-    from heedful.tasks.translation.confidence import CONFIDENCE_FILE
+    from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE
     from heedful.tasks.translation.translator import Translator
 
     run_opened = open_run(args.run)

@@ -34,7 +34,7 @@ def run(argv: Sequence[str]) -> int:
     """Run the command and return its exit code."""
     args = parse_arguments(IdentifyArguments, argv, program="heedful identify")
     texts = args.read_lines()
-    from heedful.tasks.translation.language_profiles import LanguageLineFormat, load_run_profiles
+    from heedful.tasks.translation.languages import LanguageLineFormat, load_run_profiles
 
     line_format = LanguageLineFormat(load_run_profiles(args.run))
     return args.write_answers(

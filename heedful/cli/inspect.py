@@ -176,8 +176,7 @@ def _make_record(args: InspectArguments) -> InspectionRecord:
 
     from heedful.runs.load import load
     from heedful.tasks.inspection_records import InspectionSelection
-    from heedful.tasks.multi_head_predictor import MultiHeadPredictor
-    from heedful.tasks.predictor import InspectRequest, Predictor
+    from heedful.tasks.predictor import InspectRequest, MultiHeadPredictor, Predictor
 
     assert args.run is not None
     assert args.text is not None

@@ -205,7 +205,7 @@ def _tune_weights(
 ) -> int:
     """Find the best weights, print their effect, and write them."""
     from heedful.atomic_io import write_json
-    from heedful.tasks.translation.noisy_channel_tuning import tune_weights
+    from heedful.tasks.translation.noisy_channel import tune_weights
 
     translations = line_format.get_translations(
         list(line_format.parse_lines(texts, source_name=args.input_name)), start=1

@@ -36,7 +36,7 @@ def build_translation_format(
     from heedful.tasks.search_factory import build_length_limits, build_search
 
     if args.annotate != "nothing":
-        from heedful.tasks.translation.term_annotation import AnnotationMarks
+        from heedful.tasks.translation.glossary import AnnotationMarks
 
         AnnotationMarks().require_known(translator.source)
     if args.factors is not None and not translator.source_encoder.given_names:
@@ -151,8 +151,7 @@ def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[
 
 def _build_term_adder(args: TranslateArguments) -> Callable[[TranslationInput], TranslationInput]:
     """Build a function that adds required terms to a sentence."""
-    from heedful.tasks.translation.glossary import TargetTerm, TermGlossary
-    from heedful.tasks.translation.term_annotation import TermAnnotator
+    from heedful.tasks.translation.glossary import TargetTerm, TermAnnotator, TermGlossary
 
     glossary = None if args.glossary is None else TermGlossary.from_file(args.glossary)
     fixed_terms = tuple(map(TargetTerm, args.constrain))

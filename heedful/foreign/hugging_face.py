@@ -69,8 +69,8 @@ from heedful.tasks.portable_model import OutputHead, OutputType, PortableModel
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.task import build_detector_alone, build_masked_language_model
 from heedful.tasks.search_factory import build_continuation_search, build_length_limits, build_search
+from heedful.tasks.spans.data import WindowSettings
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
-from heedful.tasks.spans.windows import WindowSettings
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.translation.translator import Translator
 

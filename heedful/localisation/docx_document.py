@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Final, Literal, final
 
 from heedful.errors import DataError
-from heedful.localisation.archives import ZipArchive
 from heedful.localisation.office_document import (
     LETTER_PATTERN,
     CodeSource,
@@ -18,6 +17,7 @@ from heedful.localisation.office_document import (
     OfficeParagraph,
     ParagraphBuilder,
     ParagraphDocument,
+    ZipArchive,
     find_namespace_prefix,
     get_raw_code,
     is_inside,
@@ -136,7 +136,6 @@ class DocxPart(ParagraphDocument):
                     yield paragraph
 
     def _build_paragraph(self, element: XmlElement) -> OfficeParagraph | None:
-        """Build the paragraph of an element."""
         content = [child for child in element.children if isinstance(child, XmlElement) and child.name != "pPr"]
         atoms = _merge_white_space(list(_resolve_fields(list(self._iter_atoms(content)))))
         main_atom = _find_main_atom(atoms)
@@ -317,5 +316,4 @@ def _is_balanced(atoms: Iterable[_DocxAtom]) -> bool:
 
 
 def _join_sources(atoms: Iterable[_DocxAtom]) -> CodeSource:
-    """Join the origins of atoms."""
     return tuple(part for atom in atoms for part in atom.source)

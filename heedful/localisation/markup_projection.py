@@ -203,7 +203,6 @@ class _PartInserter:
             return first if source_word == 0 or first == last else last
 
         def score_position(position: int) -> float:
-            """Score a target position."""
             left_weight = float(weights[position - 1, source_word - 1]) if position > first else 0.0
             right_weight = float(weights[position, source_word]) if position < last else 0.0
             agreement = float(weights[first:position, :source_word].sum()) + float(
@@ -214,7 +213,6 @@ class _PartInserter:
         return max(self._free_positions(first, last, occupied), key=score_position)
 
     def _free_positions(self, first: int, last: int, occupied: Sequence[TextSpan]) -> list[int]:
-        """Return the positions that are not inside an occupied span."""
         return [
             position
             for position in range(first, last + 1)

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import DataError
-from heedful.localisation.archives import ZipArchive
 from heedful.localisation.office_document import (
     OfficeDocument,
     OfficeParagraph,
     ParagraphBuilder,
     ParagraphDocument,
+    ZipArchive,
     find_namespace_prefix,
     is_inside,
 )
@@ -91,7 +91,6 @@ class OdfPart(ParagraphDocument):
                     yield paragraph
 
     def _is_text_element(self, element: XmlElement, names: frozenset[str]) -> bool:
-        """Return whether an element has one of these names in the text namespace."""
         return element.name in names and element.tag == f"{self._prefix}{element.name}"
 
     def _add_children(self, children: Sequence[XmlElement | XmlText], builder: ParagraphBuilder) -> None:

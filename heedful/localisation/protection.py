@@ -16,8 +16,7 @@ from itertools import pairwise
 from typing import Final, final
 
 from heedful.characters import remove_invisible
-from heedful.localisation.placeholder_rules import ESCAPE_NAME, NUMBER_NAME
-from heedful.localisation.placeholders import get_code_key, scan_placeholders
+from heedful.localisation.placeholders import ESCAPE_NAME, NUMBER_NAME, get_code_key, scan_placeholders
 from heedful.localisation.segments import (
     BREAK_NAME,
     CodePair,

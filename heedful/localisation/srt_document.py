@@ -109,7 +109,6 @@ class SrtDocument(TextDocument):
         return self.apply_edits(edits)
 
     def _parse_cues(self) -> Iterator[_SubtitleCue]:
-        """Yield the subtitles of the file."""
         lines = [
             _SubtitleLine(match["text"], match.start(), match["end"]) for match in _LINE.finditer(self.content.text)
         ]
@@ -147,8 +146,7 @@ class SrtDocument(TextDocument):
         if line is not None:
             raise DataError(
                 f"{self.format_location(line.start)}: {line.text.strip()[:40]!r} where a subtitle's number and times "
-                "are "
-                "needed; mend the file (an empty line inside a subtitle ends it)"
+                "are needed; mend the file (an empty line inside a subtitle ends it)"
             )
 
 

@@ -12,11 +12,18 @@ from typing import Final, Self, final
 from heedful.errors import DataError
 from heedful.language_tags import find_nearest_tag, is_same_variety
 from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
-from heedful.localisation.inline_elements import TMX_INLINE, has_content, to_xml
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
-from heedful.localisation.xml_elements import XmlElement, find_root, iter_elements, read_xml_file
+from heedful.localisation.xml_elements import (
+    TMX_INLINE,
+    XmlElement,
+    find_root,
+    has_content,
+    iter_elements,
+    read_xml_file,
+    to_xml,
+)
 
 _MACHINE_CREATOR: Final = "heedful"
 """`creationid` of a variant that heedful translated."""
@@ -102,7 +109,6 @@ class TmxDocument(TextDocument):
                 yield _TmxUnit(unit, source, _choose_variant(other_variants, self._languages[1]))
 
     def _build_unit(self, tmx_unit: _TmxUnit) -> TranslationUnit:
-        """Build the translation unit of a unit element."""
         text = self.content.text
         target = None if tmx_unit.target is None else TMX_INLINE.to_segment(_get_seg(tmx_unit.target), text)
         has_target = target is not None and has_content(target)
@@ -155,7 +161,6 @@ class TmxDocument(TextDocument):
 
 
 def _get_seg(variant: XmlElement) -> XmlElement:
-    """Return the `seg` element of a variant."""
     seg = variant.find_child("seg")
     assert seg is not None, "variants without a segment were left out"
     return seg

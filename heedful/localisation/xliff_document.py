@@ -12,11 +12,21 @@ from xml.sax.saxutils import quoteattr
 
 from heedful.errors import DataError
 from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
-from heedful.localisation.inline_elements import XLIFF_1_INLINE, XLIFF_2_INLINE, InlineElements, has_content, to_xml
 from heedful.localisation.segments import Segment
 from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
-from heedful.localisation.xml_elements import XmlElement, escape_xml, find_root, iter_elements, read_xml_file
+from heedful.localisation.xml_elements import (
+    XLIFF_1_INLINE,
+    XLIFF_2_INLINE,
+    InlineElements,
+    XmlElement,
+    escape_xml,
+    find_root,
+    has_content,
+    iter_elements,
+    read_xml_file,
+    to_xml,
+)
 
 _REVIEW_STATE: Final = "needs-review-translation"
 _UNCONFIRMED_STATES: Final = frozenset(
@@ -120,7 +130,6 @@ class XliffDocument(TextDocument):
         """Yield the edits that add similar translations, except those that are already in the file."""
 
     def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
-        """Build the translation unit of a segment."""
         text, target = self.content.text, None
         if xliff_unit.target is not None:
             target = self.inline.to_segment(xliff_unit.target, text)
@@ -156,7 +165,6 @@ class XliffDocument(TextDocument):
         return before[len(before.rstrip()) :]
 
     def _replace_content(self, target: XmlElement, raw: str) -> Iterator[TextEdit]:
-        """Yield the edit that replaces the content of a target."""
         if not target.is_single:
             yield TextEdit(target.inside, target.inside_stop, raw)
             return

@@ -27,8 +27,7 @@ from heedful.runs.load import load_trained_model
 from heedful.runs.prepare import open_corpus
 from heedful.runs.trainer_factory import freeze_parameters
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
-from heedful.tasks.report import EvaluatedSystem
-from heedful.tasks.run_summary import CurvePoint, RunSummary
+from heedful.tasks.report import CurvePoint, EvaluatedSystem, RunSummary
 from heedful.tasks.task import Run, Task, get_task
 
 _REQUEST_OPTIONS: Final[Mapping[str, str]] = {

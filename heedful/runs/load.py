@@ -46,7 +46,7 @@ from heedful.runs.adapter_runs import (
 from heedful.runs.checkpoints import METRICS_FILE, get_best_step, is_weights_file
 from heedful.runs.device import find_device
 from heedful.tasks.embedder import Embedder, TextEmbedder
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.task import Run, get_task
 
 FORMAT: Final = 1

@@ -153,7 +153,7 @@ def _names_languages(match: re.Match[str]) -> bool:
 
 def _load_profiles(run: Path) -> LanguageIdentifier | None:
     from heedful.data.language_identification import LanguageIdentifier
-    from heedful.tasks.translation.language_profiles import PROFILES_FILE
+    from heedful.tasks.translation.languages import PROFILES_FILE
 
     return LanguageIdentifier.load(run / PROFILES_FILE) if (run / PROFILES_FILE).exists() else None
 

@@ -13,7 +13,7 @@ from heedful.serving.deadline import RequestDeadline
 from heedful.serving.languages import find_languages
 from heedful.serving.registry import LoadedModel, ModelRegistry, index_key
 from heedful.serving.settings import ModelSettings, ServerSettings
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, final
 
 import torch
@@ -17,10 +17,27 @@ from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
 from heedful.models.conditional import ConditionalModel
 from heedful.recipes.training import DecoderTrainingConfig
-from heedful.tasks.decorrelation import decorrelation_penalty
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
 from heedful.tasks.objective import Loss, LossPart
 from heedful.tensors import Tokens
+
+
+def decorrelation_penalty(weights: Iterable[Float[Tensor, "B H Q K"]]) -> Float[Tensor, ""]:
+    """Sum |A A^T - I|^2 (Frobenius) over attention calls and queries, where row j of A is head j's weights.
+
+    Off the diagonal it pushes heads apart, on the diagonal it makes each head attend to few keys (Lin et al. 2017, eq.
+    8, there for the hops of a sentence embedding; here for multi-head attention). Queries without visible keys, such as
+    padding, do not count.
+    """
+    penalties = []
+    for call_weights in weights:
+        heads = call_weights.transpose(1, 2)
+        gram = heads @ heads.transpose(-2, -1)
+        identity = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
+        is_real = (heads.sum((-2, -1)) > 0).to(gram.dtype)
+        penalties.append(((gram - identity).square().sum((-2, -1)) * is_real).sum())
+    assert penalties, "decorrelation needs attention weights"
+    return torch.stack([p.float() for p in penalties]).sum()
 
 
 class Criterion(ABC):
@@ -82,7 +99,7 @@ class LikelihoodCriterion(Criterion):
 
 @final
 class DecorrelationCriterion(Criterion):
-    """The likelihood plus a penalty on similar attention heads (see `heedful.tasks.decorrelation`).
+    """The likelihood plus a penalty on similar attention heads (see `decorrelation_penalty`).
 
     Args:
         likelihood: likelihood of the targets.
@@ -111,8 +128,31 @@ class DecorrelationCriterion(Criterion):
         return Loss(total, likelihood.count, parts)
 
 
+class AddedTermCriterion(Criterion):
+    """Another criterion, `base`, plus a term that is reported as a part of the loss, `part`.
+
+    Abstract: subclasses define the loss.
+    """
+
+    def __init__(self, base: Criterion, *, part: str) -> None:
+        self.base = base
+        self.part_names = base.part_names | {part}
+
+    def on_update(self, nll: float) -> None:
+        """Forward the update to the base criterion."""
+        self.base.on_update(nll)
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the base criterion's state."""
+        return self.base.state_dict()
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the base criterion's state."""
+        self.base.load_state_dict(tensors)
+
+
 @final
-class DoublyStochasticCriterion(Criterion):
+class DoublyStochasticCriterion(AddedTermCriterion):
     """Another criterion plus lambda sum_i (1 - sum_t alpha_ti)^2, so that all source slots get attention (Xu et al.
     2015, 4.2.1).
 
@@ -125,34 +165,21 @@ class DoublyStochasticCriterion(Criterion):
     """
 
     def __init__(self, other: Criterion, *, weight: float) -> None:
-        self.other = other
+        super().__init__(other, part="unread")
         self.weight = weight
-        self.part_names = other.part_names | {"unread"}
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Compute the other criterion's loss plus the penalty."""
         with watch_attention(model, detach=False) as weights_by_site:
-            loss = self.other.loss(model, batch)
+            loss = self.base.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
         penalty = loss.total.new_zeros(())
         for name, site in find_attention_sites(model).items():
             if site.declaration.kind == "cross" and (calls := weights_by_site.get(name)):
                 weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
                 penalty = penalty + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
-        told = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
-        return Loss(loss.total + self.weight * penalty, loss.count, told)
-
-    def on_update(self, nll: float) -> None:
-        """Forward the update to the other criterion."""
-        self.other.on_update(nll)
-
-    def state_dict(self) -> Mapping[str, Tensor]:
-        """Return the other criterion's state."""
-        return self.other.state_dict()
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the other criterion's state."""
-        self.other.load_state_dict(tensors)
+        parts = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
+        return Loss(loss.total + self.weight * penalty, loss.count, parts)
 
 
 @final

@@ -35,6 +35,7 @@ from heedful.tasks.inspection_records import (
     trace_beam,
 )
 from heedful.tasks.partial_words import build_completions, encode_prefix
+from heedful.tasks.records import CandidateRecord
 from heedful.tensors import Tokens, move_to_device
 
 SourceBatch = TypeVar("SourceBatch")
@@ -61,16 +62,20 @@ class TextCandidate:
     score: float
     finished: bool
 
+    def to_record(self) -> CandidateRecord:
+        """Return the record of the candidate."""
+        return CandidateRecord(
+            text=self.text,
+            score=round(self.score, 5),
+            log_probability=round(self.log_probability, 5),
+            tokens=list(self.tokens),
+            finished=self.finished,
+        )
+
     @property
     def json_record(self) -> dict[str, Any]:
-        """The candidate as JSON data."""
-        return {
-            "text": self.text,
-            "score": round(self.score, 5),
-            "log_probability": round(self.log_probability, 5),
-            "tokens": list(self.tokens),
-            "finished": self.finished,
-        }
+        """The record as JSON data."""
+        return self.to_record().model_dump()
 
 
 @dataclass(frozen=True)

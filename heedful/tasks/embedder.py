@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, Protocol, final, runtime_checkable
 
@@ -21,7 +21,6 @@ from heedful.models.encoders import MeanPooler, Pooler
 from heedful.models.interface import Encoder
 from heedful.tasks.inspection_records import InspectionSelection, record_encoder
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     InspectRequest,
     Predictor,
     TextLineFormat,
@@ -80,10 +79,6 @@ class EmbeddingLineFormat(TextLineFormat[TextEmbedding]):
     def to_json(self, answer: TextEmbedding) -> Any:
         """Return the vector, rounded to six decimals."""
         return [round(float(number), 6) for number in answer.vector]
-
-    def input_notes(self, answer: TextEmbedding) -> Iterator[str]:
-        """Note truncated texts."""
-        return iter([READ_TRUNCATED] * answer.cut)
 
 
 @keep_old_names(framed="add_special_tokens", room="max_text_tokens", paired="build_single_row", tokens="pad_rows")
@@ -213,8 +208,7 @@ class Embedder(Predictor):
         if row.num_truncated:
             raise DataError(
                 f"the texts have {len(row.ids) + row.num_truncated} tokens with begin and ends, this model reads at "
-                "most "
-                f"{self.max_length}; shorten them"
+                f"most {self.max_length}; shorten them"
             )
         return self._move_to_encoder(to_segmented_tokens([row.ids], [row.segments.count(0)]))
 

@@ -100,5 +100,4 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
         return self.device
 
     def _collate_on_device(self, examples: ExampleSequence[Example_co], rows: RowIndices) -> Batch:
-        """Collate examples and move the batch to the device."""
         return move_to_device(self.collate([examples[int(row)] for row in rows]), self.device)

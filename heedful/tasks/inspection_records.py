@@ -356,7 +356,6 @@ def build_memory_axes(
 def _build_memory_axis(
     name: str, memory: Memory, tokens: Sequence[str] | None, pictures: np.ndarray | None, marked: tuple[int, ...]
 ) -> MapAxis:
-    """Return the axis of one memory."""
     match memory.layout:
         case GridLayout(rows, columns):
             return MapAxis.from_grid(name, rows=rows, columns=columns, pictures=pictures, marked=marked)

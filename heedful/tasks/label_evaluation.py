@@ -20,6 +20,7 @@ from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.tasks.evaluation import Evaluator
 from heedful.tasks.report import (
+    INTERVAL_COLUMNS,
     NO_VALUE,
     EvaluatedSystem,
     EvaluationReport,
@@ -156,9 +157,7 @@ class LabelReport(EvaluationReport):
                 f"warning: all {self.evaluator.size:,} examples have the label {label}, so the result says nothing "
                 "about the model",
             )
-        failure = self.evaluator.describe_failure(
-            {name: metric.value for name, metric in self.metrics.items()}, answers=self.answers
-        )
+        failure = self.evaluator.describe_failure(self.metric_values, answers=self.answers)
         return (f"warning: {failure}",) if failure else ()
 
     @property
@@ -181,7 +180,7 @@ class LabelReport(EvaluationReport):
         return {
             "part": self.evaluator.part,
             "examples": self.evaluator.size,
-            "metrics": {name: metric.value for name, metric in self.metrics.items()},
+            "metrics": self.metric_values,
             "baseline": self._baseline_values,
             "answer": self.evaluator.constant_answer,
             "warnings": list(self.warnings),
@@ -189,7 +188,6 @@ class LabelReport(EvaluationReport):
 
     @cached_property
     def _baseline_values(self) -> dict[str, float]:
-        """Metrics of the baseline."""
         return {
             name: metric.value
             for name, metric in self.evaluator.compute_metrics(self.evaluator.baseline_answers).items()
@@ -248,7 +246,7 @@ class LabelComparison(RunComparison):
         """Return a table with a row for each run and one for the baseline."""
         columns = ["run", "model", "start", "examples", "learned", "minutes"]
         for name in self.metric_names:
-            columns += [name, "95 % interval", "p"]
+            columns += [name, *INTERVAL_COLUMNS]
         rows = []
         for report, model_name in zip(self.reports, self.model_names, strict=True):
             facts = report.system.required_summary

@@ -111,8 +111,7 @@ class PortableModel:
         if self.adapter is not None:
             raise RunError(
                 f"{self.folder}: uses bottlenecks, which {format_name} does not support; export a run that was adapted "
-                "with "
-                "LoRA, which becomes a part of the weights, or choose onnx"
+                "with LoRA, which becomes a part of the weights, or choose onnx"
             )
 
     def require_no_factors(self, format_name: str) -> None:
@@ -124,8 +123,7 @@ class PortableModel:
         if self.factors:
             raise RunError(
                 f"{self.folder}: reads factors of source words ({', '.join(self.factors)}), and {format_name} has no "
-                "input "
-                "for them; export to ctranslate2, or name a run without the table [factors]"
+                "input for them; export to ctranslate2, or name a run without the table [factors]"
             )
 
 

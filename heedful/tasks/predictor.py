@@ -1,4 +1,4 @@
-"""The base class of predictors, batched inference, and line-based input and output."""
+"""The base class of predictors, batched inference, line-based input and output, and predictors of several tasks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ from heedful.data.bucketing import batch_by_length
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names
-from heedful.errors import RecipeError
+from heedful.errors import RecipeError, RunError
 from heedful.inspection.record import InspectionRecord
 from heedful.tasks.batch_executor import BatchJob, SearchCall, TokenCallback, current_executor, run_streaming
 from heedful.tasks.inspection_records import InspectionSelection
+from heedful.tasks.records import dump_record
 
 Example = TypeVar("Example")
 Output = TypeVar("Output")
@@ -167,20 +168,25 @@ class LineFormat(ABC, Generic[Input, Answer]):
     def answer_inputs(self, inputs: Sequence[Input], *, start: int) -> Iterable[Answer | UnreadableInput]:
         """Answer inputs; the first one has the number `start`, counted from 1."""
 
-    @abstractmethod
+    def to_record(self, answer: Answer) -> Any:
+        """Return the record of an answer (see `dump_record`); by default the answer is its own record."""
+        return answer
+
     def to_json(self, answer: Answer) -> Any:
-        """Convert an answer to JSON data."""
+        """Return the record of an answer as JSON data."""
+        return dump_record(self.to_record(answer))
 
     def format_answer(self, answer: Answer) -> str:
         """Format an answer as complete text lines; JSON by default."""
         return json.dumps(self.to_json(answer), ensure_ascii=False) + "\n"
 
     def input_notes(self, answer: Answer) -> Iterator[str]:
-        """Return notes on how the input was read if not in full, such as `READ_TRUNCATED`; commands count them.
+        """Return notes on how the input was read if not in full; commands count them.
 
-        None by default.
+        By default `READ_TRUNCATED` if the answer has an attribute `cut`, the number of tokens that were not read, above
+        0.
         """
-        return iter(())
+        return iter([READ_TRUNCATED] if getattr(answer, "cut", 0) else [])
 
 
 class TextLineFormat(LineFormat[str, Answer]):
@@ -282,3 +288,63 @@ class Predictor(ABC):
             DataError: the text cannot be read.
             RecipeError: the model does not support the requested options.
         """
+
+
+PredictorType = TypeVar("PredictorType")
+
+
+@keep_old_names(only="find_head")
+class MultiHeadPredictor:
+    """Predictors of several tasks that share an encoder, by task name.
+
+    Args:
+        predictors: predictor of each task.
+        location: folder of the model, for messages.
+    """
+
+    def __init__(self, predictors: Mapping[str, Any], *, location: str) -> None:
+        self._predictors = dict(predictors)
+        self._location = location
+
+    def __repr__(self) -> str:
+        return f"MultiHeadPredictor({', '.join(f'{name}: {face!r}' for name, face in self._predictors.items())})"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Task names, in the recipe's order."""
+        return tuple(self._predictors)
+
+    def head(self, name: str) -> Any:
+        """Return the predictor of one task; raise `RunError` if there is no such task."""
+        if name not in self._predictors:
+            raise RunError(f"{self._location}: has no task {name!r}; choose one of {', '.join(self.names)}")
+        return self._predictors[name]
+
+    def find_head(
+        self, predictor_class: type[PredictorType], *, purpose: str, name: str | None = None
+    ) -> PredictorType:
+        """Return the only predictor of a class, or the named one.
+
+        Args:
+            predictor_class: a class or protocol.
+            purpose: what it does, for messages.
+            name: name of its task; not needed if only one predictor is of that class.
+
+        Raises:
+            RunError: there is no such predictor, or there are several and no task is named.
+        """
+        matches = {
+            task_name: predictor
+            for task_name, predictor in self._predictors.items()
+            if isinstance(predictor, predictor_class)
+        }
+        named = ", ".join(matches)
+        if name is not None:
+            self.head(name)
+        if not matches:
+            raise RunError(f"{self._location}: none of its tasks {purpose} ({', '.join(self.names)}); name another run")
+        if name is None and len(matches) > 1:
+            raise RunError(f"{self._location}: more than one of its tasks {purpose}; choose one of {named} with --task")
+        if name is not None and name not in matches:
+            raise RunError(f"{self._location}: {name} is not a task that {purpose}; choose one of {named}")
+        return matches[name] if name is not None else next(iter(matches.values()))

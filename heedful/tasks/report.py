@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
 from html import escape
@@ -24,10 +24,94 @@ from heedful.metrics.bootstrap import (
 from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import Evaluator
-from heedful.tasks.run_summary import RunSummary, collapse_tables, find_differences, name_models
 from heedful.version import __version__
 
+
+@dataclass(frozen=True)
+class CurvePoint:
+    """One evaluation during training: updates and minutes so far, and the loss in nats per token."""
+
+    step: int
+    minutes: float
+    loss: float
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """Summary of a trained run of any task.
+
+    Attributes:
+        recipe: recipe of the run.
+        finished: whether training is finished; if not, the best checkpoint so far is used.
+        step: number of updates, or those of that checkpoint.
+        parameters: number of parameters, tied ones counted once.
+        trainable_parameters: parameters that training changes.
+        vocabulary: key that is equal for runs whose losses and perplexities count the same tokens.
+        minutes: training time, evaluation included; None if metrics.jsonl does not contain it.
+        tokens_per_second: tokens or labels trained on per second, the median of measurements over fifty updates.
+        curve: the evaluations in order.
+    """
+
+    recipe: Recipe
+    finished: bool
+    step: int
+    parameters: int
+    trainable_parameters: int
+    vocabulary: str
+    minutes: float | None
+    tokens_per_second: float | None
+    curve: tuple[CurvePoint, ...]
+
+
+def find_differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
+    """Return the recipe keys whose values differ, with the value of each recipe, None if it lacks the key; output
+    folders are ignored.
+    """
+    tables = [dict(_iter_leaves(recipe.model_dump(mode="json", exclude={"output"}))) for recipe in recipes]
+    keys = dict.fromkeys(key for table in tables for key in table)
+    values = {key: [table.get(key) for table in tables] for key in keys}
+    return {key: row for key, row in values.items() if any(value != row[0] for value in row)}
+
+
+def collapse_tables(keys: Iterable[str]) -> list[str]:
+    """Replace the keys of tables whose `kind` differs by the table's name."""
+    all_keys = list(keys)
+    kind_keys = sorted((key.removesuffix("kind") for key in all_keys if key.endswith(".kind")), key=len)
+    names = (next((kind[:-1] for kind in kind_keys if key.startswith(kind)), key) for key in all_keys)
+    return list(dict.fromkeys(names))
+
+
+def _iter_leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield the dotted key and value of each leaf of a nested table."""
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _iter_leaves(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key, value
+
+
+def name_models(recipes: Sequence[Recipe]) -> list[str]:
+    """Return a distinguishing name of each model: its kind, and the named choices that differ from others of its
+    kind, as in recurrent (luong).
+    """
+    names = []
+    for recipe in recipes:
+        peers = [other for other in recipes if other.model.kind == recipe.model.kind]
+        leaves = dict(_iter_leaves(recipe.model_dump(mode="json", include={"model"})))
+        shared = [key for key, values in find_differences(peers).items() if None not in values and not _is_path(key)]
+        choices = [leaves[key] for key in shared if isinstance(leaves.get(key), str)]
+        names.append(recipe.model.kind + (f" ({', '.join(choices)})" if choices else ""))
+    return names
+
+
+def _is_path(key: str) -> bool:
+    """Return whether a key names a file of word vectors."""
+    return key.endswith("_vectors")
+
+
 NO_VALUE: Final = "-"
+INTERVAL_COLUMNS: Final = ("95 % interval", "p")
+"""Columns behind that of a metric's value (see `EvaluationReport.format_score`)."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +157,11 @@ class EvaluationReport(ABC):
     def metrics(self) -> Mapping[str, Metric]:
         """Metrics by name."""
         return self.evaluator.compute_metrics(self.answers)
+
+    @property
+    def metric_values(self) -> dict[str, float]:
+        """Value of each metric."""
+        return {name: metric.value for name, metric in self.metrics.items()}
 
     @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
@@ -146,8 +235,7 @@ class EvaluationReport(ABC):
             difference, number_format = test.difference, f".{self.metric_digits(test.name)}f"
             lines.append(
                 f"  {test.name:<{width}} {test.first.value:{number_format}} and {test.second.value:{number_format}}: "
-                "difference "
-                f"{difference.value:+{number_format}} ({difference.low:+{number_format}} to "
+                f"difference {difference.value:+{number_format}} ({difference.low:+{number_format}} to "
                 f"{difference.high:+{number_format}}), p = {test.p_value:.3f}"
             )
         return "\n".join(lines)
@@ -183,6 +271,11 @@ class RunComparison(ABC):
         return self.reports[0].sampling
 
     @property
+    def sampling_json(self) -> dict[str, int]:
+        """How intervals and tests were sampled, as JSON data."""
+        return {"samples": self.sampling.samples, "seed": self.sampling.seed}
+
+    @property
     def run_count_text(self) -> str:
         """Number of runs, in words."""
         return f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
@@ -215,9 +308,9 @@ class RunComparison(ABC):
         """Build further tables."""
         return ()
 
-    @abstractmethod
     def draw_plots(self) -> Sequence[str]:
-        """Draw the plots as SVG, the most informative first."""
+        """Draw the plots as SVG, the most informative first; the loss curves by default."""
+        return self.plot_loss_curves()
 
     @abstractmethod
     def build_json_fields(self) -> dict[str, Any]:
@@ -363,7 +456,6 @@ def format_interval(interval: ConfidenceInterval, digits: int) -> str:
 
 
 def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
-    """Return the summary of a system as JSON data."""
     summary = system.required_summary
     return {
         "run": system.name,

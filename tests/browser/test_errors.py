@@ -9,8 +9,7 @@ import pytest
 
 from heedful.data.readers import SentencePair
 from heedful.inspection.page import PageTable
-from heedful.tasks.translation.error_cases import ErrorCases
-from heedful.tasks.translation.error_page import build_error_page
+from heedful.tasks.translation.error_page import ErrorCases, build_error_page
 from heedful.tasks.translation.evaluation import TranslationEvaluator, TranslationOutputs, TranslationStats
 from heedful.tasks.translation.translations import TokenAlignment
 

@@ -13,7 +13,7 @@ import numpy as np
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
 from heedful.inspection.record import InspectionRecord
-from heedful.serving.api.handlers import CandidateRecord, ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.handlers import ModelAnswers, check_limits
 from heedful.serving.api.requests import DecodingRequest, FileContent, FrameList, InspectHTTPRequest
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import (
@@ -29,6 +29,7 @@ from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.captioning.predictor import BaseCaptioner, Captioner, CaptionLineFormat, VideoCaptioner
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
+from heedful.tasks.records import AnswerRecord, CandidateRecord
 from heedful.tasks.search_factory import build_length_limits, build_search
 
 GROUP: Final = "perception"
@@ -58,7 +59,7 @@ class CaptionRequest(DecodingRequest):
     """return the attention weights of each word"""
 
 
-class CaptionAttentionRecord(ResponseRecord):
+class CaptionAttentionRecord(AnswerRecord):
     """Attention weights of the words of a caption."""
 
     tokens: list[str]
@@ -69,7 +70,7 @@ class CaptionAttentionRecord(ResponseRecord):
     """indices of the frames of a clip that the model saw, from 0"""
 
 
-class _CaptionBaseRecord(ResponseRecord):
+class _CaptionBaseRecord(AnswerRecord):
     """A caption with the candidates of the search."""
 
     caption: str

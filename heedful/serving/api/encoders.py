@@ -10,7 +10,6 @@ from pydantic import Field
 
 from heedful.serving.api.handlers import (
     ModelAnswers,
-    ResponseRecord,
     answer_inputs,
     check_limits,
     prepare_inspection,
@@ -21,12 +20,17 @@ from heedful.serving.capabilities import Capability, declare_model_route, find_c
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
-from heedful.tasks.classification.predictor import ChoiceLineFormat, Classifier
+from heedful.tasks.classification.predictor import ChoiceLineFormat, ChoiceResult, ClassificationResult, Classifier
 from heedful.tasks.embedder import EmbeddingLineFormat, TextEmbedder
-from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
-from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
-from heedful.tasks.stories.predictor import StoryPredictor, split_sentences
-from heedful.tasks.tagging.predictor import Tagger
+from heedful.tasks.pretraining.predictor import (
+    FilledText,
+    MaskedLanguageModelPredictor,
+    ReplacedTokenPredictor,
+    ReplacedTokenScore,
+)
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, SpanAnswerRecord
+from heedful.tasks.stories.predictor import StoryAnswerRecord, StoryPredictor, split_sentences
+from heedful.tasks.tagging.predictor import TaggedWord, Tagger
 
 GROUP = "text"
 
@@ -90,26 +94,8 @@ class FillRequest(ModelRequest):
     """number of guesses for each gap"""
 
 
-class GapGuessRecord(ResponseRecord):
-    """A possible token for a gap."""
-
-    piece: str
-    id: int
-    probability: float
-
-
-class FilledTextRecord(ResponseRecord):
-    """A text with filled gaps, as `heedful fill --format jsonl` writes it."""
-
-    text: str
-    """with the most probable token in each gap"""
-    gaps: list[list[GapGuessRecord]]
-    cut: int = 0
-    """number of tokens at the end that were not read"""
-
-
 @declare_model_route(
-    "fill", "fill the gaps of texts", ModelAnswers[FilledTextRecord], {"texts": "A [MASK] runs."}, group=GROUP
+    "fill", "fill the gaps of texts", ModelAnswers[FilledText], {"texts": "A [MASK] runs."}, group=GROUP
 )
 async def _answer_fill(context: RequestContext, message: FillRequest) -> Mapping[str, Any]:
     texts = _check_texts(context, message, message.texts)
@@ -124,27 +110,13 @@ class ClassifyRequest(ModelRequest):
     """one text or several; a list is a pair of texts, or a text and its candidates"""
 
 
-class _TextClassRecord(ResponseRecord):
-    """The class or number of a text, as `heedful classify --format jsonl` writes it."""
-
-    label: str | float
-    probabilities: dict[str, float] = {}
-    cut: int = 0
-
-
-class _TextChoiceRecord(ResponseRecord):
-    """The chosen one of several candidates."""
-
-    number: int
-    """from 0"""
-    probabilities: list[float]
-    cut: int = 0
-
-
-ClassRecord = _TextClassRecord | _TextChoiceRecord
-
-
-@declare_model_route("classify", "classify texts", ModelAnswers[ClassRecord], {"texts": "A dog runs."}, group=GROUP)
+@declare_model_route(
+    "classify",
+    "classify texts",
+    ModelAnswers[ClassificationResult | ChoiceResult],
+    {"texts": "A dog runs."},
+    group=GROUP,
+)
 async def _answer_classify(context: RequestContext, message: ClassifyRequest) -> Mapping[str, Any]:
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "classify", message.model)
@@ -167,16 +139,8 @@ class TagRequest(ModelRequest):
     """one sentence or several; words are separated by spaces, or given as a list"""
 
 
-class WordTagRecord(ResponseRecord):
-    """The tag of a word."""
-
-    word: str
-    name: str
-    probability: float
-
-
 @declare_model_route(
-    "tag", "tag the words of sentences", ModelAnswers[list[WordTagRecord]], {"texts": "A dog runs."}, group=GROUP
+    "tag", "tag the words of sentences", ModelAnswers[list[TaggedWord]], {"texts": "A dog runs."}, group=GROUP
 )
 async def _answer_tag(context: RequestContext, message: TagRequest) -> Mapping[str, Any]:
     texts = _check_texts(context, message, message.texts)
@@ -194,29 +158,6 @@ class AnswerRequest(ModelRequest):
     """the text that may contain the answers"""
     n_best: IntAtLeast1 = 1
     """number of spans that are returned for each question"""
-
-
-class ContextSpanRecord(ResponseRecord):
-    """A part of a context that may be the answer."""
-
-    text: str
-    start: int
-    """its first character"""
-    stop: int
-    """the character behind it"""
-    score: float
-    probability: float
-
-
-class SpanAnswerRecord(ResponseRecord):
-    """The answer in a context, as `heedful answer --format jsonl` writes it."""
-
-    answer: str
-    """empty where the context has none"""
-    none: float
-    """probability that the context has no answer"""
-    spans: list[ContextSpanRecord]
-    cut: int = 0
 
 
 @declare_model_route(
@@ -242,19 +183,6 @@ class StoryQuestionRequest(ModelRequest):
     """one question or several"""
 
 
-class StoryAnswerRecord(ResponseRecord):
-    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
-
-    question: str
-    answer: str
-    probability: float
-    others: list[Annotated[list[str | float], Field(min_length=2, max_length=2)]]
-    looked: list[int]
-    """the fact that each hop looks at most, from 0"""
-    weights: list[list[float]]
-    """of each hop on the last facts of the story"""
-
-
 @declare_model_route(
     "ask",
     "answer questions about a story",
@@ -278,17 +206,10 @@ class DetectRequest(ModelRequest):
     """one text or several"""
 
 
-class ReplacedTokenRecord(ResponseRecord):
-    """A token, and the probability that it was replaced, as `heedful detect --format jsonl` writes it."""
-
-    piece: str
-    probability: float
-
-
 @declare_model_route(
     "detect",
     "find tokens that were replaced",
-    ModelAnswers[list[ReplacedTokenRecord]],
+    ModelAnswers[list[ReplacedTokenScore]],
     {"texts": "A dog runs."},
     group=GROUP,
 )

@@ -12,7 +12,7 @@ from starlette.responses import Response
 from heedful.generation.results import Hypothesis
 from heedful.generation.search import SearchStrategy
 from heedful.recipes.generation import ContinuationConfig
-from heedful.serving.api.handlers import ModelAnswers, ResponseRecord, check_limits, prepare_inspection, to_list
+from heedful.serving.api.handlers import ModelAnswers, check_limits, prepare_inspection, to_list
 from heedful.serving.api.requests import ContinuationRequest, InputText, InputTexts, IntAtLeast1, RequestTurn
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
@@ -22,6 +22,7 @@ from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.predictor import ChatPredictor, Reply
 from heedful.tasks.language.predictor import Continuation, TextGenerator
+from heedful.tasks.records import AnswerRecord
 from heedful.tasks.search_factory import build_continuation_search
 from heedful.tasks.stop_strings import TextStream
 
@@ -72,7 +73,7 @@ class DialogueRequest(ContinuationRequest):
         return turns
 
 
-class ContinuationRecord(ResponseRecord):
+class ContinuationRecord(AnswerRecord):
     """A continuation, as `heedful generate --format jsonl` writes it."""
 
     prompt: str
@@ -83,16 +84,6 @@ class ContinuationRecord(ResponseRecord):
     """whether the document ended by itself"""
     stop: str | None = None
     """the stop string that ended it"""
-
-
-class ReplyRecord(ResponseRecord):
-    """The next turn of a dialogue."""
-
-    speaker: str
-    text: str
-    tokens: list[str]
-    log_probability: float
-    finished: bool
 
 
 @declare_model_route(
@@ -132,7 +123,7 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
 
 
 @declare_model_route(
-    "chat", "write the next turn of a dialogue", ModelAnswers[ReplyRecord], {"turns": ["Hello"]}, group=GROUP
+    "chat", "write the next turn of a dialogue", ModelAnswers[Reply], {"turns": ["Hello"]}, group=GROUP
 )
 async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any:
     check_limits(context, message)

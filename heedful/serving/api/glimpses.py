@@ -10,7 +10,7 @@ from pydantic import Field
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.handlers import ModelAnswers, check_limits
 from heedful.serving.api.requests import FileContent, InspectHTTPRequest, ModelRequest
 from heedful.serving.api.uploads import find_inspected_field, open_picture, read_upload_fields
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
@@ -19,6 +19,7 @@ from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.glimpses.data import PixelArray, fit_picture_to_shape
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
+from heedful.tasks.records import AnswerRecord
 
 
 class LookRequest(ModelRequest):
@@ -28,14 +29,14 @@ class LookRequest(ModelRequest):
     """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
 
 
-class ClassProbabilityRecord(ResponseRecord):
+class ClassProbabilityRecord(AnswerRecord):
     """A class with its probability."""
 
     name: str
     probability: float
 
 
-class GlimpseRecord(ResponseRecord):
+class GlimpseRecord(AnswerRecord):
     """Position of a glimpse, and the classes that are most probable after it."""
 
     row: float
@@ -48,7 +49,7 @@ class GlimpseRecord(ResponseRecord):
     """the most probable classes, best first"""
 
 
-class PictureClassRecord(ResponseRecord):
+class PictureClassRecord(AnswerRecord):
     """The class of a picture, as `heedful look --format jsonl` writes it."""
 
     picture: str

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.requests import FILE_FIELDS, InspectHTTPRequest, iter_texts
@@ -14,39 +14,19 @@ from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
+from heedful.tasks.records import AnswerRecord
 
 Input = TypeVar("Input")
 RecordT = TypeVar("RecordT")
 
 
-class ResponseRecord(BaseModel):
-    """A record that commands write with `--format jsonl`, in a response.
-
-    Unknown fields are allowed, since records may gain fields; fields that a record leaves out are absent. Abstract.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
-
-
-class ModelAnswers(ResponseRecord, Generic[RecordT]):
+class ModelAnswers(AnswerRecord, Generic[RecordT]):
     """Answers of a model, in the order of the inputs."""
 
     model: str
     """name of the model that answered"""
     answers: list[RecordT]
     """one answer for each text, unless several were requested"""
-
-
-class CandidateRecord(ResponseRecord):
-    """One of the texts that a search found."""
-
-    text: str
-    score: float
-    """score by which the search ranked the text"""
-    log_probability: float
-    tokens: list[str]
-    finished: bool
-    """whether the text ended by itself"""
 
 
 def to_list(values: str | Sequence[Input]) -> list[Any]:

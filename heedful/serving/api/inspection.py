@@ -13,7 +13,7 @@ from starlette.responses import Response
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.record_files import save_record
 from heedful.inspection.web import build_payload, render_viewer
-from heedful.serving.api.handlers import ResponseRecord, check_limits
+from heedful.serving.api.handlers import check_limits
 from heedful.serving.api.requests import InspectHTTPRequest
 from heedful.serving.api.uploads import read_upload_fields
 from heedful.serving.capabilities import all_capabilities, list_capabilities
@@ -21,6 +21,7 @@ from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.resource_limits import TemporaryStore
 from heedful.serving.routes import RequestContext, declare_route
+from heedful.tasks.records import AnswerRecord
 
 _MAX_CHARACTERS: Final = 2_000
 """Maximum characters of both texts together, since a record grows with their square."""
@@ -33,7 +34,7 @@ _CONTENT_POLICY: Final = (
 """Content security policy of pages: they run their own scripts, without an origin, and load nothing."""
 
 
-class InspectionResponse(ResponseRecord):
+class InspectionResponse(AnswerRecord):
     """The recorded attention of a model, as a record, a file or a link to a page."""
 
     model: str

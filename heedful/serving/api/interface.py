@@ -9,13 +9,13 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from heedful.serving.api import inspection, search
-from heedful.serving.api.handlers import ResponseRecord
 from heedful.serving.capabilities import list_capabilities
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext, declare_route
+from heedful.tasks.records import AnswerRecord
 
 
-class ServedModelInfo(ResponseRecord):
+class ServedModelInfo(AnswerRecord):
     """A served model, and what can be requested of it."""
 
     name: str
@@ -29,7 +29,7 @@ class ServedModelInfo(ResponseRecord):
     """kind of input"""
 
 
-class ServerInfo(ResponseRecord):
+class ServerInfo(AnswerRecord):
     """The served models and indices, and the server's limits."""
 
     models: list[ServedModelInfo]

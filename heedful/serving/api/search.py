@@ -10,12 +10,13 @@ from pydantic import ConfigDict
 from heedful.retrieval.highlights import build_search_record, highlight_passages
 from heedful.retrieval.index import PassageIndex
 from heedful.retrieval.rankings import ORDERINGS, Ordering
-from heedful.serving.api.handlers import ResponseRecord, check_limits, to_list
+from heedful.serving.api.handlers import check_limits, to_list
 from heedful.serving.api.requests import InputTexts, IntAtLeast1, RequestName
 from heedful.serving.capabilities import Capability, find_capable_model
 from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext, StrictMessage, declare_route
+from heedful.tasks.records import AnswerRecord
 
 CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda predictor: predictor.search("a", top=1)),)
 
@@ -37,7 +38,7 @@ class SearchRequest(StrictMessage):
     """name of a model that answers questions, whose answers are marked in the passages"""
 
 
-class PassageRecord(ResponseRecord):
+class PassageRecord(AnswerRecord):
     """A passage that was found."""
 
     rank: int
@@ -53,14 +54,14 @@ class PassageRecord(ResponseRecord):
     probability: float | None = None
 
 
-class QueryResultRecord(ResponseRecord):
+class QueryResultRecord(AnswerRecord):
     """The passages found for a query, as `heedful search --format jsonl` writes them."""
 
     query: str
     orders: dict[str, list[PassageRecord]]
 
 
-class SearchAnswers(ResponseRecord):
+class SearchAnswers(AnswerRecord):
     """The passages that an index returns for each query."""
 
     index: str

@@ -10,7 +10,7 @@ import torch
 from heedful.data.sound import Sound
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import CandidateRecord, ModelAnswers, ResponseRecord, check_limits
+from heedful.serving.api.handlers import ModelAnswers, check_limits
 from heedful.serving.api.requests import DecodingRequest, FileContent, InspectHTTPRequest
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import find_inspected_field, open_sound, read_upload_fields
@@ -20,7 +20,7 @@ from heedful.serving.routes import RequestContext
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.search_factory import build_length_limits
 from heedful.tasks.speech.data import count_slots
-from heedful.tasks.speech.predictor import SpeechRecognizer
+from heedful.tasks.speech.predictor import SpeechRecognizer, TranscriptRecord
 
 
 class TranscribeRequest(DecodingRequest):
@@ -28,15 +28,6 @@ class TranscribeRequest(DecodingRequest):
 
     sound: FileContent
     """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
-
-
-class TranscriptRecord(ResponseRecord):
-    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
-
-    sound: str
-    seconds: float
-    text: str
-    candidates: list[CandidateRecord]
 
 
 def _warm_up(predictor: SpeechRecognizer) -> object:

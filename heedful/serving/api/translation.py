@@ -11,9 +11,7 @@ from pydantic import Field
 from heedful.data.context import attach_context
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.handlers import (
-    CandidateRecord,
     ModelAnswers,
-    ResponseRecord,
     answer_inputs,
     check_limits,
     prepare_text_inspection,
@@ -37,13 +35,16 @@ from heedful.serving.settings import ServerLimits
 from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.predictor import LineFormat, UnreadableInput, answer_readable
+from heedful.tasks.records import AnswerRecord
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.translations import (
+    PairScoreRecord,
     ScoreLineFormat,
     TokenAlignment,
     TranslationInput,
     TranslationLineFormat,
+    TranslationRecord,
     WordLinks,
     add_context,
     format_pharaoh,
@@ -88,65 +89,20 @@ class TranslationPairsRequest(ModelRequest):
     """language of the translations, if there are several"""
 
 
-class AlignmentRecord(ResponseRecord):
-    """Attention weights of the tokens of a translation."""
-
-    source: list[str]
-    """tokens, the end included"""
-    target: list[str]
-    """likewise"""
-    weights: list[list[float]]
-    """a row for each target token"""
-
-
-class TranslationRecord(ResponseRecord):
-    """A translation, as `heedful translate --format jsonl` writes it."""
-
-    source: str
-    translation: str
-    candidates: list[CandidateRecord]
-    confidence: float | None = None
-    """estimated quality of the translation, from models that were trained to predict it"""
-    signs: list[str] = []
-    """suspicious properties of the translation"""
-    constraints: list[str] = []
-    unmet: list[str] = []
-    """constraints that the translation does not contain"""
-    cut: int = 0
-    """number of tokens at the end of the source that were not read"""
-    parts: list[TranslationRecord] = []
-    """records of the parts of a source that is too long for the model"""
-    alignment: AlignmentRecord | None = None
-
-
-class UnreadInputRecord(ResponseRecord):
+class UnreadInputRecord(AnswerRecord):
     """An error in place of an answer."""
 
     error: str
     """why the text could not be read, and what to do"""
 
 
-class _PairScoreRecord(ResponseRecord):
-    """Log-probability of a translation, as `heedful score --format jsonl` writes it."""
-
-    log_probability: float
-    """in nats"""
-    count: int
-    """tokens, the end included"""
-    tokens: list[str]
-    token_log_probabilities: list[float]
-
-
-class _WordLinksRecord(ResponseRecord):
+class _WordLinksRecord(AnswerRecord):
     """Links between the words of a source and its translation."""
 
     links: list[list[int]]
     """numbers of a source and a target word, from 0"""
     pharaoh: str
     """as `heedful align` writes them"""
-
-
-ScoreRecord = _PairScoreRecord | UnreadInputRecord
 
 
 LinkRecord = _WordLinksRecord | UnreadInputRecord
@@ -301,7 +257,9 @@ def _trim_alignment(alignment: TokenAlignment) -> dict[str, Any]:
     return {**fields, "target": fields["target"][:-1], "weights": fields["weights"][:-1]}
 
 
-@declare_model_route("score", "score given translations", ModelAnswers[ScoreRecord], group=GROUP)
+@declare_model_route(
+    "score", "score given translations", ModelAnswers[PairScoreRecord | UnreadInputRecord], group=GROUP
+)
 async def _answer_score(context: RequestContext, message: TranslationPairsRequest) -> Mapping[str, Any]:
     return await _answer_pairs(context, message, capability="score", format_type=ScoreLineFormat)
 

@@ -1,6 +1,6 @@
 """Definitions of benchmark tasks: files, input texts, labels, head, metrics, and the majority baseline.
 
-The definitions are in `glue`, `superglue`, `swag` and `question_answering`; `table` contains all of them.
+The definitions are in `table`, the readers of their files in `records` and `heedful.data`.
 """
 
 from __future__ import annotations
@@ -234,7 +234,6 @@ def _choose_typical(names: Sequence[str]) -> int:
 
 
 def _group_keys(examples: Sequence[Example]) -> list[str]:
-    """Return the group of each example."""
     groups = []
     for example in examples:
         if not isinstance(example, LabelledExample) or example.group is None:

@@ -19,9 +19,9 @@ from heedful.metrics.correlation import CorrelationMetric
 from heedful.metrics.metric import Metric
 from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.benchmarks.definitions import MetricName
-from heedful.tasks.classification.examples import ClassificationBatch, collate_examples, compute_lengths
+from heedful.tasks.classification.data import ClassificationBatch, collate_examples, compute_lengths
 from heedful.tasks.classification.recipe import AnswerType
-from heedful.tasks.decorrelation import decorrelation_penalty as penalty_of
+from heedful.tasks.criteria import decorrelation_penalty as penalty_of
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
 
@@ -128,7 +128,6 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
 
     def _compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
-        """Compute the metrics of predictions."""
         if self.answer_type == "number":
             metrics: dict[str, Metric] = {
                 "pearson": CorrelationMetric(predictions, references),

@@ -6,11 +6,13 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from itertools import islice
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 from torch import Tensor
 from torch.nn import functional
 
@@ -32,7 +34,6 @@ from heedful.tasks.inspection_records import (
     top_options,
 )
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     BatchMethod,
     InspectRequest,
     LineFormat,
@@ -41,6 +42,7 @@ from heedful.tasks.predictor import (
     escape_cell,
     run_batched,
 )
+from heedful.tasks.records import OMIT_EMPTY
 from heedful.tensors import Tokens, move_to_device
 
 SINGLE_TEXT_WARNING: Final = (
@@ -57,32 +59,29 @@ TextColumns = tuple[str, ...]
 
 @dataclass(frozen=True)
 class ClassificationResult:
-    """Prediction for a text.
-
-    Attributes:
-        label: the most probable class, or the number.
-        probabilities: probability of each class, the most probable first; empty if the answer is a number. They sum to
-            1, unless the model predicts each class independently.
-        cut: number of tokens at the end of the text, or of the longer of two, that were truncated.
-        doubts: warnings that the text differs from all training texts, so that the answer may be wrong.
-    """
+    """Prediction for a text."""
 
     label: str | float
-    probabilities: Mapping[str, float] = field(default_factory=dict)
-    cut: int = 0
-    doubts: tuple[str, ...] = ()
+    """the most probable class, or the number"""
+    probabilities: Annotated[Mapping[str, float], OMIT_EMPTY] = field(default_factory=dict)
+    """probability of each class, the most probable first; empty if the answer is a number. They sum to 1, unless the
+    model predicts each class independently"""
+    cut: Annotated[int, OMIT_EMPTY] = 0
+    """number of tokens at the end of the text, or of the longer of two, that were truncated"""
+    doubts: Annotated[tuple[str, ...], Field(exclude=True), SkipJsonSchema()] = ()
+    """warnings that the text differs from all training texts, so that the answer may be wrong; not in the record"""
 
 
 @dataclass(frozen=True)
 class ChoiceResult:
-    """The most probable of several candidates: its index, from 0, and the probability of each.
-
-    `cut` tokens of all candidates and of their common text were truncated.
-    """
+    """The most probable of several candidates."""
 
     number: int
+    """index of the candidate, from 0"""
     probabilities: tuple[float, ...]
-    cut: int = 0
+    """probability of each candidate"""
+    cut: Annotated[int, OMIT_EMPTY] = 0
+    """number of tokens of all candidates and of their common text that were truncated"""
 
 
 @keep_old_names(answered="answer_type", paired="requires_pairs", pairs="trained_on_pairs", marked="trained_on_marked")
@@ -184,8 +183,7 @@ class Classifier(Predictor):
             if row.num_truncated and cut is None:
                 raise DataError(
                     f"text {number}: has {len(row.ids) + row.num_truncated} tokens with begin and end, this model "
-                    "reads at most "
-                    f"{self.max_length}; split it"
+                    f"reads at most {self.max_length}; split it"
                 )
             if row.num_truncated and cut is not None:
                 cut(number)
@@ -207,7 +205,7 @@ class Classifier(Predictor):
         title = texts if isinstance(texts, str) else " / ".join(texts)
         record, logits = record_encoder(
             self.model,
-            self._compute_logits,
+            lambda tokens: self._compute_logits(tokens)[0].float(),
             self._to_tokens([row]),
             tokenizer=self.tokenizer,
             selection=scope,
@@ -233,7 +231,7 @@ class Classifier(Predictor):
         def compute_values(rows: int) -> Tensor:
             """Return the log-probability of the predicted class, or the number, for each copy of the input."""
             tokens = repeat_rows(scope.pad_tokens(self._to_tokens([row])), rows)
-            outputs: Tensor = self.model.output(self.model(tokens)).float()
+            outputs = self._compute_logits(tokens).float()
             if self.labels is None:
                 return outputs[:, :1]
             return (functional.logsigmoid(outputs) if self.independent else outputs.log_softmax(-1))[:, [predicted]]
@@ -252,11 +250,6 @@ class Classifier(Predictor):
             request.source if request.target is None else (request.source, request.target), scope=request.selection
         )
 
-    def _compute_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of one text."""
-        logits: Tensor = self.model.output(self.model(tokens))[0].float()
-        return logits
-
     def _to_probabilities(self, logits: Float[Tensor, "*N C"]) -> Float[Tensor, "*N C"]:
         """Convert logits to class probabilities."""
         return logits.sigmoid() if self.independent else logits.softmax(-1)
@@ -272,7 +265,6 @@ class Classifier(Predictor):
         return tuple(warnings)
 
     def _encode_row(self, texts: Texts) -> EncoderInput:
-        """Encode one text or a pair as one row."""
         parts = tuple(to_text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts were given together; give one or two")
@@ -281,11 +273,9 @@ class Classifier(Predictor):
         return encode_texts(self.tokenizer, parts, max_length=self.max_length)
 
     def _run_logits(self, rows: Sequence[EncoderInput], *, batch_tokens: int | None) -> Tensor:
-        """Return the logits of rows, in batches."""
-        return self._run_rows(rows, self._output_logits, batch_tokens=batch_tokens)
+        return self._run_rows(rows, self._compute_logits, batch_tokens=batch_tokens)
 
-    def _output_logits(self, tokens: Tokens) -> Tensor:
-        """Return the logits of a batch."""
+    def _compute_logits(self, tokens: Tokens) -> Tensor:
         logits: Tensor = self.model.output(self.model(tokens))
         return logits
 
@@ -303,7 +293,6 @@ class Classifier(Predictor):
         return torch.stack(outputs) if outputs else torch.zeros(0, 0)
 
     def _run_batch(self, rows: list[EncoderInput], run_model: Callable[[Tokens], Tensor]) -> Tensor:
-        """Run a function on one batch of rows."""
         return run_model(self._to_tokens(rows)).float().cpu()
 
     def _to_tokens(self, rows: Sequence[EncoderInput]) -> Tokens:
@@ -341,15 +330,6 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
         """Classify the inputs."""
         return self.classifier.classify(inputs)
 
-    def to_json(self, answer: ClassificationResult) -> Any:
-        """Return the label with the probabilities of all classes as JSON data."""
-        content: dict[str, Any] = {"label": answer.label}
-        if answer.probabilities:
-            content["probabilities"] = dict(answer.probabilities)
-        if answer.cut:
-            content["cut"] = answer.cut
-        return content
-
     def format_answer(self, answer: ClassificationResult) -> str:
         """Format the prediction as one line."""
         if isinstance(answer.label, str):
@@ -358,7 +338,7 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
 
     def input_notes(self, answer: ClassificationResult) -> Iterator[str]:
         """Note truncated texts, and warnings."""
-        return iter([*([READ_TRUNCATED] if answer.cut else []), *answer.doubts])
+        return iter([*super().input_notes(answer), *answer.doubts])
 
 
 @final
@@ -382,15 +362,6 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
         """Choose a candidate for each input."""
         return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
 
-    def to_json(self, answer: ChoiceResult) -> Any:
-        """Return the index with the probabilities of all candidates as JSON data."""
-        content = {"number": answer.number, "probabilities": answer.probabilities}
-        return {**content, "cut": answer.cut} if answer.cut else content
-
     def format_answer(self, answer: ChoiceResult) -> str:
         """Format the choice as one line."""
         return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"
-
-    def input_notes(self, answer: ChoiceResult) -> Iterator[str]:
-        """Note truncated candidates."""
-        return iter([READ_TRUNCATED] if answer.cut else [])

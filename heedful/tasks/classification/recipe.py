@@ -22,9 +22,9 @@ from heedful.recipes.training import (
     LinearConfig,
     NonNegativeFloat,
 )
+from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
     from heedful.data.labelled import ColumnKey, LabelledExample, MultipleChoiceExample
@@ -64,7 +64,6 @@ class LabelledFileConfig(Config):
 
     @property
     def _text_fields(self) -> list[str]:
-        """Names of the text fields."""
         return [self.text] if self.pair is None else [self.text, self.pair]
 
     @abstractmethod
@@ -232,13 +231,11 @@ class ClassificationDataConfig(FineTuningDataConfig):
             if answered != types_by_part["train"]:
                 raise RecipeError(
                     f"data.{part}: asks for a {answered} where data.train asks for a {types_by_part['train']}; take "
-                    "parts of "
-                    "one task, or set data.numbers"
+                    "parts of one task, or set data.numbers"
                 )
         return types_by_part["train"]
 
     def _part_answer_type(self, part: str) -> AnswerType:
-        """Return the answer type of one part."""
         definition, config = self.get_definition(part), getattr(self, part)
         if definition is not None:
             return ANSWER_TYPES[definition.head]
@@ -287,7 +284,7 @@ class ClassificationRecipe(FineTuningRecipe):
     """A class or a number is predicted for a text or a pair of texts, or one of several candidates is chosen."""
 
     made_by: ClassVar = "heedful.tasks.classification.task:TASK"
-    forms: ClassVar = "heedful.tasks.classification.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:LABELLED_TEXTS"
     auto_keys: ClassVar = (
         "tokenizer",
         *(f"model.{key}" for key in ("kind", "embedding_dropout", "summary", "bag")),

@@ -1,8 +1,10 @@
-"""The classification task."""
+"""The classification task, with the choice of a model by the number of labelled texts and the time."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -18,24 +20,122 @@ from heedful.data.encoder_inputs import encode_texts
 from heedful.data.labelled import LabelledExample, MultipleChoiceExample
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import RecipeError
+from heedful.errors import DataError, RecipeError
 from heedful.models.interface import Encoder
 from heedful.models.pair_encoder import PairEncoder
 from heedful.models.text_classifier import TextClassifier
-from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.benchmarks.definitions import MetricName
-from heedful.tasks.classification import auto_settings
+from heedful.tasks.classification.data import build_example_encoding
 from heedful.tasks.classification.evaluation import build_classification_evaluator, define_custom_task
-from heedful.tasks.classification.examples import build_example_encoding
 from heedful.tasks.classification.objective import METRICS, ClassificationObjective
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
-from heedful.tasks.fine_tuning_settings import LearningSpeed, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens, move_to_device
+
+WINDOW_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=30_000)
+"""Speed of window classifiers."""
+PAIR_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=50_000)
+"""Speed of models that compare two texts."""
+LARGE_D_MODEL: Final = 384
+"""Width from which a pre-trained encoder is fine-tuned with a lower learning rate."""
+_MIN_TEXTS_SEEN: Final = 16_000
+"""Minimum number of texts that training reads, repetitions included."""
+_MIN_EPOCHS: Final = (4, 8)
+"""Minimum epochs: of large and of small data sets."""
+_SMALL_DATASET: Final = 20_000
+"""Number of texts up to which a data set is small."""
+_TOKENS_PER_WORD: Final = 1.15
+"""Tokens per word, punctuation included."""
+_VOCAB_SIZE_BOUNDS: Final = (2_000, 8_000)
+"""Vocabulary size of text pairs: small, so that unseen words share pieces with known ones."""
+_WORDS_PER_PIECE: Final = 100
+"""Words of the training text per vocabulary entry, if that gives a larger vocabulary."""
+_PIECES_PER_WORD: Final = 1.6
+"""Pieces per word of such a vocabulary, punctuation included."""
+_BUCKET_BOUNDS: Final = (4096, 262_144)
+_MAX_NGRAM_WEIGHTS: Final = 2_000_000
+"""Maximum number of n-gram weights."""
+
+
+@final
+@dataclass(frozen=True)
+class LabelledDataStats:
+    """Size statistics of labelled texts.
+
+    Attributes:
+        num_examples: number of examples; a choice counts with each candidate.
+        num_words: words in all of them.
+        num_classes: number of different labels.
+        all_pairs: whether all of them have two texts.
+    """
+
+    num_examples: int
+    num_words: int
+    num_classes: int
+    all_pairs: bool = False
+
+    @classmethod
+    def from_examples(cls, examples: Iterable[LabelledExample | MultipleChoiceExample]) -> LabelledDataStats:
+        """Count the examples of a data set; raise `DataError` if it has no text."""
+        count, words, labels, paired = 0, 0, set[object](), True
+        for example in examples:
+            texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
+            count += len(texts)
+            words += sum(len(text.split()) for text_tuple in texts for text in text_tuple)
+            paired = paired and all(len(text_tuple) == 2 for text_tuple in texts)
+            if isinstance(example, LabelledExample):
+                labels.add(example.label)
+        if not words:
+            raise DataError("there is no text to learn from; check the training files")
+        return cls(count, words, len(labels), paired)
+
+    @property
+    def training_amount(self) -> TrainingAmount:
+        """Training amount, estimated from the number of words."""
+        return TrainingAmount(self.num_examples, self.num_words * _TOKENS_PER_WORD + 2 * self.num_examples)
+
+    @property
+    def pair_training_amount(self) -> TrainingAmount:
+        """Training amount in the pieces of `choose_pair_model`'s vocabulary."""
+        return TrainingAmount(self.num_examples, self.num_words * _PIECES_PER_WORD + 3 * self.num_examples)
+
+    @property
+    def num_epochs(self) -> int:
+        """Number of epochs: a few, and more for small data sets."""
+        return max(_MIN_EPOCHS[self.num_examples <= _SMALL_DATASET], math.ceil(_MIN_TEXTS_SEEN / self.num_examples))
+
+
+def choose_word_model(stats: LabelledDataStats, *, voting: bool) -> Settings:
+    """Choose a model of words that is trained from scratch; `voting` adds a logistic regression on n-grams."""
+    buckets = 2 ** math.ceil(math.log2(2 * stats.num_words))
+    max_buckets = 2 ** int(math.log2(_MAX_NGRAM_WEIGHTS / max(2, stats.num_classes)))
+    bag_config = {"buckets": max(_BUCKET_BOUNDS[0], min(buckets, max_buckets, _BUCKET_BOUNDS[1]))}
+    return {
+        "tokenizer": {"kind": "words", "lowercase": True},
+        "model.kind": "windows",
+        "model.embedding_dropout": 0.3,
+        **({"model.bag": bag_config} if voting else {}),
+        "training.precision": "fp32",
+        "training.average": 3,
+    }
+
+
+def choose_pair_model(stats: LabelledDataStats) -> Settings:
+    """Choose a model that compares two texts, with a small subword vocabulary."""
+    smallest, largest = _VOCAB_SIZE_BOUNDS
+    size = max(smallest, min(largest, stats.num_words // _WORDS_PER_PIECE))
+    return {
+        "tokenizer": {"kind": "bpe", "size": size, "lowercase": True},
+        "model.kind": "siamese",
+        "training.precision": "fp32",
+        "training.average": 3,
+    }
+
 
 TEXT_FILE: Final = "tokenizer/text"
 LABELS_FILE: Final = "tokenizer/labels"
@@ -58,8 +158,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
     def choose_settings(self, recipe: ClassificationRecipe, budget: ComputeBudget) -> Settings:
         """Choose a word model or pair model with its settings, or settings that suit the pre-trained encoder."""
         stats, validation_stats = (
-            auto_settings.LabelledDataStats.from_examples(read_examples(recipe, part))
-            for part in ("train", "validation")
+            LabelledDataStats.from_examples(read_examples(recipe, part)) for part in ("train", "validation")
         )
         common: dict[str, Any] = {
             "recipe": recipe,
@@ -67,21 +166,21 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             "validation_amount": validation_stats.training_amount,
         }
         if recipe.init is not None:
-            rate = 3e-4 if recipe.model.d_model >= auto_settings.LARGE_D_MODEL else 5e-4
+            rate = 3e-4 if recipe.model.d_model >= LARGE_D_MODEL else 5e-4
             chosen = stats.training_amount.choose_tuning_settings(budget, model=recipe.model, rate=rate, **common)
             return {"model.summary": {"kind": "mean"}, **chosen, "training.layer_decay": 0.9}
         speed, chosen, training_amount = LearningSpeed.from_architecture(recipe.model), {}, stats.training_amount
         is_comparable = stats.all_pairs and validation_stats.all_pairs and recipe.data.answer_type != "choice"
         if is_comparable and is_unspecified(recipe.model, SiameseConfig):
             speed, chosen, training_amount = (
-                auto_settings.PAIR_SPEED,
-                auto_settings.choose_pair_model(stats),
+                PAIR_SPEED,
+                choose_pair_model(stats),
                 stats.pair_training_amount,
             )
         elif is_unspecified(recipe.model, WindowClassifierConfig):
             speed, chosen = (
-                auto_settings.WINDOW_SPEED,
-                auto_settings.choose_word_model(stats, voting=recipe.data.answer_type == "class"),
+                WINDOW_SPEED,
+                choose_word_model(stats, voting=recipe.data.answer_type == "class"),
             )
         return {**chosen, **training_amount.choose_settings(budget, epochs=stats.num_epochs, speed=speed, **common)}
 
@@ -129,8 +228,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return (
             *messages,
             f"{texts:,} of {len(truncated):,} texts have more than data.max_length = {run.recipe.data.max_length} "
-            "tokens; "
-            f"their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
+            f"tokens; their ends were cut off, {int(truncated.sum(dtype=np.int64)):,} tokens",
         )
 
     def build_encoder_with_head(
@@ -293,12 +391,10 @@ def _list_pieces(tokenizer: Tokenizer) -> Iterator[tuple[int, str]]:
 
 
 def _primary_metric(recipe: ClassificationRecipe) -> MetricName:
-    """Return the primary metric of a recipe."""
     definition, metrics = recipe.data.get_definition(), METRICS[recipe.data.answer_type]
     official_metrics = definition.metrics if definition is not None else ()
     return next((name for name in official_metrics if name in metrics or name == "f1"), metrics[0])
 
 
 def _get_labels(run: ClassificationRun) -> LabelVocabulary | None:
-    """Return the classes of a run; None if it has none."""
     return run.get_vocabulary(LABELS_FILE, LabelVocabulary) if LABELS_FILE in run.vocabularies else None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from typing import Any, final
 
 import torch
@@ -344,10 +344,6 @@ class ReplyLineFormat(TextLineFormat[Reply]):
         """Generate the replies."""
         dialogues = [self.predictor.build_turns(line.split("\t")) for line in inputs]
         return self.predictor.reply(dialogues, search=self.search, first=start)
-
-    def to_json(self, answer: Reply) -> Any:
-        """Return the reply with tokens and log-probability as JSON data."""
-        return asdict(answer)
 
     def format_answer(self, answer: Reply) -> str:
         """Format the text of the reply."""

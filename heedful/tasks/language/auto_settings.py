@@ -9,8 +9,7 @@ from typing import Final, final
 from heedful.architectures.stack import DecoderConfig
 from heedful.data.documents import DocumentChunk
 from heedful.errors import DataError
-from heedful.tasks.auto_settings import ComputeBudget, Settings
-from heedful.tasks.fine_tuning_settings import choose_evaluation_interval, is_unspecified
+from heedful.tasks.auto_settings import ComputeBudget, Settings, choose_evaluation_interval, is_unspecified
 from heedful.tasks.language.recipe import LanguageRecipe
 
 _MIN_SUBWORD_CHARACTERS: Final = 3_000_000

@@ -81,7 +81,7 @@ class MatchingDemonstration(PhrasebookDemonstration):
         """Print how often the right passage is found, and some questions with the closest passages."""
         from heedful.data.readers import SentencePair
         from heedful.inspection.page import PageTable, render_html_page, write_page
-        from heedful.tasks.matching.evaluation import build_matching_evaluator, embed_normalized
+        from heedful.tasks.matching.task import build_matching_evaluator, embed_normalized
 
         pairs = self.sentence_pairs.test
         exam = build_matching_evaluator(

@@ -152,7 +152,6 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
         return {"loss": total / len(self.validation), "recall": float((ranks == 1).mean())}
 
     def _collate_on_device(self, corpus: Corpus, rows: RowIndices) -> TextPairBatch:
-        """Collate pairs and move the batch to the device."""
         source, target = (_chunk_texts(corpus[side], rows, tokens=self.batch_tokens) for side in SIDES)
         alike = find_shared_texts(number_texts(*(_text_keys(corpus[side], rows) for side in SIDES)))
         return move_to_device(TextPairBatch(source, target, torch.from_numpy(alike)), self.device)

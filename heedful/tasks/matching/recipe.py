@@ -55,7 +55,7 @@ class MatchingRecipe(FineTuningRecipe):
 
     made_by: ClassVar = "heedful.tasks.matching.task:TASK"
     shown_by: ClassVar = "heedful.tasks.matching.demonstration:MatchingDemonstration"
-    forms: ClassVar = "heedful.tasks.matching.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:TEXT_PAIRS"
 
     task: Literal["matching"] = "matching"
     """the task to learn"""

@@ -155,7 +155,6 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {"loss": loss, "mean": math.fsum(monitored) / len(monitored)} | task_metrics
 
     def _find_task_index(self, rows: RowIndices) -> int:
-        """Return the index of the task of these rows."""
         return int(np.searchsorted(self._starts, rows[0], side="right")) - 1
 
     @cached_property

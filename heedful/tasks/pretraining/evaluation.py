@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -23,12 +23,11 @@ from heedful.inspection.page import PageTable
 from heedful.metrics.metric import Metric, SummedCountsMetric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import Evaluator
-from heedful.tasks.pretraining.losses import PretrainingLoss
-from heedful.tasks.pretraining.objective import MaskedPassageBatches
-from heedful.tasks.pretraining.passages import build_sentence_encoding, encode_sentences
+from heedful.tasks.pretraining.data import build_sentence_encoding, encode_sentences
+from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingLoss
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe
-from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison
 from heedful.tensors import move_to_device
 
 _MIN_DOCUMENTS: Final = 50
@@ -160,19 +159,18 @@ class PassageReport(EvaluationReport):
         ):
             raise RunError(
                 f"{self.system.name}: has another vocabulary than {self.reference.system.name}, so that other tokens "
-                "are "
-                "hidden and their losses cannot be compared; leave it out"
+                "are hidden and their losses cannot be compared; leave it out"
             )
         return self.metrics
 
     def format_text(self) -> str:
         """Format one line per metric."""
-        lines = [f"{name:<16}  {metric.value:9.4f}" for name, metric in self.metrics.items()]
+        lines = [f"{name:<16}  {value:9.4f}" for name, value in self.metric_values.items()]
         return "\n".join((f"{self.system.name}: {self.evaluator.part}", *lines))
 
     def to_json(self) -> dict[str, Any]:
         """Return the part and the metrics."""
-        return {"part": self.evaluator.part, **{name: metric.value for name, metric in self.metrics.items()}}
+        return {"part": self.evaluator.part, **self.metric_values}
 
 
 @final
@@ -196,19 +194,11 @@ class PassageComparison(RunComparison):
         """Build the table with one row per run."""
         names = list(self.reports[0].metrics)
         columns = ["run", "model", "parameters", "minutes"]
-        rows = []
-        for report, kind in zip(self.reports, self.model_names, strict=True):
-            facts = report.system.required_summary
-            row = [report.system.label, kind, f"{facts.parameters:,}", format_number(facts.minutes, ".1f")]
-            for name in names:
-                interval, test = report.intervals[name], report.tests.get(name)
-                row += [
-                    f"{interval.value:.4f}",
-                    format_interval(interval, 4),
-                    format_number(test.p_value if test else None, ".3f"),
-                ]
-            rows.append(row)
-        columns += [column for name in names for column in (name, "95 % interval", "p")]
+        columns += [column for name in names for column in (name, *INTERVAL_COLUMNS)]
+        rows = [
+            [*row, *(cell for name in names for cell in report.format_score(name))]
+            for report, row in zip(self.reports, self.describe_runs(), strict=True)
+        ]
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> list[str]:
@@ -218,18 +208,11 @@ class PassageComparison(RunComparison):
             f"(paired bootstrap, {self.sampling.samples:,} samples of {self.exam.unit_description})"
         ]
 
-    def draw_plots(self) -> list[str]:
-        """Return plots of the learning curves."""
-        return self.plot_loss_curves()
-
     def build_json_fields(self) -> dict[str, Any]:
         """Return the part, the resampled units and the resampling settings."""
         sampling_units = {"drawn": self.exam.unit_description, "examples": self.exam.size}
-        return {"part": self.exam.part, **sampling_units, "samples": self.sampling.samples, "seed": self.sampling.seed}
+        return {"part": self.exam.part, **sampling_units, **self.sampling_json}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics and tests of one run."""
-        return {
-            "metrics": {name: asdict(metric) for name, metric in report.intervals.items()},
-            "against_first": {name: asdict(metric) for name, metric in report.tests.items()},
-        }
+        return report.scores_to_json()

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Generic, TypeVar, final
+from dataclasses import dataclass, replace
+from typing import ClassVar, Generic, TypeVar, final
 
 import torch
 from jaxtyping import Float
@@ -29,7 +29,6 @@ from heedful.tasks.inspection_records import (
     top_options,
 )
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     BatchMethod,
     InspectRequest,
     Predictor,
@@ -68,7 +67,7 @@ class PretrainedEncoderPredictor(Predictor, Generic[Model]):
 
 @dataclass(frozen=True)
 class TokenGuess:
-    """A candidate token for a gap: its text, id and probability."""
+    """A possible token for a gap: its text, id and probability."""
 
     piece: str
     id: int
@@ -77,17 +76,14 @@ class TokenGuess:
 
 @dataclass(frozen=True)
 class FilledText:
-    """A text whose gaps are filled, with the candidates for each gap.
-
-    Attributes:
-        text: with the most probable token in each gap, chosen independently.
-        gaps: the candidates of each gap, best first.
-        cut: number of tokens at the end that were not read; they, and gaps among them, are missing from `text`.
-    """
+    """A text whose gaps are filled, with the candidates for each gap."""
 
     text: str
+    """with the most probable token in each gap, chosen independently"""
     gaps: tuple[tuple[TokenGuess, ...], ...]
+    """the candidates of each gap, best first"""
     cut: int = 0
+    """number of tokens at the end that were not read; they, and gaps among them, are missing from `text`"""
 
 
 @final
@@ -249,10 +245,6 @@ class FillLineFormat(TextLineFormat[FilledText]):
         """Fill the gaps of the texts."""
         return self.predictor.fill(inputs, top=self.top, blank=self.blank, first=start)
 
-    def to_json(self, answer: FilledText) -> Any:
-        """Return the filled text and all candidates with their ids as JSON."""
-        return asdict(answer)
-
     def format_answer(self, answer: FilledText) -> str:
         """Format the filled text, followed by a line of candidates for each gap."""
         gap_lines = [
@@ -263,10 +255,6 @@ class FillLineFormat(TextLineFormat[FilledText]):
         return "".join(
             [f"{answer.text}\n", *(f"  {name}{gap_line}\n" for name, gap_line in zip(names, gap_lines, strict=True))]
         )
-
-    def input_notes(self, answer: FilledText) -> Iterator[str]:
-        """Return a note if the text was cut off."""
-        return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 @dataclass(frozen=True)
@@ -284,7 +272,7 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
     def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[ReplacedTokenScore]]:
         """Return, for each token of each text, the probability that it was replaced.
 
-        A text that is longer than the model's input is read in parts (`heedful.data.parts`).
+        A text that is longer than the model's input is read in parts (`heedful.data.text_splitting`).
 
         Args:
             texts: strings; a single one is a list of one.
@@ -355,7 +343,6 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         )
 
     def _score_batch(self, rows: list[list[int]]) -> Iterator[list[ReplacedTokenScore]]:
-        """Yield the token scores of each text of a batch."""
         for ids, probabilities in zip(
             rows, self._compute_probabilities(self.embedder.pad_rows(rows)).tolist(), strict=True
         ):
@@ -385,10 +372,6 @@ class DetectLineFormat(TextLineFormat[list[ReplacedTokenScore]]):
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[list[ReplacedTokenScore]]:
         """Score the tokens of the texts."""
         return self.predictor.detect(inputs, first=start)
-
-    def to_json(self, answer: list[ReplacedTokenScore]) -> Any:
-        """Return tokens and full-precision probabilities as JSON."""
-        return [asdict(score) for score in answer]
 
     def format_answer(self, answer: list[ReplacedTokenScore]) -> str:
         """Format tokens and probabilities as two columns."""

@@ -88,7 +88,7 @@ class PretrainingRecipe(FineTunableRecipe):
     """Masked tokens are predicted, and whether two passages belong together."""
 
     made_by: ClassVar = "heedful.tasks.pretraining.task:TASK"
-    forms: ClassVar = "heedful.tasks.pretraining.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:DOCUMENTS"
     body: ClassVar = "encoder"
     heads: ClassVar = ("masked", "relation", "generator", "dense", "verdict")
     required_init: ClassVar = "an encoder"

@@ -21,18 +21,26 @@ from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
 from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.pretraining.evaluation import PassageComparison, PassageEvaluator, PassageReport
-from heedful.tasks.pretraining.losses import MaskedTokenLoss, PretrainingLoss, ReplacedTokenLoss
-from heedful.tasks.pretraining.masking import MaskingStrategy, SpanMasking, TokenMasking, WholeWordMasking
-from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingObjective
-from heedful.tasks.pretraining.passages import (
+from heedful.tasks.pretraining.data import (
+    MaskingStrategy,
     NextSentencePairing,
     NoPairing,
     PassagePairing,
     PassageSampler,
     SentenceOrderPairing,
+    SpanMasking,
+    TokenMasking,
+    WholeWordMasking,
     build_sentence_encoding,
     encode_sentences,
+)
+from heedful.tasks.pretraining.evaluation import PassageComparison, PassageEvaluator, PassageReport
+from heedful.tasks.pretraining.objective import (
+    MaskedPassageBatches,
+    MaskedTokenLoss,
+    PretrainingLoss,
+    PretrainingObjective,
+    ReplacedTokenLoss,
 )
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig
@@ -205,7 +213,6 @@ def build_pretrained(
 def _build_passages(
     recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: MaskingStrategy
 ) -> MaskedPassageBatches:
-    """Build the masked passages of a corpus."""
     config = recipe.training
     passages = PassageSampler(
         corpus,
@@ -226,7 +233,6 @@ def _build_loss(recipe: PretrainingRecipe) -> PretrainingLoss:
 
 
 def _get_embedding(encoder: TransformerEncoder) -> nn.Embedding:
-    """Return the token embedding of an encoder."""
     embedding = encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
     return embedding.table

@@ -17,8 +17,8 @@ from heedful.data.questions import ExtractiveQuestion
 from heedful.metrics.answers import compute_answer_metrics, find_best_threshold
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.objective import CorpusObjective, Loss, RowIndices
+from heedful.tasks.spans.data import WindowBatch, collate_windows
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, compute_span_logits
-from heedful.tasks.spans.windows import WindowBatch, collate_windows
 
 _METRIC_NAMES: Final[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "answer_f1"}
 """What is measured in training, and its name in an exam."""

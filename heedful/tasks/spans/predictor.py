@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Any, ClassVar, final
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import Annotated, ClassVar, final
 
 import numpy as np
 import torch
@@ -22,14 +22,14 @@ from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswe
 from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.inspection_records import InspectionSelection, add_attribution, record_encoder, repeat_rows
 from heedful.tasks.predictor import (
-    READ_TRUNCATED,
     InspectRequest,
     LineFormat,
     Predictor,
     default_batch_tokens,
     run_batched,
 )
-from heedful.tasks.spans.windows import (
+from heedful.tasks.records import OMIT_EMPTY, AnswerRecord
+from heedful.tasks.spans.data import (
     NO_ANSWER,
     WindowBatch,
     WindowSettings,
@@ -43,21 +43,18 @@ _MAX_SPANS = 20
 
 @dataclass(frozen=True)
 class AnswerSpan:
-    """A part of the context that may be the answer.
-
-    Attributes:
-        text: as it stands in the context.
-        start: index of its first character.
-        stop: index of the character after it.
-        score: sum of start and end logit.
-        probability: among the best spans and no answer.
-    """
+    """A part of the context that may be the answer."""
 
     text: str
+    """as it stands in the context"""
     start: int
+    """index of its first character"""
     stop: int
+    """index of the character after it"""
     score: float
+    """sum of start and end logit"""
     probability: float = 0.0
+    """among the best spans and no answer"""
 
 
 @keep_old_names(silence="no_answer_margin", none="no_answer_probability")
@@ -78,6 +75,17 @@ class SpanAnswer:
     no_answer_margin: float
     no_answer_probability: float
     cut: int = 0
+
+
+class SpanAnswerRecord(AnswerRecord):
+    """The answer in a context, as `heedful answer --format jsonl` writes it."""
+
+    answer: str
+    """empty where the context has none"""
+    none: float
+    """probability that the context has no answer"""
+    spans: list[AnswerSpan]
+    cut: Annotated[int, OMIT_EMPTY] = 0
 
 
 @keep_old_names(cutting="settings", logits="compute_logits")
@@ -138,7 +146,6 @@ class QuestionAnsweringPredictor(Predictor):
     def _choose_answer(
         self, windows: Sequence[ContextWindow], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
     ) -> SpanAnswer:
-        """Choose the answer of one context from its windows' logits."""
         return choose_best_answer(
             windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
         )
@@ -287,22 +294,15 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
         """Answer the questions."""
         return self.predictor.answer_all(inputs, n_best=self.n_best, first=start)
 
-    def to_json(self, answer: SpanAnswer) -> Any:
-        """Return the answer with span positions and probabilities as JSON."""
-        content = {
-            "answer": answer.text,
-            "none": answer.no_answer_probability,
-            "spans": [asdict(span) for span in answer.spans],
-        }
-        return {**content, "cut": answer.cut} if answer.cut else content
+    def to_record(self, answer: SpanAnswer) -> SpanAnswerRecord:
+        """Return the answer with span positions and probabilities."""
+        return SpanAnswerRecord(
+            answer=answer.text, none=answer.no_answer_probability, spans=list(answer.spans), cut=answer.cut
+        )
 
     def format_answer(self, answer: SpanAnswer) -> str:
         """Format the answer as one line."""
         return " ".join(answer.text.split()) + "\n"
-
-    def input_notes(self, answer: SpanAnswer) -> Iterator[str]:
-        """Return a note if the question was cut off."""
-        return iter([READ_TRUNCATED] if answer.cut else [])
 
 
 def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer:

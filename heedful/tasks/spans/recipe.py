@@ -11,9 +11,9 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.config import FieldRole, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.text import FileConfig
 from heedful.recipes.training import FineTuningScheduleConfig, FineTuningTrainingConfig, LinearConfig
+from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
     from heedful.data.questions import ExtractiveQuestion
@@ -122,7 +122,7 @@ class SpansRecipe(FineTuningRecipe):
     """Questions are answered by a span of a text, or not at all."""
 
     made_by: ClassVar = "heedful.tasks.spans.task:TASK"
-    forms: ClassVar = "heedful.tasks.spans.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:QUESTIONS"
     auto_keys: ClassVar = (*FITTED_KEYS, "training.layer_decay")
 
     task: Literal["spans"] = "spans"

@@ -1,4 +1,4 @@
-"""The question answering task: vocabularies, model, objective, evaluator and predictor of a recipe."""
+"""The question answering task: settings, evaluator, vocabularies, model, objective and predictor of a recipe."""
 
 from __future__ import annotations
 
@@ -13,22 +13,81 @@ from heedful.architectures.build_fine_tuning import build_span_classifier
 from heedful.atomic_io import read_checked_json
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.questions import ExtractiveQuestion
+from heedful.errors import DataError
+from heedful.metrics.answers import compute_answer_metrics
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.auto_settings import ComputeBudget, Settings
-from heedful.tasks.fine_tuning_settings import LearningSpeed
+from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
-from heedful.tasks.spans.auto_settings import PASSES, count_windows
-from heedful.tasks.spans.evaluation import build_question_evaluator
+from heedful.tasks.spans.data import NO_ANSWER, LabelledWindow, WindowSettings, build_window_encoding, label_windows
 from heedful.tasks.spans.objective import SpanObjective
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.spans.recipe import SpansRecipe
-from heedful.tasks.spans.windows import NO_ANSWER, LabelledWindow, WindowSettings, build_window_encoding, label_windows
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, read_examples
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
+
+PASSES: Final = 8
+"""Over all questions, from scratch."""
+_TOKENS_PER_WORD: Final = 1.35
+"""Tokens of a word."""
+
+
+def count_windows(questions: Iterable[ExtractiveQuestion], *, window: int) -> TrainingAmount:
+    """Estimate the number of windows and tokens of a data set, with windows that overlap by half.
+
+    Raises:
+        DataError: there are no questions.
+    """
+    windows, tokens = 0, 0.0
+    for question in questions:
+        question_tokens, context_tokens = (
+            _TOKENS_PER_WORD * len(text.split()) for text in (question.question, question.context)
+        )
+        context_room = max(1.0, window - question_tokens - 3)
+        count = max(1, round(2 * context_tokens / context_room) - 1)
+        windows += count
+        tokens += count * min(window, question_tokens + context_tokens + 3)
+    if not windows:
+        raise DataError("there are no questions to learn from; check the training files")
+    return TrainingAmount(windows, tokens, batch_examples=16)
+
+
+def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: int) -> LabelEvaluator:
+    """Build the evaluator of questions about contexts; answers are texts, empty for no answer.
+
+    It measures exact match and F1; if some questions have no answer, also the F1 of those that have one, and how often
+    the others were left unanswered.
+
+    Args:
+        questions: the questions to answer.
+        total: number of training questions.
+
+    Raises:
+        DataError: there are no questions.
+    """
+    if not questions:
+        raise DataError("there are no questions; check the file")
+    pairs = [(each.question, each.context) for each in questions]
+    golds = [tuple(answer.text for answer in each.answers) for each in questions]
+
+    def answer_questions(predictor: QuestionAnsweringPredictor) -> list[str]:
+        return [answer.text for answer in predictor.answer_all(pairs)]
+
+    return LabelEvaluator(
+        pairs,
+        golds,
+        predict_labels=answer_questions,
+        measure=lambda answers: compute_answer_metrics(answers, golds),
+        size=len(questions),
+        num_train_examples=total,
+        constant_answer="",
+        baseline_answers=[""] * len(questions),
+        main_metric="answer_f1",
+    )
+
 
 TEXT_FILE: Final = "tokenizer/text"
 THRESHOLD_FILE: Final = "silence.json"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import TypeAlias, final
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.decoder_target import DecoderTarget, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import BatchMethod, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+from heedful.tasks.records import AnswerRecord, CandidateRecord
 from heedful.tasks.speech.data import SUBSAMPLING, count_slots, pad_frames
 from heedful.tasks.speech.decoding import SpeechDecoding
 from heedful.tensors import FeatureBatch, move_to_device
@@ -50,6 +51,15 @@ class Transcription:
     def text(self) -> str:
         """The best candidate."""
         return self.candidates[0].text
+
+
+class TranscriptRecord(AnswerRecord):
+    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
+
+    sound: str
+    seconds: float
+    text: str
+    candidates: list[CandidateRecord]
 
 
 @dataclass(frozen=True)
@@ -236,16 +246,15 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
         )
         return list(enumerate(transcriptions, start))
 
-    def to_json(self, answer: tuple[int, Transcription]) -> Any:
-        """Return all candidates with their scores as JSON."""
+    def to_record(self, answer: tuple[int, Transcription]) -> TranscriptRecord:
+        """Return all candidates with their scores."""
         _, transcription = answer
-        candidates = [candidate.json_record for candidate in transcription.candidates]
-        return {
-            "sound": transcription.sound,
-            "seconds": transcription.seconds,
-            "text": transcription.text,
-            "candidates": candidates,
-        }
+        return TranscriptRecord(
+            sound=transcription.sound,
+            seconds=transcription.seconds,
+            text=transcription.text,
+            candidates=[candidate.to_record() for candidate in transcription.candidates],
+        )
 
     def format_answer(self, answer: tuple[int, Transcription]) -> str:
         """Format the best candidate, or one line per candidate."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import count
-from typing import Any, Final, final
+from typing import Annotated, Any, Final, final
 
 import numpy as np
 import torch
 from jaxtyping import Float
+from pydantic import Field
 from torch import Tensor
 
 from heedful.argument_checks import format_value, require_text, to_text_list
@@ -23,6 +24,7 @@ from heedful.inspection.watch import watch_attention
 from heedful.models.memory_network import FACTS_AXIS, QUESTION_AXIS, STEPS_AXIS, MemoryNetwork, StoryInputs
 from heedful.tasks.inspection_records import InspectionSelection, record_attention, top_options
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+from heedful.tasks.records import AnswerRecord
 from heedful.tasks.stories.data import StoryEncoder, build_story
 from heedful.tensors import move_to_device
 
@@ -80,6 +82,19 @@ class StoryAnswer:
     others: tuple[tuple[str, float], ...]
     looked: tuple[int, ...]
     weights: Float[np.ndarray, "hops S"]
+
+
+class StoryAnswerRecord(AnswerRecord):
+    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
+
+    question: str
+    answer: str
+    probability: float
+    others: list[Annotated[list[str | float], Field(min_length=2, max_length=2)]]
+    looked: list[int]
+    """the fact that each hop looks at most, from 0"""
+    weights: list[list[float]]
+    """of each hop on the last facts of the story"""
 
 
 @keep_old_names(words="encoder", unknown="find_unknown_words")
@@ -251,14 +266,11 @@ class StoryLineFormat(LineFormat[StoryInput, tuple[StoryInput, StoryAnswer]]):
         """Return each question with its answer."""
         return list(zip(inputs, self.predictor.answer(inputs), strict=True))
 
-    def to_json(self, answer: tuple[StoryInput, StoryAnswer]) -> Any:
-        """Return the answer with probabilities and the weights of all facts as JSON."""
+    def to_record(self, answer: tuple[StoryInput, StoryAnswer]) -> StoryAnswerRecord:
+        """Return the answer with probabilities and the weights of all facts."""
         (_, question), prediction = answer
-        return {
-            "question": question,
-            **asdict(prediction),
-            "weights": prediction.weights.astype(float).round(4).tolist(),
-        }
+        weights = prediction.weights.astype(float).round(4).tolist()
+        return StoryAnswerRecord(question=question, **{**vars(prediction), "weights": weights})
 
     def format_answer(self, answer: tuple[StoryInput, StoryAnswer]) -> str:
         """Format the answer, and the attended facts if wanted."""

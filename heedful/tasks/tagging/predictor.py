@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass, replace
-from typing import Any, final
+from dataclasses import KW_ONLY, dataclass, replace
+from typing import final
 
 from torch import Tensor
 
@@ -119,13 +119,12 @@ class Tagger(Predictor):
         if len(windows) > 1:
             raise DataError(
                 f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} "
-                "tokens "
-                "at a time; look at a shorter one"
+                "tokens at a time; look at a shorter one"
             )
         ids, word_starts = self._encode_window(words, windows[0])
         record, probabilities = record_encoder(
             self.model,
-            self._predict_one,
+            lambda tokens: self._compute_probabilities(tokens)[0],
             self._collate([ids]),
             tokenizer=self.tokenizer,
             selection=scope,
@@ -154,12 +153,7 @@ class Tagger(Predictor):
             replace(record, answers=answers), self.model, score_answers, selection=scope, about="answers"
         )
 
-    def _predict_one(self, tokens: Tokens) -> Tensor:
-        """Return the tag probabilities of each token of one sentence."""
-        return self._compute_probabilities(tokens)[0]
-
     def _compute_probabilities(self, tokens: Tokens) -> Tensor:
-        """Return the tag probabilities of each token."""
         probabilities: Tensor = self.model.output(self.model(tokens)).float().softmax(-1)
         return probabilities
 
@@ -201,10 +195,6 @@ class TagLineFormat(LineFormat[list[str], list[TaggedWord]]):
     def answer_inputs(self, inputs: Sequence[list[str]], *, start: int) -> list[list[TaggedWord]]:
         """Tag the sentences."""
         return self.tagger.tag(inputs)
-
-    def to_json(self, answer: list[TaggedWord]) -> Any:
-        """Return words, tags and probabilities as JSON."""
-        return [asdict(tag) for tag in answer]
 
     def format_answer(self, answer: list[TaggedWord]) -> str:
         """Format words and tags as two columns."""

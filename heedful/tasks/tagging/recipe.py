@@ -12,8 +12,8 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind
 from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig, WordsTokenizerConfig
 from heedful.recipes.training import FineTuningTrainingConfig, FloatBelowOne
+from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
-from heedful.tasks.fine_tuning_settings import FITTED_KEYS
 
 if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader
@@ -98,7 +98,7 @@ class TaggingRecipe(FineTuningRecipe):
     """Each word of a sentence gets a tag."""
 
     made_by: ClassVar = "heedful.tasks.tagging.task:TASK"
-    forms: ClassVar = "heedful.tasks.tagging.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:TAGGED_SENTENCES"
     auto_keys: ClassVar = (
         "tokenizer",
         *(f"model.{key}" for key in ("kind", "d_model", "dropout")),

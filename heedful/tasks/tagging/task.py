@@ -1,8 +1,10 @@
-"""The tagging task: vocabularies, model, objective, evaluator and predictor of a recipe."""
+"""The tagging task: settings, evaluator, vocabularies, model, objective and predictor of a recipe."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -13,22 +15,113 @@ from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
-from heedful.metrics.entities import are_entity_tags
+from heedful.errors import DataError
+from heedful.metrics.entities import are_entity_tags, is_entity_tag
 from heedful.models.interface import Encoder
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.auto_settings import ComputeBudget, Settings
-from heedful.tasks.fine_tuning_settings import LearningSpeed, is_unspecified
+from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
-from heedful.tasks.tagging.auto_settings import PASSES, RECURRENT_PACE, TaggedTextSize
-from heedful.tasks.tagging.data import build_tagging_encoding
-from heedful.tasks.tagging.evaluation import build_tag_evaluator
+from heedful.tasks.tagging.data import build_tagging_encoding, compute_tag_metrics, get_placeholder_tag
 from heedful.tasks.tagging.objective import TaggingObjective
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.tagging.recipe import TaggingRecipe
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
+
+PASSES: Final = 15
+"""Over all sentences, from scratch."""
+RECURRENT_PACE: Final = LearningSpeed(rate=3e-3, tokens_per_second=8000)
+"""Of recurrent layers."""
+_TOKENS_PER_WORD: Final = 1.4
+"""Tokens of a word."""
+_VOCAB_SIZE_LIMITS: Final = (500, 8000)
+_WORDS_PER_PIECE: Final = 25
+"""Words of text for each piece of the vocabulary."""
+
+
+@final
+@dataclass(frozen=True)
+class TaggedTextSize:
+    """Size of a tagged text: sentences, words, and the set of tags."""
+
+    sentences: int
+    words: int
+    tags: frozenset[str]
+
+    @classmethod
+    def from_sentences(cls, sentences: Iterable[TaggedSentence]) -> TaggedTextSize:
+        """Count the sentences, words and tags that are read; `DataError` if there are none."""
+        count, words, tags = 0, 0, set[str]()
+        for sentence in sentences:
+            count += 1
+            words += len(sentence.words)
+            tags.update(sentence.tags)
+        if not words:
+            raise DataError("there is no text to learn from; check the training files")
+        return cls(count, words, frozenset(tags))
+
+    @property
+    def training_amount(self) -> TrainingAmount:
+        """The amount of training data in examples and tokens."""
+        return TrainingAmount(self.sentences, self.words * _TOKENS_PER_WORD + 2 * self.sentences, max_batch_tokens=2048)
+
+    def choose_scratch_settings(self) -> Settings:
+        """Choose a vocabulary size and a recurrent model, which needs less text than attention."""
+        low, high = _VOCAB_SIZE_LIMITS
+        return {
+            "tokenizer": {"kind": "bpe", "size": max(low, min(high, 500 * round(self.words / _WORDS_PER_PIECE / 500)))},
+            "model.kind": "recurrent",
+            "model.d_model": 128,
+            "model.dropout": 0.4,
+        }
+
+
+def build_tag_evaluator(sentences: Sequence[TaggedSentence], *, train: Iterable[TaggedSentence]) -> LabelEvaluator:
+    """Build the evaluator of tagged sentences; answers are the tags of their words, resampled by sentences.
+
+    It measures accuracy, and precision, recall and F1 of entities if tags mark entities.
+
+    Args:
+        sentences: the sentences to tag; a tag that the training text lacks always counts as wrong.
+        train: training sentences, which tell the known tags and the most frequent one.
+
+    Raises:
+        DataError: there are no sentences.
+    """
+    counts, total = Counter[str](), 0
+    for sentence in train:
+        counts.update(sentence.tags)
+        total += 1
+    if not counts or not sentences:
+        raise DataError("there are no sentences; check the file")
+    most_frequent = min(counts, key=lambda tag: (-counts[tag], tag))
+    words, references = [sentence.words for sentence in sentences], [sentence.tags for sentence in sentences]
+    entities = are_entity_tags(list(counts))
+    golds = references
+    if entities:
+        golds = [tuple(tag if is_entity_tag(tag) else get_placeholder_tag(tag) for tag in tags) for tags in references]
+    unknown = Counter(tag for tags in references for tag in tags if tag not in counts)
+    tag_list = ", ".join(sorted(unknown)[:8])
+    warning = f"{unknown.total():,} words have a tag that the training text lacks ({tag_list}), and count as wrong"
+
+    def tag_sentences(tagger: Tagger) -> list[list[str]]:
+        return [[tag.name for tag in tags] for tags in tagger.tag(words)]
+
+    return LabelEvaluator(
+        words,
+        references,
+        predict_labels=tag_sentences,
+        measure=lambda answers: compute_tag_metrics(answers, golds, entities=entities),
+        size=sum(map(len, references)),
+        num_train_examples=total,
+        constant_answer=most_frequent,
+        baseline_answers=[[most_frequent] * len(tags) for tags in references],
+        main_metric="f1" if entities else "accuracy",
+        data_warnings=(warning,) if unknown else (),
+    )
+
 
 WORDS: Final = "tokenizer/words"
 TAGS_FILE: Final = "tokenizer/tags"
@@ -151,5 +244,4 @@ TASK: Final = TaggingTask()
 
 
 def _get_tags(run: TaggingRun) -> LabelVocabulary:
-    """Return the tags of a run."""
     return run.get_vocabulary(TAGS_FILE, LabelVocabulary)

@@ -17,8 +17,7 @@ from heedful.metrics.metric import Metric, RatioMetric
 from heedful.metrics.numerals import count_kept_numbers
 from heedful.tasks.decoder_target import ForcedScore
 from heedful.tasks.predictor import UnreadableInput
-from heedful.tasks.translation.glossary import TermGlossary
-from heedful.tasks.translation.term_annotation import iter_term_spans
+from heedful.tasks.translation.glossary import TermGlossary, iter_term_spans
 
 TERM_ACCURACY: Final = "terms"
 INFLECTED_TERM_ACCURACY: Final = "terms, other endings too"

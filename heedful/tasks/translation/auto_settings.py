@@ -204,7 +204,6 @@ def _is_post_norm(model: TransformerConfig) -> bool:
 
 
 def _model_settings(shape: TransformerShape, num_passes: float) -> Settings:
-    """Return the settings of a model with this shape."""
     return {
         **shape.settings,
         "model.dropout": _lookup_bound(_DROPOUT, num_passes),

@@ -10,15 +10,13 @@ from typing import Final
 
 import numpy as np
 
-from heedful.data.context import get_source_with_context
 from heedful.data.readers import SentencePair
 from heedful.errors import DataError
 from heedful.inspection.page import PageTable
 from heedful.metrics.calibration import fit_isotonic
 from heedful.metrics.correlation import CorrelationMetric
-from heedful.tasks.translation.attention_entropy import attention_entropy
-from heedful.tasks.translation.confidence import ConfidenceCurve, get_certainty
-from heedful.tasks.translation.directions import run_by_tags
+from heedful.tasks.translation.languages import run_by_tags, translate_pairs
+from heedful.tasks.translation.quality_estimation import ConfidenceCurve, attention_entropy, get_certainty
 from heedful.tasks.translation.translations import Translation
 from heedful.tasks.translation.translator import Translator
 
@@ -39,7 +37,7 @@ class CalibrationResult:
         expected: expected chrF of each sentence, by a curve that was learned from the others (five folds).
         actual: its chrF, from 0 to 1.
         mismatched: share of translations, read with the sources of others, whose attention is more scattered than
-            `Confidence.widest`; None if the model has no attention.
+            `ConfidenceCurve.widest`; None if the model has no attention.
     """
 
     confidence: ConfidenceCurve
@@ -67,8 +65,7 @@ class CalibrationResult:
         baseline_error = np.abs(actual.mean() - actual).mean()
         notes = [
             f"correlation {self.correlation:.3f}; mean error {error:.3f}, and {baseline_error:.3f} where all are "
-            "expected to be "
-            "like the mean"
+            "expected to be like the mean"
         ]
         if self.confidence.widest is not None and self.mismatched is not None:
             notes.append(
@@ -96,12 +93,7 @@ def calibrate(
 
     if len(pairs) < MIN_SENTENCES:
         raise DataError(f"{len(pairs)} sentences are too few for calibration; give at least {MIN_SENTENCES}")
-
-    def translate_pairs(translator: Translator, group: Sequence[SentencePair]) -> Sequence[Translation]:
-        """Translate the sources of pairs."""
-        return translator.translate([get_source_with_context(pair) for pair in group], batch_tokens=batch_tokens)
-
-    translations = run_by_tags(translator, pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)
+    translations = translate_pairs(translator, pairs, batch_tokens=batch_tokens)
     metric = CHRF()
     certainties = [get_certainty(item.candidates[0]) for item in translations]
     qualities = [
@@ -117,7 +109,7 @@ def calibrate(
     own_scatter, other_scatter = (
         [value for item in scatters for value in side(item)] for side in (itemgetter(0), itemgetter(1))
     )
-    part_certainties = [get_certainty(part.candidates[0]) for item in translations for part in _list_read_parts(item)]
+    part_certainties = [get_certainty(part.candidates[0]) for item in translations for part in item.read_parts]
     widest = float(np.quantile(own_scatter, 1 - _SIGN_SHARE)) if own_scatter else None
     expected = [0.0] * len(certainties)
     for fold in range(_FOLDS):
@@ -138,18 +130,13 @@ def calibrate(
     )
 
 
-def _list_read_parts(translation: Translation) -> list[Translation]:
-    """Return the parts of a translation that the model read separately."""
-    return [part for part in translation.parts or (translation,) if part.source_tokens]
-
-
 def _compute_scatter(
     translator: Translator, rows: Sequence[tuple[SentencePair, Translation]]
 ) -> list[tuple[list[float], list[float]]]:
     """Return for each translation the attention entropy of its parts, with their own sources and with those of the
     next translation.
     """
-    parts = [(part, number) for number, (_, translation) in enumerate(rows) for part in _list_read_parts(translation)]
+    parts = [(part, number) for number, (_, translation) in enumerate(rows) for part in translation.read_parts]
     scatters: list[tuple[list[float], list[float]]] = [([], []) for _ in rows]
     if translator.has_attention:
         for column, shift in enumerate((0, 1)):

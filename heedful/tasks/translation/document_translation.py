@@ -123,23 +123,16 @@ def translate_document(
         )
         results.update(zip(numbers, outcomes, strict=True))
     targets |= {number: outcome.target for number, outcome in results.items() if outcome.target is not None}
-    num_placeholders = sum(outcome.placeholders for outcome in results.values())
-    num_lost = sum(outcome.lost for outcome in results.values())
-    untranslated = [_describe_unit(document.units[number]) for number in requested if number not in targets]
-    strategies = Counter(outcome.strategy for outcome in results.values())
-    content = document.fill_targets(targets, matches)
-    memory_matches = None if memory is None else list(matches.values())
-    unchecked = [mark for outcome in results.values() for mark in outcome.unchecked]
     return FilledDocument(
-        content,
+        document.fill_targets(targets, matches),
         len(translatable),
         len(requested),
-        strategies,
-        num_placeholders,
-        num_lost,
-        untranslated,
-        memory_matches,
-        unchecked,
+        strategies=Counter(outcome.strategy for outcome in results.values()),
+        placeholders=sum(outcome.placeholders for outcome in results.values()),
+        lost=sum(outcome.lost for outcome in results.values()),
+        untranslated=[_describe_unit(document.units[number]) for number in requested if number not in targets],
+        matches=None if memory is None else list(matches.values()),
+        unchecked=[mark for outcome in results.values() for mark in outcome.unchecked],
     )
 
 

@@ -30,9 +30,9 @@ from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOption
 from heedful.tasks.predictor import UnreadableInput, answer_readable
 from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.translation.accuracy import AccuracyCounts, count_accuracies, count_contrasts, prefers_first
-from heedful.tasks.translation.confidence import get_certainty
-from heedful.tasks.translation.directions import run_by_tags
 from heedful.tasks.translation.glossary import TermGlossary
+from heedful.tasks.translation.languages import run_by_tags, translate_pairs
+from heedful.tasks.translation.quality_estimation import get_certainty
 from heedful.tasks.translation.translations import TokenAlignment, Translation
 from heedful.tasks.translation.translator import Translator
 
@@ -166,15 +166,10 @@ class TranslationEvaluator(Evaluator):
         """Translate the test text once, after an untimed first batch."""
         config = predictor.generation if self.options.search is None else self.options.search(predictor.generation)
         search, length = build_search(config, predictor.target), build_length_limits(config)
-
-        def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
-            """Translate the sources of pairs."""
-            return translator.translate([get_source_with_context(pair) for pair in pairs], search=search, length=length)
-
         pairs = self._add_context(predictor.context)
-        run_by_tags(predictor, pairs[:_NUM_WARMUP], tags=_get_tags, run_group=translate_pairs)
+        translate_pairs(predictor, pairs[:_NUM_WARMUP], search=search, length=length)
         start_time = time.perf_counter()
-        translations = run_by_tags(predictor, pairs, tags=_get_tags, run_group=translate_pairs)
+        translations = translate_pairs(predictor, pairs, search=search, length=length)
         seconds = time.perf_counter() - start_time
         best_candidates = [translation.candidates[0] for translation in translations]
         perplexity, unread = self._compute_perplexity(predictor, pairs)
@@ -208,11 +203,10 @@ class TranslationEvaluator(Evaluator):
             for contrast in self.contrasts
             for text in (contrast.right, *contrast.wrong)
         ]
-        scores = iter(run_by_tags(translator, pairs, tags=_get_tags, run_group=_score_pairs))
+        scores = iter(run_by_tags(translator, pairs, run_group=_score_pairs))
         return [prefers_first(list(islice(scores, 1 + len(example.wrong)))) for example in self.contrasts]
 
     def _collect_stats(self, translator: Translator, translations: Sequence[Translation]) -> Sequence[TranslationStats]:
-        """Collect the statistics of all translations."""
         rows = list(zip(self.pairs, translations, strict=True))
         return run_by_tags(
             translator,
@@ -232,7 +226,7 @@ class TranslationEvaluator(Evaluator):
         self, translator: Translator, pairs: Sequence[SentencePair]
     ) -> tuple[Perplexity | None, int]:
         """Return the perplexity of the references, and the number of pairs that are too long and excluded from it."""
-        scored = run_by_tags(translator, pairs, tags=_get_tags, run_group=_score_pairs)
+        scored = run_by_tags(translator, pairs, run_group=_score_pairs)
         num_unread = sum(isinstance(score, UnreadableInput) for score in scored)
         if num_unread == len(scored):
             return None, num_unread
@@ -323,11 +317,6 @@ class TranslationEvaluator(Evaluator):
         )
 
 
-def _get_tags(pair: SentencePair) -> tuple[str, ...]:
-    """Return the tags of a pair."""
-    return pair.tags
-
-
 def _score_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[ForcedScore | UnreadableInput]:
     """Score the references of pairs that are not too long."""
     texts = [(get_source_with_context(pair), pair.target) for pair in pairs]
@@ -336,9 +325,7 @@ def _score_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Seque
 
 def _compute_stats(translator: Translator, translations: Sequence[Translation]) -> list[TranslationStats]:
     """Compute statistics of translations; the models read all of them again for their attention."""
-    parts = [
-        [part for part in translation.parts or (translation,) if part.source_tokens] for translation in translations
-    ]
+    parts = [translation.read_parts for translation in translations]
     pairs = [(part.input_text, part.candidates[0]) for parts_of_one in parts for part in parts_of_one]
     alignments = iter(translator.align_all(pairs) if translator.has_attention else ())
     return [

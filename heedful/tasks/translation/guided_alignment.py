@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -17,7 +17,7 @@ from heedful.errors import RecipeError
 from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
 from heedful.models.conditional import ConditionalModel
-from heedful.tasks.criteria import Criterion
+from heedful.tasks.criteria import AddedTermCriterion, Criterion
 from heedful.tasks.objective import Loss, LossPart
 from heedful.tasks.translation.recipe import GuidedConfig
 from heedful.tensors import Tokens
@@ -90,7 +90,7 @@ def _is_source_attention(attention_look: AttentionRole) -> bool:
 
 
 @final
-class GuidedCriterion(Criterion):
+class GuidedCriterion(AddedTermCriterion):
     """Another criterion plus the cross-entropy of one attention with piece alignments (Chen et al. 2016).
 
     With G_ti = 1 / (links of t) where the target's piece t is linked with the source's piece i, and 0 elsewhere, and A
@@ -103,9 +103,8 @@ class GuidedCriterion(Criterion):
     """
 
     def __init__(self, base: Criterion, config: GuidedConfig) -> None:
-        self.base = base
+        super().__init__(base, part="guided")
         self.config = config
-        self.part_names = base.part_names | {"guided"}
 
     def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
         """Compute the loss of the base criterion plus the alignment loss."""
@@ -121,15 +120,3 @@ class GuidedCriterion(Criterion):
         return Loss(
             total, loss.count, {**loss.parts, "guided": LossPart(alignment_loss.detach(), batch.num_linked_labels)}
         )
-
-    def on_update(self, nll: float) -> None:
-        """Forward to the base criterion."""
-        self.base.on_update(nll)
-
-    def state_dict(self) -> Mapping[str, Tensor]:
-        """Return the state tensors of the base criterion."""
-        return self.base.state_dict()
-
-    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the state of the base criterion."""
-        self.base.load_state_dict(tensors)

@@ -42,7 +42,7 @@ class HeadStatistics:
 
     Attributes:
         head: the head.
-        averages: of its measures; see `Sums.averages`.
+        averages: of its measures; see `HeadMeasureSums.averages`.
         error_rate: of its alignments against human ones; None for heads that do not attend to the source, or without
             human alignments.
     """
@@ -178,7 +178,6 @@ def list_heads(translator: Translator) -> tuple[AttentionHead, ...]:
 
 
 def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
-    """List the heads of an attention map."""
     return [
         AttentionHead(attention_map.path, attention_map.role, attention_map.layer, number)
         for number in attention_map.heads
@@ -186,7 +185,6 @@ def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
 
 
 def _add_measures(attention_map: AttentionMap, sums: dict[AttentionHead, HeadMeasureSums]) -> None:
-    """Add the measures of an attention map to the sums of its heads."""
     measured = measure_map(attention_map)
     for index, head in enumerate(_list_map_heads(attention_map)):
         previous = sums.get(head)

@@ -122,7 +122,6 @@ class MarkupTranslator:
         """
 
         def split_segment(segment: Segment) -> list[FramedSegment]:
-            """Split a previous segment into frames."""
             return split_into_frames(remove_accelerator(segment)[0] if accelerators else segment, split=split_sentences)
 
         cleaned = [remove_accelerator(segment_) if accelerators else (segment_, "") for segment_ in segments]
@@ -224,24 +223,17 @@ class MarkupTranslator:
     def _translate_pieces(self, cores: Sequence[_SegmentCore]) -> list[Segment | None]:
         """Translate the texts between codes separately and keep the codes in place."""
         pieces_of = [split_at_codes(core.segment) for core in cores]
-        texts = [piece.text for core_pieces in pieces_of for piece in core_pieces if not isinstance(piece, InlineCode)]
-        texts = [text for text in dict.fromkeys(texts) if protect_codes(text).has_words]
-        translations = {
-            text: translation.text
-            for text, translation in zip(texts, self._translate_texts(texts), strict=True)
-            if not translation.cut
-        }
-        results = {
-            piece.text: piece.text
-            for core_pieces in pieces_of
-            for piece in core_pieces
-            if not isinstance(piece, InlineCode)
-        }
-        results = {text: text for text in results if text not in texts} | translations
+        pieces = (piece for core_pieces in pieces_of for piece in core_pieces)
+        results = {piece.text: piece.text for piece in pieces if not isinstance(piece, InlineCode)}
+        texts = [text for text in results if protect_codes(text).has_words]
+        for text, translation in zip(texts, self._translate_texts(texts), strict=True):
+            if translation.cut:
+                del results[text]
+            else:
+                results[text] = translation.text
         return [_join_pieces(core_pieces, results) for core_pieces in pieces_of]
 
     def _translate_texts(self, texts: Sequence[SourceSentence]) -> list[Translation]:
-        """Translate texts with the given function or the translator."""
         if not texts:
             return []
         return self.translate(texts) if self.translate else self.translator.translate(texts)

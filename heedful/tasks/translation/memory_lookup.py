@@ -58,7 +58,6 @@ def load_translation_memory(
 
 
 def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
-    """Yield the entries of all files."""
     pending = list(map(sniff_file, paths))
     while pending:
         file = pending.pop(0)
@@ -78,7 +77,6 @@ def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterat
 def _iter_document_entries(
     file: FileSniff, shape: TranslationFileShape, languages: DocumentLanguages
 ) -> Iterator[MemoryEntry]:
-    """Yield the finished translations of a document."""
     description = ""
     if get_suffix(file.path) == ".tmx":
         languages = _choose_tmx_languages(file.path, shape.languages, languages)

@@ -307,7 +307,7 @@ class TranslationRecipe(FineTunableRecipe):
 
     made_by: ClassVar = "heedful.tasks.translation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.translation.demonstration:TranslationDemonstration"
-    forms: ClassVar = "heedful.tasks.translation.data_formats:DATA_FORMATS"
+    forms: ClassVar = "heedful.tasks.data_formats:PARALLEL_TEXT"
     auto_keys: ClassVar = (
         "tokenizer.size",
         *(f"model.{key}" for key in ("d_model", "heads", "d_ff", "encoder_layers", "decoder_layers")),

@@ -18,10 +18,9 @@ from heedful.metrics.metric import Metric
 from heedful.metrics.report import compute_all_scores
 from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length, describe_tokenization
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU
-from heedful.tasks.report import EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_interval, format_number
 from heedful.tasks.translation.accuracy import AccuracyCounts
-from heedful.tasks.translation.error_cases import ErrorCases
-from heedful.tasks.translation.error_page import build_error_page, list_shown_cases
+from heedful.tasks.translation.error_page import ErrorCases, build_error_page, list_shown_cases
 from heedful.tasks.translation.evaluation import DOCUMENT_METRIC, TranslationEvaluator, TranslationOutputs
 from heedful.version import __version__
 
@@ -75,11 +74,17 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def scores(self) -> tuple[MetricScore, ...]:
         """Scores of sacrebleu and of the learned metric."""
-        asking = self.evaluator.options
-        sacrebleu_scores = compute_all_scores(
-            self.answers.texts, self.evaluator.references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize
-        )
+        sacrebleu_scores = compute_all_scores(self.answers.texts, self.evaluator.references, **self.scoring)
         return (*sacrebleu_scores, *self._judge_scores.values())
+
+    @property
+    def scoring(self) -> dict[str, Any]:
+        """Whether case is ignored, and the tokenizer of BLEU."""
+        return {"lowercase": self.evaluator.options.lowercase, "tokenize": self.evaluator.tokenize}
+
+    def _select_rows(self, rows: Sequence[int]) -> tuple[list[str], list[str]]:
+        """Return translations and references of some sentences."""
+        return [self.answers.texts[row] for row in rows], [self.evaluator.references[row] for row in rows]
 
     @cached_property
     def _judge_scores(self) -> Mapping[str, MetricScore]:
@@ -98,13 +103,7 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def signatures(self) -> list[str]:
         """Signatures of BLEU, chrF, chrF++ and TER as in sacrebleu, and of the learned metric."""
-        asking = self.evaluator.options
-        sacrebleu_scores = compute_all_scores(
-            self.answers.texts[:1],
-            self.evaluator.references[:1],
-            lowercase=asking.lowercase,
-            tokenize=self.evaluator.tokenize,
-        )
+        sacrebleu_scores = compute_all_scores(self.answers.texts[:1], self.evaluator.references[:1], **self.scoring)
         return [
             score.signature
             for score in (*sacrebleu_scores, *self._judge_scores.values())
@@ -124,23 +123,16 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def length_bands(self) -> tuple[LengthBand, ...]:
         """BLEU by source length in words."""
-        asking = self.evaluator.options
-        score = partial(bleu, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize)
+        score = partial(bleu, **self.scoring)
         return bleu_by_length(self.answers.texts, self.evaluator.references, self.source_lengths, metric=score)
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
         """Number of sentences and BLEU of each text of the evaluation; empty if there is only one."""
-        asking, results = self.evaluator.options, {}
+        results = {}
         for name in dict.fromkeys(self.evaluator.names):
             rows = [row for row, text_name in enumerate(self.evaluator.names) if text_name == name]
-            translations, references = (
-                [lines[row] for row in rows] for lines in (self.answers.texts, self.evaluator.references)
-            )
-            results[name] = (
-                len(rows),
-                bleu(translations, references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize).value,
-            )
+            results[name] = (len(rows), bleu(*self._select_rows(rows), **self.scoring).value)
         return results
 
     @cached_property
@@ -233,7 +225,6 @@ class TranslationReport(EvaluationReport):
         ]
 
     def _build_accuracy_table(self) -> PageTable:
-        """Build the table of accuracies."""
         columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
         rows = [
             [
@@ -302,11 +293,7 @@ class TranslationReport(EvaluationReport):
         rows = [row for row, length in enumerate(self.source_lengths) if band.shortest <= length <= longest]
         if len(rows) < _MIN_SENTENCES:
             return None
-        translations, references = (
-            [lines[row] for row in rows] for lines in (self.answers.texts, self.evaluator.references)
-        )
-        asking = self.evaluator.options
-        metric = CorpusBLEU(translations, references, lowercase=asking.lowercase, tokenize=self.evaluator.tokenize)
+        metric = CorpusBLEU(*self._select_rows(rows), **self.scoring)
         return compute_intervals({"BLEU": metric}, self.sampling)["BLEU"]
 
 
@@ -324,21 +311,15 @@ class TranslationComparison(RunComparison):
 
     def build_results_table(self) -> PageTable:
         """Build the table with a row for each run."""
-        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", "95 % interval", "p"]
+        columns = ["run", "model", "parameters", "minutes", "train tok/s", "BLEU", *INTERVAL_COLUMNS]
         rows = []
-        for report, kind in zip(self.reports, self.model_names, strict=True):
-            summary, interval, test = report.system.required_summary, report.intervals["BLEU"], report.tests.get("BLEU")
+        for report, row in zip(self.reports, self.describe_runs(), strict=True):
             seconds = _get_seconds(report)
             rows.append(
                 [
-                    report.system.label,
-                    kind,
-                    f"{summary.parameters:,}",
-                    format_number(summary.minutes, ".1f"),
-                    format_number(summary.tokens_per_second, ",.0f"),
-                    f"{interval.value:.2f}",
-                    format_interval(interval, 2),
-                    format_number(test.p_value if test else None, ".3f"),
+                    *row,
+                    format_number(report.system.required_summary.tokens_per_second, ",.0f"),
+                    *report.format_score("BLEU", ".2f"),
                     *(f"{report.intervals[name].value:.2f}" for name in ("chrF2", "chrF2++")),
                     format_number(self.exam.size / seconds, ",.1f"),
                     format_number(report.answers.tokens / seconds, ",.0f"),
@@ -396,15 +377,9 @@ class TranslationComparison(RunComparison):
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the scoring settings as JSON data."""
-        asking = self.reports[0].evaluator.options
         return {
             "sentences": self.exam.size,
-            "scoring": {
-                "lowercase": asking.lowercase,
-                "tokenize": self.reports[0].evaluator.tokenize,
-                "samples": self.sampling.samples,
-                "seed": self.sampling.seed,
-            },
+            "scoring": {**self.reports[0].scoring, **self.sampling_json},
             "signatures": self.reports[0].signatures,
         }
 
@@ -455,7 +430,7 @@ class TranslationComparison(RunComparison):
             ]
             for report in self.reports
         ]
-        return PageTable(title, ["run", column, "95 % interval", "p"], rows)
+        return PageTable(title, ["run", column, *INTERVAL_COLUMNS], rows)
 
     def _plot_by_length(self) -> str:
         """Plot BLEU by source length, without bands that are too small for an interval if at least two others
@@ -492,7 +467,6 @@ def _get_seconds(report: TranslationReport) -> float:
 
 
 def _format_percents(accuracies: Mapping[str, AccuracyCounts], names: Sequence[str]) -> list[str]:
-    """Format accuracies in percent."""
     return [format_number(accuracies[name].metric.value if name in accuracies else None, ".2f") for name in names]
 
 

@@ -1,9 +1,10 @@
-"""Reading of sources by a model: with previous sentences, in parts if they are long."""
+"""Sources as a model reads them, in parts if they are long, and the search that translates a batch of them."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Final, final
 
@@ -20,9 +21,14 @@ from heedful.data.factors import EncodedText, SourceEncoder
 from heedful.data.text_splitting import split_text
 from heedful.data.word_alignments import map_context_pieces_to_words
 from heedful.errors import DataError, RecipeError
-from heedful.tasks.translation.directions import list_tag_languages
-from heedful.tasks.translation.glossary import TargetTerm, assign_terms
-from heedful.tasks.translation.term_annotation import AnnotationMarks
+from heedful.generation.prefill import AttentionLookup
+from heedful.generation.prefill import GenerationRequest as Wish
+from heedful.models.interface import State
+from heedful.tasks.batch_executor import SearchCall
+from heedful.tasks.decoder_target import DecoderTarget, TargetRequest
+from heedful.tasks.translation.glossary import AnnotationMarks, TargetTerm, assign_terms
+from heedful.tasks.translation.languages import list_tag_languages
+from heedful.tensors import Tokens
 
 _TAG_LENGTH: Final = 40
 """Number of letters at the beginning of a text in which a language tag is searched."""
@@ -62,8 +68,8 @@ class SourceReader:
     context: int = 0
 
     def split_into_parts(self, sentence: SourceSentence) -> list[SourcePart]:
-        """Return the sentence, or its parts if it is too long (`heedful.data.parts`), each with the previous ones
-        as context.
+        """Return the sentence, or its parts if it is too long (`heedful.data.text_splitting`), each with the previous
+        ones as context.
         """
         self._require_language(sentence)
         full_part = self.read_part(sentence)
@@ -165,3 +171,62 @@ def assign_constraints(parts: Sequence[SourcePart], terms: Sequence[TargetTerm |
     unique_terms = dict.fromkeys(TargetTerm(term) if isinstance(term, str) else term for term in terms)
     assigned = assign_terms(list(unique_terms), [part.text for part in parts])
     return [replace(part, terms=part_terms) for part, part_terms in zip(parts, assigned, strict=True)]
+
+
+@final
+@dataclass(frozen=True)
+class TranslationRequest:
+    """The index of a sentence, the encoded source of it or of one of its parts, and the generation request."""
+
+    row: int
+    source: EncodedText
+    request: TargetRequest
+
+
+@final
+class SentenceCounter:
+    """Counts finished sentences; a sentence is finished with the last of its parts.
+
+    Args:
+        rows: index of the sentence of each part.
+        on_progress: called with the number of newly finished sentences.
+        empty: number of sentences without a part, which are finished at once.
+    """
+
+    def __init__(self, rows: Sequence[int], on_progress: Callable[[int], None] | None, *, empty: int) -> None:
+        self._rows = rows
+        self._on_progress = on_progress
+        self._remaining = Counter(rows)
+        if on_progress is not None and empty:
+            on_progress(empty)
+
+    def __call__(self, parts: Sequence[int]) -> None:
+        """Count the sentences that these finished parts complete."""
+        rows = [self._rows[part] for part in parts]
+        self._remaining.subtract(rows)
+        if self._on_progress is not None:
+            self._on_progress(sum(not self._remaining[row] for row in set(rows)))
+
+
+@final
+@dataclass(frozen=True)
+class TranslationSearch(SearchCall[TranslationRequest]):
+    """A translation search; translators that differ only in the tags before their sources can share it.
+
+    Attributes:
+        target: decoder side of the search.
+        collate_sources: collates encoded sources into a batch.
+        build_coverage: builds the attention function of a batch, for coverage.
+    """
+
+    target: DecoderTarget
+    collate_sources: Callable[[Sequence[EncodedText]], Tokens] = field(compare=False)
+    build_coverage: Callable[[Sequence[EncodedText]], AttentionLookup] = field(compare=False)
+
+    def start_search(self, batch: list[TranslationRequest]) -> tuple[State, Wish]:
+        """Return the initial decoding state of a batch and its generation request."""
+        sources = [item.source for item in batch]
+        request = self.target.build_generation_request(
+            [item.request for item in batch], attention_lookup=self.build_coverage(sources)
+        )
+        return self.engine.init_state(self.collate_sources(sources)), request

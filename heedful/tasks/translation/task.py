@@ -15,7 +15,6 @@ from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes, TranslationArchitecture
 from heedful.atomic_io import MODEL_FILE, read_checked_json, read_manifest
 from heedful.data.batches import collate_pairs
-from heedful.data.context import get_source_with_context
 from heedful.data.corpus import Corpus, ExampleEncoder, build_factored_encoder, build_pair_encoder
 from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder, load_factor, split_factors
 from heedful.data.labels import LabelVocabulary
@@ -38,15 +37,13 @@ from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, read_examples
 from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued_settings, choose_settings
-from heedful.tasks.translation.confidence import CONFIDENCE_FILE, ConfidenceCurve
-from heedful.tasks.translation.directions import run_by_tags
 from heedful.tasks.translation.evaluation import TranslationEvaluator
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
-from heedful.tasks.translation.language_profiles import PROFILES_FILE as LANGUAGES
-from heedful.tasks.translation.language_profiles import learn_profiles
+from heedful.tasks.translation.languages import PROFILES_FILE as LANGUAGES
+from heedful.tasks.translation.languages import learn_profiles, translate_pairs
+from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, ConfidenceCurve
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
-from heedful.tasks.translation.translations import Translation
 from heedful.tasks.translation.translator import Translator
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
@@ -126,8 +123,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
                 tags_note = f" (it has {', '.join(source.tag_ids)})" if source.tag_ids else ""
                 raise RecipeError(
                     f"data: {tag} is put before sources, but the vocabulary of init has no such piece{tags_note}; give "
-                    "the "
-                    "table [tokenizer], so that one is learned"
+                    "the table [tokenizer], so that one is learned"
                 )
         if isinstance(source, MarianTokenizer) and not recipe.data.tags:
             source = source.without_tags()
@@ -183,8 +179,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
 
     def source_factors(self, run: TranslationRun) -> Mapping[str, Factor]:
         """Return the factors of the recipe."""
-        vocabularies = {name: run.vocabularies[FACTOR_FILE.format(name)] for name in run.recipe.factors}
-        return {name: factor for name, factor in vocabularies.items() if isinstance(factor, Factor)}
+        return _get_factors(run)
 
     def build_objective(
         self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
@@ -259,8 +254,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             if (context := other.recipe.data.context_size) != (first_context := first.recipe.data.context_size):
                 raise RunError(
                     f"{other.folder}: reads {context} sentences before each, and {first.folder} reads {first_context}; "
-                    "an ensemble "
-                    "needs the same"
+                    "an ensemble needs the same"
                 )
         return Translator(
             models,
@@ -327,12 +321,10 @@ def _get_document_name(text: str, pair: SentencePair) -> str:
 
 
 def _get_factors(run: TranslationRun) -> Mapping[str, Factor]:
-    """Return the factors of a run."""
     return {name: run.get_vocabulary(FACTOR_FILE.format(name), Factor) for name in run.recipe.factors}  # type: ignore[type-abstract]
 
 
 def _build_source_encoder(run: TranslationRun) -> SourceEncoder:
-    """Build the encoder of source texts."""
     return SourceEncoder(run.get_tokenizer(SOURCE_TOKENIZER), _get_factors(run))
 
 
@@ -362,7 +354,6 @@ def _iter_training_pairs(recipe: TranslationRecipe) -> Iterator[SentencePair]:
 
 
 def _build_criterion(recipe: TranslationRecipe) -> Criterion:
-    """Build the training criterion of a recipe."""
     config = recipe.training
     criterion: Criterion = build_criterion(config)
     if config.decorrelation:
@@ -375,12 +366,6 @@ def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
     greedy, source = build_search(GreedyConfig(), run.tokenizer), _build_source_encoder(run)
     pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
 
-    def translate_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[Translation]:
-        """Translate the sources of pairs."""
-        return translator.translate(
-            [get_source_with_context(pair) for pair in pairs], search=greedy, length=LengthLimits(1.5, 10)
-        )
-
     def compute_bleu(model: nn.Module) -> dict[str, float]:
         """Return the BLEU of a model on the validation text."""
         assert isinstance(model, SequenceToSequence)
@@ -388,7 +373,7 @@ def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
         short_pairs = [
             pair for pair in pairs if len(source.with_tags(pair.tags).encode(pair.source)) < translator.max_source
         ]
-        translations = run_by_tags(translator, short_pairs, tags=lambda pair: pair.tags, run_group=translate_pairs)
+        translations = translate_pairs(translator, short_pairs, search=greedy, length=LengthLimits(1.5, 10))
         references = [pair.target for pair in short_pairs]
         lowercase = run.recipe.tokenizer.target_config.lowercase
         texts, tokenize = [translation.text for translation in translations], select_bleu_tokenizer(references)

@@ -1,4 +1,4 @@
-"""Answers of a translator (translations, scores, alignments) and their line formats."""
+"""Translations, their alignments, what is done with their candidates, and their line formats."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Any, ClassVar, Final, final
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, final
 
 import numpy as np
 from jaxtyping import Float
+from pydantic import Field
 
 from heedful.data.context import SourceSentence, attach_context, get_context, get_text
 from heedful.data.text_splitting import iter_gaps
@@ -18,7 +19,9 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.files import parse_json
 from heedful.generation.search import SearchStrategy
+from heedful.metrics.utility import PairwiseUtility
 from heedful.tasks.decoder_target import ForcedScore, TextCandidate
+from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
 from heedful.tasks.predictor import (
     READ_IN_PARTS,
     READ_TRUNCATED,
@@ -27,12 +30,14 @@ from heedful.tasks.predictor import (
     answer_readable,
     escape_cell,
 )
+from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
 from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.glossary import TargetTerm
-from heedful.tasks.translation.hallucination_signs import hallucination_signs
+from heedful.tasks.translation.quality_estimation import hallucination_signs
 
 if TYPE_CHECKING:
     from heedful.tasks.translation.translator import Translator
+
 
 UNMET_TERM: Final = "a term that it should hold is not in the translation"
 """Note on a sentence whose translation lacks a required term (see `LineFormat.input_notes`)."""
@@ -120,6 +125,11 @@ class Translation:
         return attach_context(self.source, self.before)
 
     @property
+    def read_parts(self) -> list[Translation]:
+        """The parts that the model read separately, or the translation itself; empty for an empty line."""
+        return [part for part in self.parts or (self,) if part.source_tokens]
+
+    @property
     def text(self) -> str:
         """The best translation."""
         return self.candidates[0].text
@@ -149,7 +159,6 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     gaps = list(iter_gaps(source, (part.source for part in parts)))
 
     def join_candidates(rank: int) -> TextCandidate:
-        """Join the candidates of a rank."""
         chosen = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
         texts = [
             text
@@ -178,6 +187,75 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     )
 
 
+def select_minimum_risk(
+    translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
+) -> Translation:
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score.
+
+    See `rank_by_expected_utility`.
+
+    Each part of a split sentence is selected separately.
+
+    Args:
+        translation: with all its candidates.
+        utility: compares two candidates.
+        keep: number of candidates to keep.
+        weighted: whether candidates are weighted by their probability, as needed for beam search; samples count
+            equally.
+    """
+    if translation.parts:
+        parts = [select_minimum_risk(part, utility=utility, keep=keep, weighted=weighted) for part in translation.parts]
+        return join_translations(translation.source, parts)
+    log_probabilities = [candidate.log_probability for candidate in translation.candidates] if weighted else None
+    selected = rank_by_expected_utility(
+        [candidate.text for candidate in translation.candidates], utility, log_probabilities=log_probabilities
+    )[:keep]
+    candidates = tuple(replace(translation.candidates[index], score=score) for index, score in selected)
+    return replace(translation, candidates=candidates, doubts=())
+
+
+class AlignmentRecord(AnswerRecord):
+    """Attention weights of the tokens of a translation."""
+
+    source: list[str]
+    """tokens, the end included"""
+    target: list[str]
+    """likewise"""
+    weights: list[list[float]]
+    """a row for each target token"""
+
+
+class TranslationRecord(AnswerRecord):
+    """A translation, as `heedful translate --format jsonl` writes it."""
+
+    source: str
+    translation: str
+    candidates: list[CandidateRecord]
+    confidence: float | None = None
+    """estimated quality of the translation, from models that were trained to predict it"""
+    signs: Annotated[list[str], OMIT_EMPTY] = Field(default_factory=list)
+    """suspicious properties of the translation"""
+    constraints: Annotated[list[str], OMIT_EMPTY] = Field(default_factory=list)
+    unmet: list[str] = Field(default_factory=list)
+    """constraints that the translation does not contain"""
+    cut: Annotated[int, OMIT_EMPTY] = 0
+    """number of tokens at the end of the source that were not read"""
+    parts: Annotated[list[TranslationRecord], OMIT_EMPTY] = Field(default_factory=list)
+    """records of the parts of a source that is too long for the model"""
+    alignment: AlignmentRecord | None = None
+
+
+class PairScoreRecord(AnswerRecord):
+    """Log-probability of a translation, as `heedful score --format jsonl` writes it."""
+
+    log_probability: float
+    """in nats"""
+    count: int
+    """tokens, the end included"""
+    tokens: list[str]
+    token_log_probabilities: list[float]
+
+
 @keep_old_names(telling="best_weights", record="to_json")
 @dataclass(frozen=True)
 class TokenAlignment:
@@ -200,14 +278,18 @@ class TokenAlignment:
         """Weights that align tokens best: those of the guided attention, otherwise of the last one."""
         return list(self.weights.values())[-1] if self.guided is None else self.guided
 
+    def to_record(self) -> AlignmentRecord:
+        """Return the record with the best weights."""
+        return AlignmentRecord(
+            source=list(self.source_tokens),
+            target=list(self.target_tokens),
+            weights=[[round(float(weight), 4) for weight in row] for row in self.best_weights],
+        )
+
     @property
     def to_json(self) -> dict[str, Any]:
-        """JSON data with the best weights."""
-        return {
-            "source": list(self.source_tokens),
-            "target": list(self.target_tokens),
-            "weights": [[round(float(weight), 4) for weight in row] for row in self.best_weights],
-        }
+        """The record as JSON data."""
+        return self.to_record().model_dump()
 
 
 def link_words(
@@ -220,7 +302,8 @@ def link_words(
 
     Args:
         weights: of each target piece to each source piece.
-        source_words: number of the word of each source piece, -1 if it belongs to none; see `word_numbers`.
+        source_words: number of the word of each source piece, -1 if it belongs to none; see
+            `Translator.get_word_numbers`.
         target_words: number of the word of each target piece, likewise.
     """
     (source, source_index), (target, target_index) = (
@@ -338,30 +421,29 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
             translations = replace_unknown(self.translator, translations)
         return list(enumerate(translations, start))
 
-    def to_json(self, answer: tuple[int, Translation]) -> Any:
+    def to_record(self, answer: tuple[int, Translation]) -> TranslationRecord:
         """Return all candidates with their scores, and the same for each part of a split sentence."""
-        return self._translation_to_json(answer[1])
+        return self._build_record(answer[1])
 
-    def _translation_to_json(self, translation: Translation) -> dict[str, Any]:
-        """Convert a translation to JSON data."""
-        record: dict[str, Any] = {
-            "source": translation.source,
-            "translation": translation.text,
-            "candidates": [candidate.json_record for candidate in translation.candidates],
-        }
+    def _build_record(self, translation: Translation) -> TranslationRecord:
+        fields: dict[str, Any] = {}  # those that are absent unless they are known
         if self.translator.confidence is not None and translation.source_tokens:
-            record["confidence"] = round(self.translator.confidence.predict_chrf(translation.candidates[0]), 3)
-        if translation.warning_signs:
-            record["signs"] = list(translation.warning_signs)
+            fields["confidence"] = round(self.translator.confidence.predict_chrf(translation.candidates[0]), 3)
         if translation.constraints:
-            record |= {"constraints": list(translation.constraints), "unmet": list(translation.unmet)}
-        if translation.cut:
-            record["cut"] = translation.cut
-        if translation.parts:
-            record["parts"] = list(map(self._translation_to_json, translation.parts))
-        elif self.align and translation.source_tokens:
-            record["alignment"] = self.translator.align(translation.input_text, translation.candidates[0]).to_json
-        return record
+            fields["unmet"] = list(translation.unmet)
+        if self.align and translation.source_tokens and not translation.parts:
+            alignment = self.translator.align(translation.input_text, translation.candidates[0])
+            fields["alignment"] = alignment.to_record()
+        return TranslationRecord(
+            source=translation.source,
+            translation=translation.text,
+            candidates=[candidate.to_record() for candidate in translation.candidates],
+            signs=list(translation.warning_signs),
+            constraints=list(translation.constraints),
+            cut=translation.cut,
+            parts=list(map(self._build_record, translation.parts)),
+            **fields,
+        )
 
     def format_answer(self, answer: tuple[int, Translation]) -> str:
         """Format the best translation, or one line for each candidate."""
@@ -405,16 +487,14 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
         """Score the pairs that are not too long."""
         return answer_readable(inputs, self.translator.unread(inputs, first=start), self.translator.score)
 
-    def to_json(self, answer: ForcedScore) -> Any:
-        """Convert a score to JSON data, with that of each token."""
-        return {
-            "log_probability": round(answer.log_probability, 5),
-            "count": answer.count,
-            "tokens": [*answer.tokens, "</s>"],
-            "token_log_probabilities": [
-                round(log_probability, 5) for log_probability in answer.token_log_probabilities
-            ],
-        }
+    def to_record(self, answer: ForcedScore) -> PairScoreRecord:
+        """Return a score with that of each token."""
+        return PairScoreRecord(
+            log_probability=round(answer.log_probability, 5),
+            count=answer.count,
+            tokens=[*answer.tokens, "</s>"],
+            token_log_probabilities=[round(log_probability, 5) for log_probability in answer.token_log_probabilities],
+        )
 
     def format_answer(self, answer: ForcedScore) -> str:
         """Format a score as two columns."""

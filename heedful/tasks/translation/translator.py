@@ -46,13 +46,19 @@ from heedful.tasks.predictor import (
     run_batched,
 )
 from heedful.tasks.search_factory import LengthLimits
-from heedful.tasks.translation.confidence import ConfidenceCurve
-from heedful.tasks.translation.directions import list_tag_languages
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.guided_alignment import GuidedAttention, select_head
+from heedful.tasks.translation.languages import list_tag_languages
+from heedful.tasks.translation.quality_estimation import ConfidenceCurve
 from heedful.tasks.translation.recipe import GuidedConfig
-from heedful.tasks.translation.search_call import SentenceCounter, TranslationRequest, TranslationSearch
-from heedful.tasks.translation.source_reader import SourcePart, SourceReader, assign_constraints
+from heedful.tasks.translation.source_reader import (
+    SentenceCounter,
+    SourcePart,
+    SourceReader,
+    TranslationRequest,
+    TranslationSearch,
+    assign_constraints,
+)
 from heedful.tasks.translation.translations import (
     TokenAlignment,
     Translation,
@@ -185,8 +191,8 @@ class Translator(Predictor):
     ) -> list[Translation]:
         """Translate sentences, in their order; inside, they are sorted by length and batched.
 
-        A sentence that is longer than the model reads is translated in parts (`heedful.data.parts`), which are joined
-        as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
+        A sentence that is longer than the model reads is translated in parts (`heedful.data.text_splitting`), which are
+        joined as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
         Annotated terms (`TermAnnotator`) stay in one part.
 
         Args:
@@ -436,11 +442,10 @@ class Translator(Predictor):
         return self.inspect(parts[0].sentence, request.target, search=search, scope=request.selection)
 
     def get_word_numbers(self, sentence: SourceSentence) -> list[int]:
-        """Return the word number of each piece of a sentence as the model reads it (`Source.words`)."""
+        """Return the word number of each piece that the model reads (`SourceReader.get_word_numbers`)."""
         return self._source_reader.get_word_numbers(sentence)
 
     def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
-        """Encode sentences and their translations or candidates."""
         pairs = to_pair_list(
             pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext, TextCandidate)
         )
@@ -458,12 +463,10 @@ class Translator(Predictor):
         return list(zip(sources, targets, strict=True))
 
     def _score_batch(self, pairs: list[_EncodedPair]) -> Iterator[ForcedScore]:
-        """Score a batch of encoded pairs."""
         source = self._collate_sources([source for source, _ in pairs])
         return self._decoder_target.score_texts(self._engine, source, [target for _, target in pairs])
 
     def _align_batch(self, pairs: list[_EncodedPair]) -> Iterator[TokenAlignment]:
-        """Align a batch of encoded pairs."""
         attention_calls, end = self._record_cross_attention(pairs), "</s>"
         weights = {
             name: _attention_to_numpy(weights_of_layer, None) for name, weights_of_layer in attention_calls.items()
@@ -492,7 +495,6 @@ class Translator(Predictor):
         """
 
         def compute_attention(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
-            """Return the attention of each text to its source."""
             pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
             alignments = run_batched(pairs, self._align_batch, size=_pair_length, batch_tokens=4096, max_rows=256)
             return [torch.from_numpy(list(alignment.weights.values())[-1]) for alignment in alignments]
@@ -558,7 +560,6 @@ class Translator(Predictor):
         )
 
     def _build_translation(self, part: SourcePart, hypotheses: list[Hypothesis]) -> Translation:
-        """Build the translation of a part from its hypotheses."""
         if not part.tokens.ids:
             empty_candidate = TextCandidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(
@@ -605,13 +606,11 @@ class Translator(Predictor):
 
 
 def _join_parts(sentence: SourceSentence, translations: list[Translation]) -> Translation:
-    """Return the translation of a sentence from those of its parts."""
     translation = translations[0] if len(translations) == 1 else join_translations(get_text(sentence), translations)
     return replace(translation, before=get_context(sentence))
 
 
 def _get_term_texts(terms: Iterable[TargetTerm]) -> tuple[str, ...]:
-    """Return the target texts of terms."""
     return tuple(term.text for term in terms)
 
 

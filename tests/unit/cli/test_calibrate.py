@@ -16,10 +16,14 @@ import heedful
 from heedful.atomic_io import write_run_files
 from heedful.data.readers import SentencePair, TsvPairReader
 from heedful.metrics.calibration import fit_isotonic
-from heedful.tasks.translation.attention_entropy import attention_entropy
 from heedful.tasks.translation.calibration import CalibrationResult, _compute_scatter, calibrate
-from heedful.tasks.translation.confidence import ConfidenceCurve, get_certainty
-from heedful.tasks.translation.hallucination_signs import SCATTERED_SIGN, UNSURE_SIGN
+from heedful.tasks.translation.quality_estimation import (
+    SCATTERED_SIGN,
+    UNSURE_SIGN,
+    ConfidenceCurve,
+    attention_entropy,
+    get_certainty,
+)
 
 Say = Callable[..., Any]
 NUMBERS = ["null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun"]

@@ -25,8 +25,8 @@ from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 from heedful.tasks.pretraining.task import build_masked_language_model
+from heedful.tasks.spans.data import WindowSettings
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
-from heedful.tasks.spans.windows import WindowSettings
 from heedful.tasks.tagging.predictor import Tagger
 
 Say = Callable[..., Any]

@@ -13,7 +13,7 @@ import torch
 import heedful
 from heedful.runs.load import open_run
 from heedful.tasks.embedder import Embedder
-from heedful.tasks.matching.evaluation import embed_normalized
+from heedful.tasks.matching.task import embed_normalized
 
 WORDS = ("null", "eins", "zwei", "drei", "vier", "fünf", "sechs", "sieben", "acht", "neun")
 RECIPE = """

@@ -14,9 +14,9 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.questions import ExtractiveQuestion, ReferenceAnswer
 from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
-from heedful.tasks.classification.examples import build_example_encoding, collate_examples, compute_lengths
+from heedful.tasks.classification.data import build_example_encoding, collate_examples, compute_lengths
 from heedful.tasks.classification.recipe import AnswerType
-from heedful.tasks.spans.windows import NO_ANSWER, WindowSettings, build_window_encoding, collate_windows, label_windows
+from heedful.tasks.spans.data import NO_ANSWER, WindowSettings, build_window_encoding, collate_windows, label_windows
 from heedful.tasks.tagging.data import make_overlapping_windows
 
 LETTERS = CharacterTokenizer("abcdefg ", lowercase=False)

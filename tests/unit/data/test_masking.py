@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from heedful.data.random_numbers import SeededRandom
-from heedful.tasks.pretraining.masking import MaskingStrategy, SpanMasking, TokenMasking, WholeWordMasking, mask_tokens
+from heedful.tasks.pretraining.data import MaskingStrategy, SpanMasking, TokenMasking, WholeWordMasking, mask_tokens
 
 MASKINGS = [TokenMasking, WholeWordMasking, SpanMasking]
 MASK = 4

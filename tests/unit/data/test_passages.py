@@ -10,7 +10,7 @@ from heedful.data.documents import DocumentChunk
 from heedful.data.random_numbers import SeededRandom
 from heedful.data.tokenizers import WordTokenizer
 from heedful.errors import DataError
-from heedful.tasks.pretraining.passages import (
+from heedful.tasks.pretraining.data import (
     NextSentencePairing,
     NoPairing,
     PassagePairing,

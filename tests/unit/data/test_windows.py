@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from heedful.data.questions import ExtractiveQuestion, ReferenceAnswer
 from heedful.data.tokenizers import BOS, EOS, WordTokenizer
-from heedful.tasks.spans.windows import (
+from heedful.tasks.spans.data import (
     NO_ANSWER,
     WindowSettings,
     batch_unlabelled_windows,

@@ -15,7 +15,7 @@ import pytest
 from documents import BOLD, DOCX, ODT, OFFICE, word, zipped
 
 from heedful.errors import DataError
-from heedful.localisation import archives
+from heedful.localisation import office_document
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import BINARY_SUFFIXES, DOCUMENT_SUFFIXES, read_document
 from heedful.localisation.protection import has_same_codes
@@ -316,11 +316,11 @@ def test_archives_that_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> No
         file.writestr("a", "b")
     with pytest.raises(DataError, match="two members with the same name"):
         read_document(write("a.docx", packed.getvalue()))
-    monkeypatch.setattr(archives, "MAX_BYTES", sum(map(len, DOCX.values())))
+    monkeypatch.setattr(office_document, "MAX_BYTES", sum(map(len, DOCX.values())))
     read_document(write("a.docx", good))
     with pytest.raises(DataError, match="unpacks to more than"):
         read_document(write("a.docx", zipped({**DOCX, "bomb": "0" * 10})))
-    monkeypatch.setattr(archives, "MAX_MEMBERS", 2)
+    monkeypatch.setattr(office_document, "MAX_MEMBERS", 2)
     with pytest.raises(DataError, match="members, but at most 2"):
         read_document(write("a.docx", good))
 

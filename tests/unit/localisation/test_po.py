@@ -11,8 +11,7 @@ import pytest
 from babel.messages.pofile import read_po
 
 from heedful.errors import DataError
-from heedful.localisation.plurals import parse_plural_forms
-from heedful.localisation.po_document import PoDocument
+from heedful.localisation.po_document import PoDocument, parse_plural_forms
 
 RULES = {
     "ja": "nplurals=1; plural=0;",

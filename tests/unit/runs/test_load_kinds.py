@@ -16,7 +16,7 @@ import heedful
 from heedful.errors import RunError
 from heedful.recipes.recipe import get_recipe_class
 from heedful.registry import list_tasks
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
+from heedful.tasks.predictor import MultiHeadPredictor
 
 ROOT = Path(__file__).parents[3]
 TYPED = """\

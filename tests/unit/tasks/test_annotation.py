@@ -6,8 +6,7 @@ import pytest
 
 from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 from heedful.errors import RecipeError
-from heedful.tasks.translation.glossary import TermGlossary
-from heedful.tasks.translation.term_annotation import AnnotationMarks, TermAnnotator, contains_term
+from heedful.tasks.translation.glossary import AnnotationMarks, TermAnnotator, TermGlossary, contains_term
 
 GLOSSARY = TermGlossary(
     [(1, "cat", "Katze"), (2, "black cats", "schwarze Katze"), (3, "Duck", "Ente"), (4, "dog", "Hund")], path="x"

@@ -215,7 +215,7 @@ def test_all_words_of_one_tag_are_told(told: Told) -> None:
 
 def test_each_of_several_tasks_is_compared(tmp_path: Path) -> None:
     exams = {"one": exam(list("aab")), "two": exam(list("ab"))}
-    from heedful.tasks.multitask.evaluation import MultitaskEvaluator, MultitaskReport
+    from heedful.tasks.multitask.task import MultitaskEvaluator, MultitaskReport
 
     answers = {"one": list("aaa"), "two": list("ab")}
     text = MultitaskReport(

@@ -28,14 +28,14 @@ from heedful.inspection.watch import watch_attention
 from heedful.metrics.answers import compute_answer_metrics
 from heedful.models.text_classifier import TextClassifier
 from heedful.models.token_classifier import TokenClassifier
+from heedful.tasks.classification.data import build_example_encoding
 from heedful.tasks.classification.evaluation import define_custom_task
-from heedful.tasks.classification.examples import build_example_encoding
 from heedful.tasks.classification.objective import ClassificationObjective
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
+from heedful.tasks.spans.data import WindowSettings, build_window_encoding, label_windows, split_into_windows
 from heedful.tasks.spans.objective import SpanObjective
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, choose_best_answer
-from heedful.tasks.spans.windows import WindowSettings, build_window_encoding, label_windows, split_into_windows
 
 CPU = torch.device("cpu")
 LETTERS = CharacterTokenizer("abcdefg ", lowercase=False)

@@ -16,10 +16,9 @@ from heedful.data.readers import SentencePair
 from heedful.data.similar_pairs import find_similar_pairs
 from heedful.inspection.page import PageTable
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
-from heedful.tasks.translation.error_cases import ErrorCases
-from heedful.tasks.translation.error_page import _mark_differences, build_error_page, list_shown_cases
+from heedful.tasks.translation.error_page import ErrorCases, _mark_differences, build_error_page, list_shown_cases
 from heedful.tasks.translation.evaluation import TranslationEvaluator, TranslationOutputs, TranslationStats
-from heedful.tasks.translation.hallucination_signs import REPEATS_SIGN, UNFINISHED_SIGN
+from heedful.tasks.translation.quality_estimation import REPEATS_SIGN, UNFINISHED_SIGN
 from heedful.tasks.translation.translations import TokenAlignment
 
 PAIRS = [

@@ -17,8 +17,8 @@ from heedful.tasks.benchmarks.definitions import BenchmarkDefinition, compute_me
 from heedful.tasks.benchmarks.table import DEFINITIONS
 from heedful.tasks.classification.evaluation import build_classification_evaluator
 from heedful.tasks.evaluation import Evaluator
-from heedful.tasks.spans.evaluation import build_question_evaluator
-from heedful.tasks.tagging.evaluation import build_tag_evaluator
+from heedful.tasks.spans.task import build_question_evaluator
+from heedful.tasks.tagging.task import build_tag_evaluator
 
 WORDS = ("the", "red", "fox", "sees", "Anna", "Lee")
 TAGS = ("O", "B-x", "I-x", "B-y")

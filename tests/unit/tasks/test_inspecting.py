@@ -42,8 +42,8 @@ from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 from heedful.tasks.pretraining.task import build_masked_language_model
 from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.spans.data import WindowSettings
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
-from heedful.tasks.spans.windows import WindowSettings
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.translation.head_statistics import collect_head_statistics, list_heads, measure_head_importance
 from heedful.tasks.translation.translator import Translator

@@ -20,13 +20,12 @@ from heedful.errors import DataError
 from heedful.recipes.load import apply_settings, build_recipe, is_unset, resume_recipe
 from heedful.recipes.recipe import Recipe
 from heedful.runs.resolve import fit_recipe
-from heedful.tasks.auto_settings import ComputeBudget
-from heedful.tasks.classification import auto_settings as classes
-from heedful.tasks.fine_tuning_settings import LearningSpeed, TrainingAmount, choose_evaluation_interval
+from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, TrainingAmount, choose_evaluation_interval
+from heedful.tasks.classification import task as classes
 from heedful.tasks.language.auto_settings import choose_language_settings
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.spans import auto_settings as spans
-from heedful.tasks.tagging.auto_settings import TaggedTextSize
+from heedful.tasks.spans import task as spans
+from heedful.tasks.tagging.task import TaggedTextSize
 from heedful.tasks.task import get_task
 
 FILES = {

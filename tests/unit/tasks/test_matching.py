@@ -18,8 +18,8 @@ from heedful.data.readers import SentencePair
 from heedful.errors import DataError
 from heedful.metrics.ranking import rank_paired_targets
 from heedful.models.text_matcher import MAX_SCALE, TextMatcher
-from heedful.tasks.matching.evaluation import build_matching_evaluator
 from heedful.tasks.matching.objective import MatchingObjective, contrastive_loss, find_shared_texts, number_texts
+from heedful.tasks.matching.task import build_matching_evaluator
 
 CPU = torch.device("cpu")
 

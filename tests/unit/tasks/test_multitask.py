@@ -16,9 +16,9 @@ from heedful.errors import RunError
 from heedful.models.interface import Encoder
 from heedful.models.multitask import MultitaskModel
 from heedful.models.token_classifier import TokenClassifier
-from heedful.tasks.multi_head_predictor import MultiHeadPredictor
 from heedful.tasks.multitask.objective import MultitaskMember, MultitaskObjective
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
+from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tensors import Memory, Tokens
 
 

@@ -187,7 +187,7 @@ def test_a_line_is_a_dialogue_with_turns_between_tabs(partner: Callable[[str], C
     assert who.build_turns([""]) == ()
     found = who.line_format().answer_inputs(lines, start=1)
     assert [who.line_format().format_answer(each) for each in found][:2] == ["it was red\n", "noted\n"]
-    assert who.line_format().to_json(found[1])["tokens"] == ("noted",)
+    assert who.line_format().to_json(found[1])["tokens"] == ["noted"]
 
 
 @pytest.mark.parametrize("model", MODELS)

@@ -16,17 +16,22 @@ from heedful.data.documents import DocumentChunk
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, WordTokenizer
 from heedful.models.masked_language_model import MaskedLanguageModel
 from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.tasks.pretraining import losses
-from heedful.tasks.pretraining.losses import MaskedTokenLoss, PretrainingLoss, ReplacedTokenLoss
-from heedful.tasks.pretraining.masking import TokenMasking
-from heedful.tasks.pretraining.objective import MaskedPassageBatches, PretrainingObjective
-from heedful.tasks.pretraining.passages import (
+from heedful.tasks.pretraining import objective as losses
+from heedful.tasks.pretraining.data import (
     NextSentencePairing,
     NoPairing,
     PassagePairing,
     PassageSampler,
+    TokenMasking,
     build_sentence_encoding,
     encode_sentences,
+)
+from heedful.tasks.pretraining.objective import (
+    MaskedPassageBatches,
+    MaskedTokenLoss,
+    PretrainingLoss,
+    PretrainingObjective,
+    ReplacedTokenLoss,
 )
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.task import build_detector, build_masked_language_model

@@ -10,8 +10,7 @@ from sacrebleu import corpus_bleu, corpus_chrf
 
 from heedful.errors import DataError
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.translation.noisy_channel import ChannelWeights, ScoredCandidate, rank_candidates
-from heedful.tasks.translation.noisy_channel_tuning import tune_weights
+from heedful.tasks.translation.noisy_channel import ChannelWeights, ScoredCandidate, rank_candidates, tune_weights
 
 WORDS = ("ein", "zwei", "drei", "Hund", "Hunde", "Katze", "und", "bellt")
 MEASURES = {"bleu": corpus_bleu, "chrf": corpus_chrf}

@@ -26,7 +26,7 @@ NO_ANSWER: Final = 0
 
 @dataclass(frozen=True)
 class WindowSettings:
-    """How contexts are cut into windows: see `sequences.windows`."""
+    """How contexts are cut into windows: see `heedful.data.encoder_inputs.build_windows`."""
 
     max_length: int
     stride: int

@@ -60,7 +60,6 @@ def build_example_encoding(
     """
 
     def encode_example(example: LabelledExample | MultipleChoiceExample) -> Sequence[Sequence[float]]:
-        """Encode one example."""
         texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
         if requires_pairs and any(len(text_tuple) < 2 for text_tuple in texts):
             raise DataError(
@@ -119,7 +118,6 @@ def _example_identity(example: LabelledExample | MultipleChoiceExample) -> objec
 def _encode_label(
     example: LabelledExample | MultipleChoiceExample, labels: LabelVocabulary | None, *, answer_type: AnswerType
 ) -> list[int] | list[float]:
-    """Encode the label of an example."""
     if isinstance(example, MultipleChoiceExample):
         if example.correct_indices is None:
             raise _missing_label_error(example.location)

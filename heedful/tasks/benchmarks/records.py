@@ -1,4 +1,4 @@
-"""Convert the JSON records of SuperGLUE and Russian SuperGLUE, which have the same formats, to texts.
+"""Convert the records of SuperGLUE and Russian SuperGLUE, which have the same formats, and of SWAG to examples.
 
 A word or span in question is put between asterisks, as in `He came to the *bank*`, because models read plain texts.
 Truth values become the classes `true` and `false`, whether a file contains true, "True" or 1.
@@ -7,10 +7,12 @@ Truth values become the classes `true` and `false`, whether a file contains true
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from typing import Final, final
 
-from heedful.data.labelled import LabelledExample, MultipleChoiceExample, parse_label
-from heedful.data.readers import JsonRecord
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample, parse_label, read_csv_rows
+from heedful.data.readers import ExampleReader, JsonRecord
 from heedful.errors import DataError
+from heedful.tasks.benchmarks.definitions import Example
 
 TRUTH_LABELS = {"false": "false", "true": "true", "0": "false", "1": "true"}
 _HIGHLIGHT = "\n@highlight\n"
@@ -25,7 +27,6 @@ def make_pair_converter(
     """
 
     def convert(record: JsonRecord) -> Iterator[LabelledExample]:
-        """Convert one record."""
         group = str(record.get_int("idx") // 2) if twins else None
         yield LabelledExample(
             (record.get_text(first), record.get_text(second)), read_class(record, names), record.location, group
@@ -81,7 +82,6 @@ def make_alternatives_converter(
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
-        """Convert one record."""
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
@@ -119,7 +119,6 @@ def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Ite
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
-        """Convert one record."""
         passage = record.get_object("passage")
         text = passage.get_text("text")
         names = _read_entities(passage, text, inclusive=inclusive)
@@ -167,3 +166,38 @@ def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[
     if not names:
         raise DataError(f"{passage.location}: the passage has no names, so there are no candidates; mend the line")
     return tuple(names)
+
+
+_ENDINGS: Final = ("ending0", "ending1", "ending2", "ending3")
+_REQUIRED_COLUMNS: Final = ("sent1", "sent2", *_ENDINGS)
+
+
+@final
+class SwagReader(ExampleReader[Example]):
+    """Reads SWAG examples: a sentence, and the beginning of the next one with each of four endings."""
+
+    def __iter__(self) -> Iterator[Example]:
+        """Yield the examples; raise `DataError` if a column is missing, or a label is not the index of an ending."""
+        rows = read_csv_rows(self.paths[0])
+        place, header = next(rows, (str(self.paths[0]), []))
+        for name in _REQUIRED_COLUMNS:
+            if name not in header:
+                raise DataError(f"{place}: no column {name!r}; use SWAG's own train.csv, val.csv or test.csv")
+        for line_place, values in rows:
+            if len(values) != len(header):
+                raise DataError(
+                    f"{line_place}: {len(values)} columns where the header has {len(header)}; mend the line"
+                )
+            yield _parse_choice(dict(zip(header, values, strict=True)), place=line_place)
+
+
+def _parse_choice(fields: dict[str, str], *, place: str) -> MultipleChoiceExample:
+    """Convert the fields of a line to an example."""
+    first, beginning = fields["sent1"], fields["sent2"]
+    names = tuple(" ".join((beginning, fields[name])).strip() for name in _ENDINGS)
+    label = fields.get("label", "")
+    if label and label not in ("0", "1", "2", "3"):
+        raise DataError(f"{place}: the label {label!r} is not 0, 1, 2 or 3; mend the line")
+    correct = (int(label),) if label else None
+    references = () if correct is None else (names[correct[0]],)
+    return MultipleChoiceExample(tuple((first, name) for name in names), names, correct, references, place)
