@@ -4347,12 +4347,8 @@ FIRST_HOUR = (
     Mutant(
         "one doubled quote is worth a word",
         "data/detect/checks.py",
-        (
-            "if count and count >= min_share * total:\n"
-            "                yield CheckResult(\n"
-            '                    f"{format_count'
-        ),
-        ('if count:\n                yield CheckResult(\n                    f"{format_count'),
+        "if count > self._check.min_share * total:",
+        "if count:",
         (FAULTS,),
     ),
     Mutant(
@@ -4818,23 +4814,23 @@ CORPORA = (
     ),
     Mutant(
         "filter: languages are exchanged",
-        "data/detect/pair_filters.py",
-        "classify(text) == 1 - side:",
-        "classify(text) == classify:",
+        "data/detect/pair_checks.py",
+        "(source, target) == expected[::-1]:",
+        "(source, target) == expected:",
         (RULES,),
     ),
     Mutant(
         "filter: repeated numbers count once",
-        "data/detect/pair_filters.py",
+        "data/detect/pair_checks.py",
         "return sorted(_NON_DIGITS",
         "return set(_NON_DIGITS",
         (RULES,),
     ),
     Mutant(
         "filter: every language is as long as the other",
-        "data/detect/pair_filters.py",
-        "median_ratio=self._ratio_counter.median_ratio\n        )",
-        "median_ratio=0)",
+        "data/detect/pair_checks.py",
+        "median_ratio = find_median(counts)",
+        "median_ratio = 0",
         (RULES,),
     ),
     Mutant(
@@ -5742,8 +5738,8 @@ REMEMBERED = (
     Mutant(
         "memory: a file of another language is taken",
         "tasks/translation/memory_lookup.py",
-        "and not has_same_language(language, expected):",
-        "and has_same_language(language, expected):",
+        "and not is_same_language(language, expected):",
+        "and is_same_language(language, expected):",
         (MEMORY_COMMAND,),
     ),
     Mutant(
@@ -6178,36 +6174,36 @@ BESIDE = (
         ("tests/unit/cli/test_new.py::test_the_recipe_says_the_languages",),
     ),
     Mutant(
-        "new: a single letter is a sign of a language",
+        "new: little evidence is enough for a language",
         "data/detect/languages.py",
-        "for word in words if len(word) > 1) for words in exclusive]",
-        "for word in words) for words in exclusive]",
-        ("tests/unit/data/test_languages.py::test_single_letters_are_no_signs",),
+        "if is_certain and code",
+        "if code",
+        ("tests/unit/data/test_languages.py::test_what_cannot_be_told_is_unknown",),
     ),
     Mutant(
-        "new: words that mislead are signs of a language",
+        "new: a language that nobody can identify is taken for another one",
         "data/detect/languages.py",
-        "sum(not self._is_ambiguous(word) for word in words & self._words[side])",
-        "len(words & self._words[side])",
-        ("tests/unit/data/test_languages.py::test_words_beside_those_of_the_other_language_are_no_signs",),
+        "return expected.code in map(_get_code, _load_identifier().labels)",
+        "return True",
+        ("tests/unit/data/test_languages.py::test_only_what_is_known_contradicts",),
     ),
     Mutant(
-        "new: a word counts as often as it is said",
-        "data/detect/languages.py",
-        "sum(not self._is_ambiguous(word) for word in words & self._words[side])",
-        "sum(word in self._words[side] and not self._is_ambiguous(word) for word in _WORD.findall(text.lower()))",
-        ("tests/unit/data/test_languages.py::test_one_word_said_often_is_one_sign",),
+        "filter: languages that are hard to distinguish are distinguished",
+        "data/detect/pair_checks.py",
+        "return guessed == other_expected and not is_similar_language(guessed, expected)",
+        "return guessed == other_expected",
+        (RULES,),
     ),
     Mutant(
         "new: forms of Unicode make classes that look alike, without a word",
-        "data/detect/checks.py",
+        "data/detect/label_checks.py",
         'unicodedata.normalize("NFKC", plain).casefold()',
         "plain.casefold()",
         ("tests/unit/cli/test_new.py::test_classes_that_differ_in_writing_are_told",),
     ),
     Mutant(
         "new: one class is enough",
-        "data/detect/checks.py",
+        "data/detect/label_checks.py",
         "if len(label_counts) == 1 and self._balanced:",
         "if not label_counts and self._balanced:",
         ("tests/unit/cli/test_new.py::test_one_class_everywhere_is_told",),

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 import tyro
 
@@ -24,8 +24,8 @@ from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from heedful.data.detect.checks import TextCheck
     from heedful.data.detect.languages import LanguageInfo
-    from heedful.data.detect.pair_filters import PairFilter
     from heedful.data.detect.parallel import DetectedParallelText
     from heedful.data.detect.part_writers import PartWriter
     from heedful.tasks.translation.corpus_filter import FilterResult, PairScorer
@@ -208,22 +208,22 @@ def _detect_languages(args: FilterArguments, corpus: DetectedParallelText) -> tu
     return first, second
 
 
-def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
+def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[TextCheck[Any]]:
     """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others
     count as repeated.
     """
-    from heedful.data.detect import pair_filters
+    from heedful.data.detect import checks, pair_checks
 
-    all_rules: Sequence[PairFilter] = (
-        pair_filters.EmptyFilter(),
-        pair_filters.EncodingFilter(),
-        pair_filters.HtmlFilter(),
-        pair_filters.CopyFilter(),
-        pair_filters.LengthFilter(args.longest),
-        pair_filters.LengthRatioFilter(args.ratio),
-        pair_filters.NumberFilter(),
-        pair_filters.LanguageFilter(*languages),
-        pair_filters.DuplicateFilter(),
+    all_rules: Sequence[TextCheck[Any]] = (
+        checks.EmptyTextCheck(),
+        checks.GARBLED_TEXT,
+        checks.HTML_REMAINS,
+        pair_checks.CopyCheck(),
+        pair_checks.LengthCheck(args.longest),
+        pair_checks.LengthRatioCheck(args.ratio),
+        pair_checks.NumberCheck(),
+        pair_checks.PairLanguageCheck(*languages),
+        pair_checks.RepeatedPairCheck(),
     )
     disabled = {*args.skip, *(name for name in _OPTIONAL_RULES if name not in args.also)}
     if not any(languages):

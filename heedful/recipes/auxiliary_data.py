@@ -14,7 +14,7 @@ from typing import Any, Final
 from heedful.data.detect.dataset_report import DatasetReport, build_report
 from heedful.data.detect.format import DetectedDataset
 from heedful.data.detect.hash_sample import DatasetSplit, hash_texts
-from heedful.data.detect.languages import LanguageInfo, has_same_language
+from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.parallel import DetectedParallelText
 from heedful.data.detect.part_writers import PartWriter
 from heedful.data.detect.sniff import (
@@ -29,6 +29,7 @@ from heedful.data.detect.sniff import (
 )
 from heedful.data.detect.tables import DataTable
 from heedful.errors import DataError, RecipeError
+from heedful.language_tags import is_same_language
 from heedful.recipes.dataset_proposals import DatasetProposal, propose_datasets
 from heedful.recipes.recipe_writer import format_path
 from heedful.recipes.reference import list_keys
@@ -306,7 +307,7 @@ def _select_memory_languages(
             f"--also: {path} has {', '.join(available)}, but the languages of the main text are unknown; name its "
             "files by language, as in train.en train.de"
         )
-    tags = [next((tag for tag in available if has_same_language(tag, language.code)), None) for language in languages]
+    tags = [next((tag for tag in available if is_same_language(tag, language.code)), None) for language in languages]
     for tag, language in zip(tags, languages, strict=True):
         if tag is None:
             raise RecipeError(f"--also: {path} has {', '.join(available)}, but nothing in {language}; leave it out")

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
-from heedful.data.detect.checks import DataCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.checks import ENCODING_CHECKS, DataCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
 from heedful.data.detect.languages import guess_language
@@ -69,7 +69,7 @@ class DetectedDialogues(DetectedDataset):
 
     def build_checks(self) -> Sequence[DataCheck]:
         """Return the checks for plain text."""
-        return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
+        return [LeakageCheck(), RepeatCheck(self.noun), *count_faults(self.noun, *ENCODING_CHECKS)]
 
 
 @final

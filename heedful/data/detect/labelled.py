@@ -9,18 +9,17 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.data.detect.checks import (
-    ConstantNumberCheck,
+    ENCODING_CHECKS,
     DataCheck,
     EmptyTextCheck,
-    EncodingCheck,
-    LabelDistributionCheck,
-    LabelSpellingCheck,
     LeakageCheck,
     RepeatCheck,
+    count_faults,
 )
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart, get_suffix
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset
+from heedful.data.detect.label_checks import ConstantNumberCheck, LabelDistributionCheck, LabelSpellingCheck
 from heedful.data.detect.languages import guess_language
 from heedful.data.detect.part_writers import PartWriter
 from heedful.data.detect.sniff import LABEL_FIRST, FileSniff
@@ -115,13 +114,13 @@ class DetectedLabelledTable(DetectedDataset):
             label_check,
             *([] if self.has_number_labels else [LabelSpellingCheck(self.noun)]),
             LeakageCheck(),
-            EmptyTextCheck(self.noun, fatal=True),
+            *count_faults(self.noun, EmptyTextCheck(fatal=True)),
             RepeatCheck(
                 self.noun,
                 conflict="with two labels or more",
                 remedy="a model can learn only one of them: decide which is right",
             ),
-            EncodingCheck(self.noun),
+            *count_faults(self.noun, *ENCODING_CHECKS),
         ]
 
 

@@ -13,11 +13,12 @@ from typing import Any, Final, Self, final
 from zlib import crc32
 
 from heedful.data.detect.checks import (
+    ENCODING_CHECKS,
     DataCheck,
     EmptyTextCheck,
-    EncodingCheck,
     LeakageCheck,
     RepeatCheck,
+    count_faults,
     estimate_tokens,
     format_example,
 )
@@ -73,11 +74,9 @@ class DetectedParallelText(DetectedDataset):
             AlignmentCheck(sides),
             LanguageCheck(self.languages, sides),
             LeakageCheck(),
-            EmptyTextCheck(self.noun, fatal=False),
+            *count_faults(self.noun, EmptyTextCheck()),
             RepeatCheck(self.noun, input_noun="sources", conflict=conflict, remedy=remedy, min_share=0.01),
-            CopyCheck(self.noun),
-            LengthRatioCheck(self.noun),
-            EncodingCheck(self.noun),
+            *count_faults(self.noun, CopyCheck(), LengthRatioCheck(), *ENCODING_CHECKS),
         ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, final
 
-from heedful.data.detect.checks import DataCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.checks import ENCODING_CHECKS, DataCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
 from heedful.data.detect.hash_sample import hash_texts
@@ -99,7 +99,7 @@ class DetectedPlainText(DetectedDataset):
 
     def build_checks(self) -> Sequence[DataCheck]:
         """Return the checks for plain text."""
-        return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
+        return [LeakageCheck(), RepeatCheck(self.noun), *count_faults(self.noun, *ENCODING_CHECKS)]
 
 
 def _build_empty_shape() -> JsonObjectsShape:

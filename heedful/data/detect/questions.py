@@ -9,7 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, final
 
-from heedful.data.detect.checks import DataCheck, EmptyTextCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.checks import (
+    ENCODING_CHECKS,
+    DataCheck,
+    EmptyTextCheck,
+    LeakageCheck,
+    RepeatCheck,
+    count_faults,
+)
 from heedful.data.detect.file_names import DatasetPart, get_suffix
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
 from heedful.data.detect.languages import guess_language
@@ -138,7 +145,12 @@ class DetectedQuestions(DetectedDataset):
         repeat_checks = (
             [] if self.kind == "subjqa" else [RepeatCheck(self.noun)]
         )  # there every person's answer has a row
-        return [LeakageCheck(), EmptyTextCheck(self.noun, fatal=False), *repeat_checks, EncodingCheck(self.noun)]
+        return [
+            LeakageCheck(),
+            *count_faults(self.noun, EmptyTextCheck()),
+            *repeat_checks,
+            *count_faults(self.noun, *ENCODING_CHECKS),
+        ]
 
 
 def _read_squad(path: Path) -> Iterator[DatasetExample]:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.data.detect.checks import (
+    ENCODING_CHECKS,
     DataCheck,
     EmptyTextCheck,
-    EncodingCheck,
-    LabelDistributionCheck,
     LeakageCheck,
     RepeatCheck,
+    count_faults,
 )
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart, get_suffix
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.label_checks import LabelDistributionCheck
 from heedful.data.detect.languages import guess_language
 from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, WordLinesShape
@@ -96,14 +97,14 @@ class DetectedTaggedWords(DetectedDataset):
         return [
             LabelDistributionCheck("words", label_nouns=("tag", "tags"), balanced=False),
             LeakageCheck(),
-            EmptyTextCheck(self.noun, fatal=True),
+            *count_faults(self.noun, EmptyTextCheck(fatal=True)),
             RepeatCheck(
                 self.noun,
                 input_noun="sentences",
                 conflict="with tags in two ways or more",
                 remedy="a model can learn only one of them: decide which is right",
             ),
-            EncodingCheck(self.noun),
+            *count_faults(self.noun, *ENCODING_CHECKS),
         ]
 
 
