@@ -5320,7 +5320,7 @@ COLUMNS = (
     ),
     Mutant(
         "parquet: columns that are named are taken in the order of the table",
-        "data/detect/parquet.py",
+        "data/parquet.py",
         "names = tuple(columns or shapes[0].texts)",
         "names = tuple(name for name in shapes[0].texts if not columns or name in columns)",
         (PARQUET,),
@@ -6220,14 +6220,14 @@ BESIDE = (
     ),
     Mutant(
         "csv: the line that names the separator is a row",
-        "data/labelled.py",
+        "data/readers.py",
         "table_lines = lines if num_skipped else chain([first], lines)",
         "table_lines = chain([first], lines)",
         ("tests/unit/cli/test_new.py::test_a_first_line_that_names_the_separator_is_no_header",),
     ),
     Mutant(
         "csv: fields are as long as the module wants them",
-        "data/labelled.py",
+        "data/readers.py",
         "csv.field_size_limit(_MAX_FIELD_CHARACTERS)",
         "csv.field_size_limit(131_072)",
         ("tests/unit/cli/test_new.py::test_fields_of_csv_are_of_any_length",),

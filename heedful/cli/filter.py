@@ -20,7 +20,7 @@ from heedful.cli.arguments import (
     PositionalPaths,
     parse_arguments,
 )
-from heedful.cli.output import log, wrap_write_errors
+from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
@@ -114,7 +114,10 @@ def run(argv: Sequence[str]) -> int:
     from heedful.tasks.translation.corpus_filter import ScoreThreshold, build_filter_page, filter_pairs
 
     saver = corpus.build_writer(args.output, part, compress=is_gzipped(corpus.get_first_file(part)))
-    _require_unused_paths(args, saver)
+    outputs = [*saver.paths, *(path for path in (args.rejected, args.report) if path is not None)]
+    require_unused_paths(outputs, sources=args.files, overwrite=args.overwrite, remedy="choose another place")
+    with wrap_write_errors(args.output, "--output"):
+        args.output.mkdir(parents=True, exist_ok=True)
     rules = _build_rules(args, languages)
     log(f"read as: {corpus.learning_description}")
     log(f"rules: {', '.join(rule.name for rule in rules)}")
@@ -159,11 +162,10 @@ def run(argv: Sequence[str]) -> int:
 def _detect_corpus(args: FilterArguments) -> DetectedParallelText:
     """Detect the parallel corpus in the files."""
     from heedful.data.detect.parallel import DetectedParallelText
-    from heedful.data.detect.sniff import sniff_file
+    from heedful.data.detect.registry import sniff_file
     from heedful.recipes.dataset_proposals import propose_datasets
 
-    if any(str(file) == "-" for file in args.files):
-        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+    require_named_files(args.files)
     corpus = propose_datasets([sniff_file(file) for file in args.files], task="translation", columns=args.columns)[
         0
     ].dataset
@@ -229,17 +231,6 @@ def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageI
     if not any(languages):
         log("note: neither language could be identified, so the rule language removes nothing; give both (--languages)")
     return [rule for rule in all_rules if rule.name not in disabled]
-
-
-def _require_unused_paths(args: FilterArguments, saver: PartWriter) -> None:
-    """Raise `RecipeError` if an output exists or is one of the inputs, before hours of work."""
-    for path in (*saver.paths, *(path_given for path_given in (args.rejected, args.report) if path_given is not None)):
-        if any(path.resolve() == file.resolve() for file in args.files):
-            raise RecipeError(f"{path}: would be overwritten while it is read; choose another place")
-        if path.exists() and not args.overwrite:
-            raise RecipeError(f"{path}: already exists; choose another place, or add --overwrite")
-    with wrap_write_errors(args.output, "--output"):
-        args.output.mkdir(parents=True, exist_ok=True)
 
 
 def _build_score(args: FilterArguments) -> PairScorer | None:

@@ -17,17 +17,9 @@ from heedful.data.detect.hash_sample import DatasetSplit, hash_texts
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.parallel import DetectedParallelText
 from heedful.data.detect.part_writers import PartWriter
-from heedful.data.detect.sniff import (
-    FileSniff,
-    JsonObjectsShape,
-    ParquetShape,
-    PlainLinesShape,
-    TableShape,
-    TranslationFileShape,
-    is_gzipped,
-    sniff_file,
-)
-from heedful.data.detect.tables import DataTable
+from heedful.data.detect.registry import sniff_file
+from heedful.data.detect.sniff import FileSniff, PlainLinesShape, is_gzipped
+from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError, RecipeError
 from heedful.language_tags import is_same_language
 from heedful.recipes.dataset_proposals import DatasetProposal, propose_datasets
@@ -289,7 +281,7 @@ def _propose_for_group(
     if isinstance(shape, TranslationFileShape):
         selected_columns = _select_memory_languages(path, shape.languages, languages) if shape.languages else ()
     else:
-        selected_columns = columns if _has_columns(group[0], columns) else ()
+        selected_columns = columns if shape.has_columns(columns) else ()
     try:
         return propose_datasets(group, task=task, columns=selected_columns)[0]
     except DataError as error:
@@ -312,18 +304,6 @@ def _select_memory_languages(
         if tag is None:
             raise RecipeError(f"--also: {path} has {', '.join(available)}, but nothing in {language}; leave it out")
     return [tag for tag in tags if tag is not None]
-
-
-def _has_columns(file: FileSniff, columns: Sequence[str]) -> bool:
-    """Whether a table has all of these columns."""
-    if isinstance(file.shape, ParquetShape):
-        return {*columns} <= {*file.shape.texts}
-    if not isinstance(file.shape, TableShape | JsonObjectsShape):
-        return False
-    try:
-        return bool([DataTable(file.path, file.shape).find_column(name) for name in columns])
-    except RecipeError:
-        return False
 
 
 def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final, final
 
-from heedful.data.labelled import MultipleChoiceExample, read_csv_rows
-from heedful.data.readers import ExampleReader
+from heedful.data.labelled import MultipleChoiceExample
+from heedful.data.readers import ExampleReader, read_csv_rows
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import BenchmarkDefinition, BenchmarkFile, Example
 

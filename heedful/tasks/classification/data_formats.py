@@ -6,6 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.labelled import LabelledTableFormat
+from heedful.data.labelled import LabelledTableFormat
 
 DATA_FORMATS: Final[Sequence[DataFormat]] = (LabelledTableFormat(),)

@@ -6,6 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.plain_text import PlainTextFormat, TextFieldFormat
+from heedful.data.documents import PlainTextFormat, TextFieldFormat
 
 DATA_FORMATS: Final[Sequence[DataFormat]] = (PlainTextFormat(), TextFieldFormat())

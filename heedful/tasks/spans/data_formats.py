@@ -6,6 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.questions import QuestionFormat
+from heedful.data.questions import QuestionFormat
 
 DATA_FORMATS: Final[Sequence[DataFormat]] = (QuestionFormat(),)

@@ -6,6 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.tagged import TaggedWordsFormat
+from heedful.data.tagged import TaggedWordsFormat
 
 DATA_FORMATS: Final[Sequence[DataFormat]] = (TaggedWordsFormat(),)

@@ -6,13 +6,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
-from heedful.data.detect.parquet import ParquetFormat
-from heedful.data.detect.translation_files import TranslationFileFormat
+from heedful.data.detect.registry import PARALLEL_FORMATS
 
-DATA_FORMATS: Final[Sequence[DataFormat]] = (
-    ParallelLinesFormat(),
-    ParallelColumnsFormat(),
-    TranslationFileFormat(),
-    ParquetFormat(),
-)
+DATA_FORMATS: Final[Sequence[DataFormat]] = PARALLEL_FORMATS

@@ -10,15 +10,9 @@ from typing import Any, Final, final
 from heedful.data.detect.file_names import get_suffix
 from heedful.data.detect.languages import is_similar_language, parse_language_code
 from heedful.data.detect.parallel import DetectedParallelText
-from heedful.data.detect.sniff import (
-    FileShape,
-    FileSniff,
-    JsonObjectsShape,
-    PlainLinesShape,
-    TableShape,
-    TranslationFileShape,
-    sniff_file,
-)
+from heedful.data.detect.registry import sniff_file
+from heedful.data.detect.sniff import FileShape, FileSniff, JsonObjectsShape, PlainLinesShape, TableShape
+from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError
 from heedful.language_tags import is_same_language, is_same_variety
 from heedful.localisation.documents import DocumentLanguages
