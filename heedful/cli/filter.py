@@ -8,7 +8,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, TypeAlias
 
 from heedful.cli.arguments import (
     DeviceOptions,
@@ -20,12 +20,12 @@ from heedful.cli.arguments import (
     parse_arguments,
 )
 from heedful.cli.option_parser import OptionInfo
-from heedful.cli.output import log, wrap_write_errors
+from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
+    from heedful.data.detect.checks import TextCheck
     from heedful.data.detect.languages import LanguageInfo
-    from heedful.data.detect.pair_filters import PairFilter
     from heedful.data.detect.parallel import DetectedParallelText
     from heedful.data.detect.part_writers import PartWriter
     from heedful.tasks.translation.corpus_filter import FilterResult, PairScorer
@@ -114,7 +114,10 @@ def run(argv: Sequence[str]) -> int:
     from heedful.tasks.translation.corpus_filter import ScoreThreshold, build_filter_page, filter_pairs
 
     saver = corpus.build_writer(args.output, part, compress=is_gzipped(corpus.get_first_file(part)))
-    _require_unused_paths(args, saver)
+    outputs = [*saver.paths, *(path for path in (args.rejected, args.report) if path is not None)]
+    require_unused_paths(outputs, sources=args.files, overwrite=args.overwrite, remedy="choose another place")
+    with wrap_write_errors(args.output, "--output"):
+        args.output.mkdir(parents=True, exist_ok=True)
     rules = _build_rules(args, languages)
     log(f"read as: {corpus.learning_description}")
     log(f"rules: {', '.join(rule.name for rule in rules)}")
@@ -159,11 +162,10 @@ def run(argv: Sequence[str]) -> int:
 def _detect_corpus(args: FilterArguments) -> DetectedParallelText:
     """Detect the parallel corpus in the files."""
     from heedful.data.detect.parallel import DetectedParallelText
-    from heedful.data.detect.sniff import sniff_file
+    from heedful.data.detect.registry import sniff_file
     from heedful.recipes.dataset_proposals import propose_datasets
 
-    if any(str(file) == "-" for file in args.files):
-        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+    require_named_files(args.files)
     corpus = propose_datasets([sniff_file(file) for file in args.files], task="translation", columns=args.columns)[
         0
     ].dataset
@@ -208,38 +210,27 @@ def _detect_languages(args: FilterArguments, corpus: DetectedParallelText) -> tu
     return first, second
 
 
-def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[PairFilter]:
+def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[TextCheck[Any]]:
     """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others
     count as repeated.
     """
-    from heedful.data.detect import pair_filters
+    from heedful.data.detect import checks, pair_checks
 
-    all_rules: Sequence[PairFilter] = (
-        pair_filters.EmptyFilter(),
-        pair_filters.EncodingFilter(),
-        pair_filters.HtmlFilter(),
-        pair_filters.CopyFilter(),
-        pair_filters.LengthFilter(args.longest),
-        pair_filters.LengthRatioFilter(args.ratio),
-        pair_filters.NumberFilter(),
-        pair_filters.LanguageFilter(*languages),
-        pair_filters.DuplicateFilter(),
+    all_rules: Sequence[TextCheck[Any]] = (
+        checks.EmptyTextCheck(),
+        checks.GARBLED_TEXT,
+        checks.HTML_REMAINS,
+        pair_checks.CopyCheck(),
+        pair_checks.LengthCheck(args.longest),
+        pair_checks.LengthRatioCheck(args.ratio),
+        pair_checks.NumberCheck(),
+        pair_checks.PairLanguageCheck(*languages),
+        pair_checks.RepeatedPairCheck(),
     )
     disabled = {*args.skip, *(name for name in _OPTIONAL_RULES if name not in args.also)}
     if not any(languages):
         log("note: neither language could be identified, so the rule language removes nothing; give both (--languages)")
     return [rule for rule in all_rules if rule.name not in disabled]
-
-
-def _require_unused_paths(args: FilterArguments, saver: PartWriter) -> None:
-    """Raise `RecipeError` if an output exists or is one of the inputs, before hours of work."""
-    for path in (*saver.paths, *(path_given for path_given in (args.rejected, args.report) if path_given is not None)):
-        if any(path.resolve() == file.resolve() for file in args.files):
-            raise RecipeError(f"{path}: would be overwritten while it is read; choose another place")
-        if path.exists() and not args.overwrite:
-            raise RecipeError(f"{path}: already exists; choose another place, or add --overwrite")
-    with wrap_write_errors(args.output, "--output"):
-        args.output.mkdir(parents=True, exist_ok=True)
 
 
 def _build_score(args: FilterArguments) -> PairScorer | None:

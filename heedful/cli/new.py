@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from heedful.cli.arguments import OptionalPath, OptionalText, OutputPath, PositionalPaths, parse_arguments
 from heedful.cli.option_parser import OptionInfo
-from heedful.cli.output import log, wrap_write_errors
+from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -67,15 +67,19 @@ def run(argv: Sequence[str]) -> int:
     args = parse_arguments(NewArguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
         raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
-    _require_unused_paths([] if args.output == _STDOUT else [args.output], overwrite=args.overwrite, option="--output")
+    require_unused_paths(
+        [] if args.output == _STDOUT else [args.output],
+        sources=(),
+        overwrite=args.overwrite,
+        remedy="choose another place with --output",
+    )
     files = args.files or _ask_for_files()
-    from heedful.data.detect.sniff import sniff_file
+    from heedful.data.detect.registry import sniff_file
     from heedful.recipes.dataset_proposals import propose_datasets
     from heedful.recipes.document_split import keep_documents_whole
 
     all_files = [*files, *args.also]
-    if any(str(file) == "-" for file in all_files):
-        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+    require_named_files(all_files)
     if duplicates := [
         file for number, file in enumerate(all_files) if file.resolve() in [f.resolve() for f in all_files[:number]]
     ]:
@@ -157,8 +161,11 @@ def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetPr
     split_plan = build_default_plan(proposal.dataset, data)
     auxiliary_texts = find_auxiliary_texts(args.also, proposal, data, columns=args.columns) if args.also else []
     possible_outputs = [*split_plan.paths, *(path for auxiliary in auxiliary_texts for path in auxiliary.saver.paths)]
-    _require_unused_paths(
-        possible_outputs, overwrite=args.overwrite, option="--data-folder", sources=[*files, *args.also]
+    require_unused_paths(
+        possible_outputs,
+        sources=[*files, *args.also],
+        overwrite=args.overwrite,
+        remedy="choose another place with --data-folder",
     )
     data_survey = build_report(proposal.dataset)
     surveyed_texts = _survey_auxiliary(auxiliary_texts, proposal, split_plan, data_survey)
@@ -379,15 +386,6 @@ def _describe_parts(
 def _replace_unprintable(text: str) -> str:
     """Replace unprintable characters of file content by spaces, because a terminal may interpret them."""
     return "".join(letter if letter.isprintable() else " " for letter in text)
-
-
-def _require_unused_paths(paths: Sequence[Path], *, overwrite: bool, option: str, sources: Sequence[Path] = ()) -> None:
-    """Raise `RecipeError` if a file exists or is one of the inputs."""
-    for path in paths:
-        if any(source.resolve() == path.resolve() for source in sources):
-            raise RecipeError(f"{path}: would be overwritten while it is read; choose another place with {option}")
-        if path.exists() and not overwrite:
-            raise RecipeError(f"{path}: already exists; choose another place with {option}, or add --overwrite")
 
 
 def _print_next_command(args: NewArguments) -> None:

@@ -38,7 +38,7 @@ class DirectionOptions:
 
     def __post_init__(self) -> None:
         if self.tags:
-            from heedful.tasks.translation.directions import parse_language_tag
+            from heedful.tasks.translation.languages import parse_language_tag
 
             for tag in self.tags:
                 if language := parse_language_tag(tag):

@@ -7,12 +7,12 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any, Final, final
 
-from heedful.errors import DataError
+from heedful.errors import DataError, RecipeError
 
 _INPUT, _OUTPUT, _ERRORS = range(3)
 _REMEDY: Final = "make room, or send it elsewhere (heedful ... > FILE)"
@@ -206,3 +206,25 @@ def escape_control_characters(text: str) -> str:
     from heedful.inspection.token_labels import make_visible
 
     return _CONTROL_CHARACTERS.sub(lambda match: make_visible(match[0]), text)
+
+
+def require_named_files(files: Sequence[Path]) -> None:
+    """Raise `RecipeError` if standard input is among the files of a command that reads them more than once."""
+    if any(str(file) == "-" for file in files):
+        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+
+
+def require_unused_paths(paths: Iterable[Path], *, sources: Sequence[Path], overwrite: bool, remedy: str) -> None:
+    """Raise `RecipeError` if an output is one of the inputs, or exists and must not be overwritten.
+
+    Args:
+        paths: the outputs.
+        sources: the inputs.
+        overwrite: whether existing files are replaced.
+        remedy: what to do about it, such as "choose another place".
+    """
+    for path in paths:
+        if any(path.resolve() == source.resolve() for source in sources):
+            raise RecipeError(f"{path}: would be overwritten while it is read; {remedy}")
+        if path.exists() and not overwrite:
+            raise RecipeError(f"{path}: already exists; {remedy}, or add --overwrite")

@@ -9,7 +9,7 @@ from typing import Annotated, Final
 
 from heedful.cli.arguments import OptionalText, OutputPath, PositionalPaths, parse_arguments
 from heedful.cli.option_parser import OptionInfo
-from heedful.cli.output import log, wrap_write_errors
+from heedful.cli.output import log, require_named_files, require_unused_paths, wrap_write_errors
 from heedful.errors import DataError, RecipeError
 
 _MAX_EXAMPLES: Final = 50_000
@@ -54,13 +54,12 @@ def run(argv: Sequence[str]) -> int:
     args = parse_arguments(SplitArguments, argv, program="heedful split")
     from heedful.data.detect.file_names import DatasetPart
     from heedful.data.detect.hash_sample import DatasetSplitter
-    from heedful.data.detect.sniff import sniff_file
+    from heedful.data.detect.registry import sniff_file
     from heedful.data.detect.split import build_plan, write_parts
     from heedful.recipes.dataset_proposals import propose_datasets
-    from heedful.recipes.document_split import keep_documents_whole, list_document_options
+    from heedful.recipes.document_split import keep_documents_whole
 
-    if any(str(file) == "-" for file in args.files):
-        raise RecipeError("-: files are read more than once, and standard input cannot be; save it to a file first")
+    require_named_files(args.files)
     proposal = propose_datasets([sniff_file(file) for file in args.files], task=args.task, columns=args.columns)[0]
     dataset = keep_documents_whole(proposal, blank_lines=args.documents, column=args.document_column).dataset
     if dataset.present_parts != ("train",):
@@ -73,11 +72,9 @@ def run(argv: Sequence[str]) -> int:
     if args.test:
         sizes["test"] = args.test
     split_plan = build_plan(dataset, args.output, list(sizes))
-    for path in split_plan.paths:
-        if any(path.resolve() == file.resolve() for file in args.files):
-            raise RecipeError(f"{path}: would be overwritten while it is read; choose another --output")
-        if path.exists() and not args.overwrite:
-            raise RecipeError(f"{path}: already exists; choose another --output, or add --overwrite")
+    require_unused_paths(
+        split_plan.paths, sources=args.files, overwrite=args.overwrite, remedy="choose another --output"
+    )
     splitter, num_examples = DatasetSplitter(), 0
     for example in dataset.read_examples("train"):
         num_examples += not dataset.is_document_end(example)
@@ -94,5 +91,5 @@ def run(argv: Sequence[str]) -> int:
         counts = write_parts(split_plan, dataset, splitter, {"train": num_examples}, sizes=sizes)
     for part, saver in split_plan.writers.items():
         print(f"{part}: {counts[part]:,} {dataset.noun} in {' '.join(map(str, saver.paths))}")
-    print(f"next: {shlex.join(['heedful', 'new', *map(str, split_plan.paths), *list_document_options(dataset)])}")
+    print(f"next: {shlex.join(['heedful', 'new', *map(str, split_plan.paths), *dataset.document_options])}")
     return 0

@@ -8,6 +8,7 @@ are returned as empty strings, so that the user of the pairs can count them.
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
 import re
@@ -16,7 +17,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from pathlib import Path
 from typing import Any, BinaryIO, Generic, NamedTuple, TypeVar, final
 
@@ -30,6 +31,9 @@ memory."""
 _BOM = b"\xef\xbb\xbf"
 _GZIP = b"\x1f\x8b"
 _STANDARD_INPUT = Path("-")
+_SEPARATOR_LINE = re.compile(r'"?sep=(\\t|[^\w"])?"?[,;\t|]*', re.IGNORECASE)
+_MAX_FIELD_CHARACTERS = 2**31 - 1
+"""Characters of a field of CSV, at most: as many as the module takes on every platform."""
 _CONTROL_CHARACTERS = re.compile(r"[\x07\x08\t\n\f\r]")
 _UNENCODABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that JSON escapes can express and UTF-8 text cannot: NUL and halves of surrogate pairs."""
@@ -298,11 +302,66 @@ def split_columns(line: str, min_columns: int, *, location: str) -> list[str]:
     return fields
 
 
+def parse_separator_line(line: str) -> str | None:
+    """Return the column separator from a first line such as `sep=;`, which Excel writes; None for any other line.
+
+    The result is empty if the line has this form and names no separator.
+    """
+    match = _SEPARATOR_LINE.fullmatch(line)
+    return None if match is None else (match[1] or "").replace("\\t", "\t")
+
+
+def read_csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
+    """Read the rows of a CSV file (RFC 4180) with the location where each begins; raise `DataError` if quotes do not
+    match.
+
+    Fields may be of any length. A first line such as `sep=;` sets the separator and is not a row.
+    """
+    return ((f"{path}:{start_line}", row) for start_line, row in read_quoted_rows(path))
+
+
+def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
+    """Read the rows of a table with quoted fields, with the line number where each begins; raise `DataError` if
+    quotes do not match.
+    """
+    csv.field_size_limit(_MAX_FIELD_CHARACTERS)  # of the whole process; 131,072 characters by default
+    lines = read_lines(path)
+    first = next(lines, "")
+    declared_delimiter = parse_separator_line(first)
+    num_skipped = int(declared_delimiter is not None)
+    table_lines = lines if num_skipped else chain([first], lines)
+    rows = csv.reader((f"{line}\n" for line in table_lines), delimiter=declared_delimiter or delimiter, strict=True)
+    while True:
+        start_line = rows.line_num + 1 + num_skipped
+        try:
+            row = next(rows, None)
+        except csv.Error as error:
+            raise DataError(f"{path}:{start_line}: not valid CSV ({error}); mend the quotes of this row") from None
+        if row is None:
+            return
+        if row:
+            yield start_line, row
+
+
 def read_numbered_lines(path: Path) -> Iterator[tuple[int, str, str]]:
     """Yield number, location (`file:line`) and text of each line of a file; lines of white space are skipped."""
     for line_number, line in enumerate(read_lines(path), 1):
         if line.strip():
             yield line_number, f"{path}:{line_number}", line
+
+
+def read_blocks(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """Yield the number of the first line and the lines of each block between lines of white space."""
+    lines: list[str] = []
+    line_number = 0
+    for line_number, line in enumerate(read_lines(path), 1):
+        if line.strip():
+            lines.append(line)
+        elif lines:
+            yield line_number - len(lines), lines
+            lines = []
+    if lines:
+        yield line_number - len(lines) + 1, lines
 
 
 def read_lines(source: Path | BinaryIO) -> Iterator[str]:

@@ -14,21 +14,14 @@ from typing import Any, Final
 from heedful.data.detect.dataset_report import DatasetReport, build_report
 from heedful.data.detect.format import DetectedDataset
 from heedful.data.detect.hash_sample import DatasetSplit, hash_texts
-from heedful.data.detect.languages import LanguageInfo, has_same_language
+from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.parallel import DetectedParallelText
 from heedful.data.detect.part_writers import PartWriter
-from heedful.data.detect.sniff import (
-    FileSniff,
-    JsonObjectsShape,
-    ParquetShape,
-    PlainLinesShape,
-    TableShape,
-    TranslationFileShape,
-    is_gzipped,
-    sniff_file,
-)
-from heedful.data.detect.tables import DataTable
+from heedful.data.detect.registry import sniff_file
+from heedful.data.detect.sniff import FileSniff, PlainLinesShape, is_gzipped
+from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError, RecipeError
+from heedful.language_tags import is_same_language
 from heedful.recipes.dataset_proposals import DatasetProposal, propose_datasets
 from heedful.recipes.recipe_writer import format_path
 from heedful.recipes.reference import list_keys
@@ -288,7 +281,7 @@ def _propose_for_group(
     if isinstance(shape, TranslationFileShape):
         selected_columns = _select_memory_languages(path, shape.languages, languages) if shape.languages else ()
     else:
-        selected_columns = columns if _has_columns(group[0], columns) else ()
+        selected_columns = columns if shape.has_columns(columns) else ()
     try:
         return propose_datasets(group, task=task, columns=selected_columns)[0]
     except DataError as error:
@@ -306,23 +299,11 @@ def _select_memory_languages(
             f"--also: {path} has {', '.join(available)}, but the languages of the main text are unknown; name its "
             "files by language, as in train.en train.de"
         )
-    tags = [next((tag for tag in available if has_same_language(tag, language.code)), None) for language in languages]
+    tags = [next((tag for tag in available if is_same_language(tag, language.code)), None) for language in languages]
     for tag, language in zip(tags, languages, strict=True):
         if tag is None:
             raise RecipeError(f"--also: {path} has {', '.join(available)}, but nothing in {language}; leave it out")
     return [tag for tag in tags if tag is not None]
-
-
-def _has_columns(file: FileSniff, columns: Sequence[str]) -> bool:
-    """Whether a table has all of these columns."""
-    if isinstance(file.shape, ParquetShape):
-        return {*columns} <= {*file.shape.texts}
-    if not isinstance(file.shape, TableShape | JsonObjectsShape):
-        return False
-    try:
-        return bool([DataTable(file.path, file.shape).find_column(name) for name in columns])
-    except RecipeError:
-        return False
 
 
 def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | None:

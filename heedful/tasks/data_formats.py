@@ -6,23 +6,17 @@ from collections.abc import Sequence
 from typing import Final
 
 from heedful.data.detect.format import DataFormat
-from heedful.data.detect.labelled import LabelledTableFormat
 from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
-from heedful.data.detect.parquet import ParquetFormat
-from heedful.data.detect.plain_text import PlainTextFormat, TextFieldFormat
-from heedful.data.detect.questions import QuestionFormat
-from heedful.data.detect.tagged import TaggedWordsFormat
-from heedful.data.detect.translation_files import TranslationFileFormat
+from heedful.data.detect.registry import PARALLEL_FORMATS
+from heedful.data.documents import PlainTextFormat, TextFieldFormat
+from heedful.data.labelled import LabelledTableFormat
+from heedful.data.questions import QuestionFormat
+from heedful.data.tagged import TaggedWordsFormat
 
 LABELLED_TEXTS: Final[Sequence[DataFormat]] = (LabelledTableFormat(),)
 TAGGED_SENTENCES: Final[Sequence[DataFormat]] = (TaggedWordsFormat(),)
 QUESTIONS: Final[Sequence[DataFormat]] = (QuestionFormat(),)
-PARALLEL_TEXT: Final[Sequence[DataFormat]] = (
-    ParallelLinesFormat(),
-    ParallelColumnsFormat(),
-    TranslationFileFormat(),
-    ParquetFormat(),
-)
+PARALLEL_TEXT: Final = PARALLEL_FORMATS
 TEXT_PAIRS: Final[Sequence[DataFormat]] = (ParallelLinesFormat(confidence=0.3), ParallelColumnsFormat(confidence=0.3))
 """Parallel text for tasks that it suits less than translation."""
 DOCUMENTS: Final[Sequence[DataFormat]] = (

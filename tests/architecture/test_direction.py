@@ -57,7 +57,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "metrics": ("deprecation", "characters", "argument_checks"),
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
     # "data" for what reads their files, when asked to
-    "recipes": ("registry", "argument_checks", "data", "files", "english_words"),
+    "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("deprecation", "version", *BELOW_TASKS),
     "training": ("deprecation", "tasks.objective", "tensors"),

@@ -1,40 +1,27 @@
 """Checks for problems that harm training: each looks at all examples, counts a problem, shows two examples of it,
-and suggests a remedy.
+and suggests a remedy. Those that judge one example alone also filter pairs.
 """
 
 from __future__ import annotations
 
 import re
-import unicodedata
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, final
+from typing import Any, Final, Generic, TypeVar, final
 
-from heedful.data.detect.file_names import PARTS, DatasetPart
+from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DatasetExample
 from heedful.data.detect.hash_sample import HashSample, hash_texts
-from heedful.data.number_parsing import is_missing_value, parse_number
 from heedful.english_words import to_singular
 
-_MAX_LABELS: Final = 10_000
-"""Different labels that are counted, at most."""
-_SINGLE_LABEL_REMEDY: Final = (
-    "there is nothing to learn: a model would always predict it. Find data with others, or name another column "
-    "with --columns"
-)
+Measure = TypeVar("Measure", bound=Hashable)
 MAX_SHOWN: Final = 2
 """Number of examples shown for each problem."""
 _MAX_SNIPPET: Final = 70
 RARE_SHARE: Final = 0.001
 """Share of examples up to which some problems are not reported."""
-REPLACEMENT_CHARACTER: Final = re.compile("\ufffd")
-MOJIBAKE: Final = re.compile("Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]")
-MARKUP: Final = re.compile(
-    r"&(amp|lt|gt|quot|nbsp|apos|#\d+|#x[0-9a-fA-F]+);|</?(p|b|i|br|div|span|a|li|ul|td|tr)\b[^<>]*>"
-)
-CONTROL_CHARACTERS: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f]")
 _WIDE_CHARACTERS: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff]")
 
 
@@ -79,6 +66,12 @@ def _shorten(text: str) -> str:
     return plain if len(plain) <= _MAX_SNIPPET else f"{plain[:_MAX_SNIPPET]}..."
 
 
+def append_if_few(examples: list[str], text: str) -> None:
+    """Append an example to those to show, while there are few."""
+    if len(examples) < MAX_SHOWN:
+        examples.append(text)
+
+
 def format_percent(count: int, total: int) -> str:
     """Format `count` of `total` as a percentage."""
     share = 100 * count / max(1, total)
@@ -99,129 +92,190 @@ def estimate_tokens(text: str) -> int:
     return num_wide + max(words, -(-(len(text) - num_wide) // 4))
 
 
-class ExampleCheck(DataCheck):
-    """Base of checks that judge each example alone; the problem is reported once for all parts together, if its
-    share is at least `min_share`.
+class TextCheck(ABC, Generic[Measure]):
+    """Base of checks that judge the texts of one example: `heedful filter` drops the pairs that have a fault, and
+    `heedful new` counts the examples that have it (`FaultCounter`).
+
+    Abstract. A check measures texts; whether a value is a fault may depend on the values of all examples.
+
+    Attributes:
+        name: its name on the command line of `heedful filter`; empty if it is no rule there.
+        description: what it finds, in words that follow "pairs".
+        problem: the same in the report of `heedful new`.
+        remedy: what to do about it.
+        min_share: share of all examples above which `heedful new` reports it.
+        needs_all: whether what is a fault depends on the values of all examples.
+        judges_labels: whether labels are judged as well as texts.
     """
 
+    name: str = ""
+    description: str
+    problem: str = ""
+    remedy: str = ""
     min_share: float = 0.0
-
-    def __init__(self) -> None:
-        self._count = 0
-        self._examples: list[str] = []
-
-    @final
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the example if it has the problem, and keep the first ones to show."""
-        texts = self._get_faulty_texts(example)
-        if texts is None:
-            return
-        self._count += 1
-        if len(self._examples) < MAX_SHOWN:
-            self._examples.append(format_example(location, *texts))
-
-    @final
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result if the problem is frequent enough."""
-        total = sum(counts.values())
-        if self._count and self._count >= self.min_share * total:
-            message, remedy = self._describe_problem(self._count, format_percent(self._count, total))
-            yield CheckResult(message, self._examples, remedy)
+    needs_all: bool = False
+    judges_labels: bool = False
 
     @abstractmethod
-    def _get_faulty_texts(self, example: DatasetExample) -> Sequence[str] | None:
-        """Return the texts to show if the example has the problem, else None."""
+    def measure(self, texts: Sequence[str]) -> Measure | None:
+        """Return the value by which the texts of an example are judged; None if they have no fault."""
 
-    @abstractmethod
-    def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
-        """Return the message and the remedy."""
+    def find_faults(self, counts: Counter[Measure]) -> Sequence[Measure]:
+        """Return the values that are faults, the worst first; all by default.
+
+        Args:
+            counts: how often each value was measured.
+        """
+        return list(counts)
+
+    def get_shown_texts(self, example: DatasetExample) -> Sequence[str]:
+        """Return the texts of an example that show its fault."""
+        return example.texts
 
 
 @final
-class EmptyTextCheck(ExampleCheck):
-    """Finds examples with an empty text or label; `fatal` says whether training stops at them."""
+class FaultCounter(DataCheck, Generic[Measure]):
+    """Counts the examples in which a check finds a fault, in all parts together.
 
-    def __init__(self, noun: str, *, fatal: bool) -> None:
-        super().__init__()
+    Args:
+        check: the check.
+        noun: what examples are called.
+    """
+
+    def __init__(self, check: TextCheck[Measure], noun: str) -> None:
+        self._check = check
         self._noun = noun
-        self._fatal = fatal
+        self._counts = Counter[Measure]()
+        self._examples: dict[Measure, list[str]] = {}
 
-    def _get_faulty_texts(self, example: DatasetExample) -> Sequence[str] | None:
-        is_empty = not all(text.strip() for text in example.texts) or not all(label.strip() for label in example.labels)
-        return (*example.texts, *example.labels[:1]) if is_empty else None
+    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
+        """Count the value of the example, and keep the first ones with this value to show."""
+        value = self._check.measure((*example.texts, *example.labels) if self._check.judges_labels else example.texts)
+        if value is not None:
+            self._counts[value] += 1
+            append_if_few(
+                self._examples.setdefault(value, []),
+                format_example(location, *self._check.get_shown_texts(example)),
+            )
 
-    def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
-        remedy = (
+    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
+        """Yield one result if the fault is frequent enough."""
+        faults, total = self._check.find_faults(self._counts), sum(counts.values())
+        count = sum(self._counts[value] for value in faults)
+        if count > self._check.min_share * total:
+            yield CheckResult(
+                f"{format_count(count, self._noun)} ({format_percent(count, total)}) {self._check.problem}",
+                [example for value in faults for example in self._examples[value]][:MAX_SHOWN],
+                self._check.remedy,
+            )
+
+
+def count_faults(noun: str, *checks: TextCheck[Any]) -> Sequence[DataCheck]:
+    """Return a counter of the faults that each check finds; `noun` is what examples are called."""
+    return [FaultCounter(check, noun) for check in checks]
+
+
+@final
+class EmptyTextCheck(TextCheck[bool]):
+    """Finds examples with an empty text, or an empty label in `heedful new`; `fatal` says whether training stops at
+    them.
+    """
+
+    name, description, problem = "empty", "with an empty side", "with an empty text or label"
+    judges_labels = True
+
+    def __init__(self, *, fatal: bool = False) -> None:
+        self.remedy = (
             "training stops at them: files that are written now leave them out, take them out of others"
-            if self._fatal
+            if fatal
             else "training leaves them out"
         )
-        return f"{format_count(count, self._noun)} ({share}) with an empty text or label", remedy
+
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if a text is empty."""
+        return None if all(map(str.strip, texts)) else True
+
+    def get_shown_texts(self, example: DatasetExample) -> Sequence[str]:
+        """Return the texts and the first label."""
+        return (*example.texts, *example.labels[:1])
 
 
 @final
-class EncodingCheck(DataCheck):
-    """Finds traces of a wrong encoding or of another file format."""
+class PatternCheck(TextCheck[bool]):
+    """Finds texts that match a pattern, which nobody meant to write.
 
-    _PROBLEMS: Final = (
-        (
-            REPLACEMENT_CHARACTER,
-            "a sign for an unreadable character (U+FFFD)",
-            "an earlier conversion lost letters: convert the original again",
-            0.0,
-        ),
-        (
-            MOJIBAKE,
-            "letters such as Ã¼ where ü is meant",
-            "UTF-8 was read as Windows-1252 and saved again: convert back with iconv -f UTF-8 -t CP1252",
-            0.0,
-        ),
-        (
-            MARKUP,
-            "remains of HTML",
-            "the model learns to write and read them: take them out, as with Python's html.unescape",
-            0.0,
-        ),
-        (
-            CONTROL_CHARACTERS,
-            "control characters",
-            "they are invisible, but the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
-            0.0,
-        ),
-        (
-            re.compile('(?<!")""(?!")'),
-            "doubled quotes, as in fields of CSV",
-            "the table was CSV once, but tables with tabs have no quotes here: save it as CSV, or take the quotes out",
-            0.005,
-        ),
-    )
+    Args:
+        pattern: the pattern.
+        problem: what it finds in the report of `heedful new`, which tells each trace of a wrong encoding apart.
+        remedy: what to do about it.
+        min_share: share of all examples above which `heedful new` reports it.
+        name: name of the rule of `heedful filter`, which has one for all traces of a wrong encoding.
+        description: what the rule finds.
+    """
 
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._counts = [0] * len(self._PROBLEMS)
-        self._examples: list[list[str]] = [[] for _ in self._PROBLEMS]
+    def __init__(
+        self,
+        pattern: re.Pattern[str],
+        *,
+        problem: str = "",
+        remedy: str = "",
+        min_share: float = 0.0,
+        name: str = "",
+        description: str = "",
+    ) -> None:
+        self._pattern = pattern
+        self.problem, self.remedy, self.min_share = problem, remedy, min_share
+        self.name, self.description = name, description or problem
 
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count each kind of problem once for an example."""
-        for index, (pattern, *_) in enumerate(self._PROBLEMS):
-            matching_text = next((text for text in example.texts if pattern.search(text)), None)
-            if matching_text is not None:
-                self._counts[index] += 1
-                if len(self._examples[index]) < MAX_SHOWN:
-                    self._examples[index].append(format_example(location, matching_text))
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if a text matches."""
+        return True if any(map(self._pattern.search, texts)) else None
 
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result for each kind of problem."""
-        total = sum(counts.values())
-        for (_, noun_phrase, remedy, min_share), count, examples in zip(
-            self._PROBLEMS, self._counts, self._examples, strict=True
-        ):
-            if count and count >= min_share * total:
-                yield CheckResult(
-                    f"{format_count(count, self._noun)} ({format_percent(count, total)}) with {noun_phrase}",
-                    examples,
-                    remedy,
-                )
+    def get_shown_texts(self, example: DatasetExample) -> Sequence[str]:
+        """Return the first text that matches."""
+        return [text for text in example.texts if self._pattern.search(text)][:1]
+
+
+_REPLACEMENT_CHARACTER: Final = "\ufffd"
+_MOJIBAKE: Final = "Ã[\u0080-\u00bf\u0152-\u0192\u2013-\u2122]|â€|Â[\u00a0-\u00bf]|Ð[\u0080-\u00bf]"
+_CONTROL_CHARACTERS: Final = "[\x00-\x08\x0b-\x1f\x7f]"
+GARBLED_TEXT: Final = PatternCheck(
+    re.compile(f"{_REPLACEMENT_CHARACTER}|{_MOJIBAKE}|{_CONTROL_CHARACTERS}"),
+    name="garbled",
+    description="with traces of a wrong encoding, or control characters",
+)
+HTML_REMAINS: Final = PatternCheck(  # which translators' files have on purpose
+    re.compile(r"&(amp|lt|gt|quot|nbsp|apos|#\d+|#x[0-9a-fA-F]+);|</?(p|b|i|br|div|span|a|li|ul|td|tr)\b[^<>]*>"),
+    problem="with remains of HTML",
+    remedy="the model learns to write and read them: take them out, as with Python's html.unescape",
+    name="html",
+)
+ENCODING_CHECKS: Final = (
+    PatternCheck(
+        re.compile(_REPLACEMENT_CHARACTER),
+        problem="with a sign for an unreadable character (U+FFFD)",
+        remedy="an earlier conversion lost letters: convert the original again",
+    ),
+    PatternCheck(
+        re.compile(_MOJIBAKE),
+        problem="with letters such as Ã¼ where ü is meant",
+        remedy="UTF-8 was read as Windows-1252 and saved again: convert back with iconv -f UTF-8 -t CP1252",
+    ),
+    HTML_REMAINS,
+    PatternCheck(
+        re.compile(_CONTROL_CHARACTERS),
+        problem="with control characters",
+        remedy="they are invisible, but the model learns them: take them out, as with tr -d '\\000-\\010\\013-\\037'",
+    ),
+    PatternCheck(
+        re.compile('(?<!")""(?!")'),
+        problem="with doubled quotes, as in fields of CSV",
+        remedy="the table was CSV once, but tables with tabs have no quotes here: save it as CSV, or take the quotes "
+        "out",
+        min_share=0.005,
+    ),
+)
+"""Checks for traces of a wrong encoding or of another file format, each of which is reported by itself."""
 
 
 @dataclass(slots=True)
@@ -338,12 +392,6 @@ def _format_line(location: str) -> str:
     return f"line {number}" if number.isdecimal() else location
 
 
-def append_if_few(examples: list[str], text: str) -> None:
-    """Append an example to those to show, while there are few."""
-    if len(examples) < MAX_SHOWN:
-        examples.append(text)
-
-
 @final
 class LeakageCheck(DataCheck):
     """Finds texts that occur in training and in evaluation data.
@@ -382,158 +430,3 @@ class LeakageCheck(DataCheck):
                     "texts from training make the model look better than it is: take them out of one of the parts, "
                     "or give only one file and let heedful new split it",
                 )
-
-
-@final
-class ConstantNumberCheck(DataCheck):
-    """Finds number labels that are all the same.
-
-    Args:
-        noun: what examples are called.
-    """
-
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._values: set[float] = set()
-
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Keep up to two different numbers."""
-        if len(self._values) < 2:
-            self._values.update(value for value in map(parse_number, example.labels) if value is not None)
-
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result if there is only one number."""
-        if len(self._values) == 1:
-            yield CheckResult(f"all {self._noun} have the number {min(self._values):g}", [], _SINGLE_LABEL_REMEDY)
-
-
-@final
-class LabelSpellingCheck(DataCheck):
-    """Finds labels that may be one class with several spellings, and labels that may stand for a missing one.
-
-    Args:
-        noun: what the labelled examples are called.
-    """
-
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._counts: Counter[str] = Counter()
-
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the labels of the example."""
-        for label in example.labels:
-            if label.strip() and (label in self._counts or len(self._counts) < _MAX_LABELS):
-                self._counts[label] += 1
-
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result for spellings and one for missing labels."""
-        groups_by_spelling: dict[str, list[str]] = {}
-        for label in self._counts:
-            groups_by_spelling.setdefault(_normalise_label(label), []).append(label)
-        groups = [labels for labels in groups_by_spelling.values() if len(labels) > 1]
-        if groups:
-            yield CheckResult(
-                f"{format_count(sum(map(len, groups)), 'classes')} of {len(self._counts):,} differ only in their "
-                "spelling: by case, spaces, quotation marks, the form of a number, or Unicode's forms of a letter",
-                [
-                    " and ".join(self._format_label(label, labels) for label in labels)
-                    for labels in groups[: 2 * MAX_SHOWN]
-                ],
-                "a model treats each as a separate class: give classes that mean the same one spelling",
-            )
-        missing = [label for label in self._counts if is_missing_value(label)]
-        if missing:
-            total = sum(self._counts[label] for label in missing)
-            yield CheckResult(
-                f"{format_count(total, self._noun)} ({format_percent(total, self._counts.total())}) with a label that "
-                f"may mean unknown: {', '.join(map(repr, missing[:5]))}",
-                [],
-                "a model learns it as a separate class: take these out unless it is one",
-            )
-
-    def _format_label(self, label: str, others: Sequence[str]) -> str:
-        """Return a label with its count; if another label looks the same, also its code points outside ASCII."""
-        normalised = [unicodedata.normalize("NFC", other) for other in others]
-        looks_same = normalised.count(unicodedata.normalize("NFC", label)) > 1
-        codes = " ".join(f"U+{ord(letter):04X}" for letter in label if not letter.isascii())
-        return f"{label!r} {self._counts[label]:,}{f' (with {codes})' if looks_same and codes else ''}"
-
-
-def _normalise_label(label: str) -> str:
-    """Return a normal form that is equal for different spellings of a label."""
-    number = parse_number(label)
-    if number is not None:
-        return f"{number:g}"
-    plain = "".join(letter for letter in label if unicodedata.category(letter) != "Cf")
-    return " ".join(unicodedata.normalize("NFKC", plain).casefold().strip("\"'“”„«»` ").split())
-
-
-@final
-class LabelDistributionCheck(DataCheck):
-    """Finds labels that are rare, that dominate, or that occur only in evaluation data.
-
-    Args:
-        noun: what the labelled examples are called.
-        label_nouns: what labels are called, singular and plural.
-        balanced: whether all labels should be about equally frequent.
-    """
-
-    def __init__(self, noun: str, *, label_nouns: tuple[str, str], balanced: bool = True) -> None:
-        self._noun = noun
-        self._label_nouns = label_nouns
-        self._balanced = balanced
-        self._counts: dict[DatasetPart, Counter[str]] = {part: Counter() for part in PARTS}
-        self._examples: dict[str, str] = {}
-
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the labels of the example."""
-        self._counts[part].update(example.labels)
-        for label in example.labels:
-            if label not in self._examples and len(self._examples) < 10_000:
-                self._examples[label] = format_example(location, example.texts[0], label)
-
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield results for all parts together, since the dataset may be split again."""
-        singular_noun, plural_noun = self._label_nouns
-        label_counts: Counter[str] = sum(self._counts.values(), Counter())
-        if not label_counts:
-            return
-        if len(label_counts) == 1 and self._balanced:
-            yield CheckResult(
-                f"all {self._noun} have the {singular_noun} {next(iter(label_counts))!r}", [], _SINGLE_LABEL_REMEDY
-            )
-            return
-        rare = [label for label, count in label_counts.items() if count <= 2]
-        if rare:
-            names = ", ".join(repr(label) for label in rare[:5]) + (" ..." if len(rare) > 5 else "")
-            yield CheckResult(
-                f"{len(rare):,} {singular_noun if len(rare) == 1 else plural_noun} of {len(label_counts):,} "
-                f"{'occurs' if len(rare) == 1 else 'occur'} only once or twice: {names}",
-                [self._examples[label] for label in rare[:MAX_SHOWN] if label in self._examples],
-                "a model learns nothing from so few examples: find more, merge them with others, or look for typing "
-                "errors",
-            )
-        label, max_count = label_counts.most_common(1)[0]
-        min_count = min(label_counts.values())
-        total = label_counts.total()
-        if self._balanced and len(label_counts) > 1 and (max_count > 0.8 * total or max_count > 20 * max(3, min_count)):
-            yield CheckResult(
-                f"{singular_noun} {label!r} has {max_count:,} of {total:,} {self._noun} "
-                f"({format_percent(max_count, total)}), the rarest "
-                f"{singular_noun} {min_count:,}",
-                [],
-                "a model that always predicts the first looks good: compare macro-F1 (training.monitor), and find "
-                "more examples of the others",
-            )
-        unknown_labels = {label for part in ("validation", "test") for label in self._counts[part]} - {
-            *self._counts["train"]
-        }
-        if unknown_labels and self._counts["train"]:
-            names = ", ".join(map(repr, sorted(unknown_labels)[:5]))
-            yield CheckResult(
-                f"{len(unknown_labels):,} {singular_noun if len(unknown_labels) == 1 else plural_noun} of the data for "
-                "validation or test "
-                f"{'is' if len(unknown_labels) == 1 else 'are'} not in the training data: {names}",
-                [self._examples[label] for label in sorted(unknown_labels)[:MAX_SHOWN] if label in self._examples],
-                "the model can never predict them: check how labels are written",
-            )

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
 
-from heedful.data.detect.checks import DataCheck, EncodingCheck, LeakageCheck, RepeatCheck
+from heedful.data.detect.checks import ENCODING_CHECKS, DataCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, find_single_files
 from heedful.data.detect.languages import guess_language
 from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, read_json_objects
@@ -69,7 +69,7 @@ class DetectedDialogues(DetectedDataset):
 
     def build_checks(self) -> Sequence[DataCheck]:
         """Return the checks for plain text."""
-        return [LeakageCheck(), RepeatCheck(self.noun), EncodingCheck(self.noun)]
+        return [LeakageCheck(), RepeatCheck(self.noun), *count_faults(self.noun, *ENCODING_CHECKS)]
 
 
 @final
@@ -81,19 +81,18 @@ class DialogueFormat(DataFormat):
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
         """Detect dialogues by the names of fields; the speaker who opens dialogues least often is the replier."""
-        parts = group_by_part(files)
-        if columns or any(len(part_files) > 1 for part_files in parts.values()):
+        parts = find_single_files(files)
+        if columns or parts is None:
             return
-        first = (parts.get("train") or next(iter(parts.values())))[0]
         turns_by_file = [turns for file in files for turns in [_read_turns(file)] if turns]
         if len(turns_by_file) < len(files):
             return
-        turns = _read_turns(first)
+        turns = _read_turns(next(iter(parts.values())))
         num_opened = Counter(dialogue[0][0] for dialogue in turns)
         num_turns = Counter(speaker for dialogue in turns for speaker, _ in dialogue)
         speakers = sorted(num_turns, key=lambda name: (num_opened[name] / num_turns[name], -num_turns[name]))
         yield DetectedDialogues(
-            files={part: [part_files[0].path] for part, part_files in parts.items()},
+            files={part: [file.path] for part, file in parts.items()},
             confidence=self.confidence if len(speakers) == 2 else 0.7,
             languages=[guess_language(text for dialogue in turns for _, text in dialogue)],
             speakers=speakers,

@@ -6,11 +6,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Self, final
 
 from heedful.data.detect.file_names import PARTS, DatasetPart
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.sniff import FileSniff
+from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
     from heedful.data.detect.checks import DataCheck
@@ -109,6 +110,24 @@ class DetectedDataset(ABC):
         """Return whether this is the end of a document instead of an example."""
         return False
 
+    def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
+        """Return the dataset with documents, each of which stays in one part.
+
+        Args:
+            blank_lines: whether empty lines end documents.
+            column: the column that names the document of an example; None if `blank_lines`.
+
+        Raises:
+            RecipeError: the format does not mark documents in this way.
+        """
+        option = "--documents" if blank_lines else "--document-column"
+        raise RecipeError(f"{option}: {self.format_description}, which do not mark documents; leave it out")
+
+    @property
+    def document_options(self) -> Sequence[str]:
+        """Command-line options with which written parts are read by documents again."""
+        return ()
+
     @property
     def data_keys(self) -> Mapping[str, Any]:
         """Further keys of the recipe table [data]."""
@@ -165,6 +184,14 @@ class HintOnlyFormat(DataFormat):
         """Return the message if a file matches."""
         matching_file = next((file for file in files if self.matches(file)), None)
         return "" if matching_file is None else f"{matching_file.path}: {self.message}"
+
+
+def find_single_files(files: Sequence[FileSniff]) -> dict[DatasetPart, FileSniff] | None:
+    """Return the file of each part, training first; None if several files belong to one part."""
+    files_by_part = group_by_part(files)
+    if any(len(part_files) > 1 for part_files in files_by_part.values()):
+        return None
+    return {part: files_by_part[part][0] for part in PARTS if part in files_by_part}
 
 
 def group_by_part(files: Sequence[FileSniff]) -> dict[DatasetPart, list[FileSniff]]:

@@ -1,129 +1,192 @@
-"""Checks of parallel text: wrong languages, different lengths, copies, and misaligned lines."""
+"""Checks of parallel text: copies, lengths, numbers, languages, repetitions, and misaligned lines.
+
+The rules of `heedful filter` and the report of `heedful new` use the same checks, and differ where their use differs.
+The report reads texts of any size once and in bounded memory, so it estimates repetitions (`RepeatCheck`), but the
+filter must find every one (`RepeatedPairCheck`). The report advises a person, so it also looks at whole files, and
+names a pair only if its sides are swapped or in one language; the filter drops sides in a third language too.
+"""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from math import log
-from typing import Final, final
+from typing import Final, Literal, final
 
 from heedful.data.detect.checks import (
     MAX_SHOWN,
     RARE_SHARE,
     CheckResult,
     DataCheck,
-    ExampleCheck,
+    TextCheck,
     append_if_few,
     estimate_tokens,
-    format_count,
     format_example,
     format_percent,
 )
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DatasetExample
-from heedful.data.detect.hash_sample import TextSample, normalise_text
-from heedful.data.detect.languages import NUM_LEARNING_PAIRS, LanguageDiscriminator, LanguageInfo, guess_language
+from heedful.data.detect.hash_sample import TextSample, hash_texts, normalise_text
+from heedful.data.detect.languages import LanguageInfo, guess_language, is_other_language, is_similar_language
 
-
-def is_copy(source: str, target: str) -> bool:
-    """Return whether source and target are the same text of several words."""
-    return (
-        len(source.split()) > 1 and normalise_text(source) == normalise_text(target) and any(map(str.isalpha, source))
-    )
+_NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # separators of thousands
+_NON_DIGITS: Final = re.compile(r"\D")
+_MIN_TOKENS: Final = 10
+"""Estimated number of tokens of a text from which on it may be in a third language."""
+LanguageFault = Literal["swapped", "same", "other"]
 
 
 @final
-class CopyCheck(ExampleCheck):
-    """Finds pairs whose target is a copy of the source."""
+class CopyCheck(TextCheck[bool]):
+    """Finds pairs whose target is a copy of the source, of several words."""
 
+    name, description = "copied", "with the same text on both sides"
+    problem = description
+    remedy = "the model learns to copy from them: take them out unless that is intended"
     min_share = 5 * RARE_SHARE
 
-    def __init__(self, noun: str) -> None:
-        super().__init__()
-        self._noun = noun
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if both sides are the same text."""
+        source, target = texts
+        is_copy = len(source.split()) > 1 and normalise_text(source) == normalise_text(target)
+        return True if is_copy and any(map(str.isalpha, source)) else None
 
-    def _get_faulty_texts(self, example: DatasetExample) -> Sequence[str] | None:
-        return example.texts[:1] if is_copy(*example.texts) else None
-
-    def _describe_problem(self, count: int, share: str) -> tuple[str, str]:
-        return (
-            f"{format_count(count, self._noun)} ({share}) with the same text on both sides",
-            "the model learns to copy from them: take them out unless that is intended",
-        )
+    def get_shown_texts(self, example: DatasetExample) -> Sequence[str]:
+        """Return the source."""
+        return example.texts[:1]
 
 
 @final
-class LengthRatioCounter:
-    """Counts the length ratios of source and target, in tenths of the logarithm."""
+class LengthCheck(TextCheck[bool]):
+    """Finds pairs with more than about `max_tokens` tokens on a side, estimated without a vocabulary."""
 
+    name = "long"
+
+    def __init__(self, max_tokens: int) -> None:
+        self._max_tokens = max_tokens
+        self.description = f"with more than about {max_tokens:,} tokens on a side"
+
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if a side is too long."""
+        return True if max(map(estimate_tokens, texts)) > self._max_tokens else None
+
+
+@final
+class LengthRatioCheck(TextCheck[int]):
+    """Finds pairs whose ratio of lengths differs from the median of all pairs by more than `factor`, in either
+    direction.
+
+    Ratios are measured in tenths of their logarithm.
+    """
+
+    name = "unequal"
+    problem = "with a side at least four times as long as usual compared with the other"
+    remedy = "check whether they translate each other; take out those that do not"
+    min_share = RARE_SHARE
+    needs_all = True
     _STEPS_PER_LOG: Final = 10
     _MIN_TOKENS: Final = 12
     """Number of tokens of the longer side below which a pair is ignored."""
 
-    def __init__(self) -> None:
-        self.counts: Counter[int] = Counter()
+    def __init__(self, factor: float = 4.0) -> None:
+        self._factor = factor
+        self.description = f"with a side more than {factor:g} times as long as usual compared with the other"
 
-    def measure_ratio(self, source: str, target: str) -> int | None:
-        """Return the length ratio of a pair in tenths of its logarithm; None if the pair is too short."""
-        sizes = estimate_tokens(source), estimate_tokens(target)
+    def measure(self, texts: Sequence[str]) -> int | None:
+        """Return the ratio of lengths; None if the pair is too short."""
+        sizes = [estimate_tokens(text) for text in texts]
         if not min(sizes) or max(sizes) < self._MIN_TOKENS:
             return None
         return round(self._STEPS_PER_LOG * log(sizes[0] / sizes[1]))
 
-    @property
-    def median_ratio(self) -> int:
-        """Median of the counted ratios; 0 if there are none."""
-        half_total, cumulative = self.counts.total() // 2, 0
-        for ratio in sorted(self.counts):
-            cumulative += self.counts[ratio]
-            if cumulative > half_total:
-                return ratio
-        return 0
+    def find_faults(self, counts: Counter[int]) -> Sequence[int]:
+        """Return the ratios that differ from the median, the most different first."""
+        median_ratio = find_median(counts)
+        outliers = [ratio for ratio in counts if abs(ratio - median_ratio) > self._STEPS_PER_LOG * log(self._factor)]
+        return sorted(outliers, key=lambda ratio: -abs(ratio - median_ratio))
 
-    def is_outlier(self, ratio: int, factor: float, *, median_ratio: int) -> bool:
-        """Return whether a ratio differs from the median by more than `factor`, in either direction."""
-        return abs(ratio - median_ratio) > self._STEPS_PER_LOG * log(factor)
+
+def find_median(counts: Counter[int]) -> int:
+    """Return the median of counted numbers; 0 if there are none."""
+    half_total, cumulative = counts.total() // 2, 0
+    for number in sorted(counts):
+        cumulative += counts[number]
+        if cumulative > half_total:
+            return number
+    return 0
 
 
 @final
-class LengthRatioCheck(DataCheck):
-    """Finds pairs with a side that is far longer or shorter than in most pairs."""
+class NumberCheck(TextCheck[bool]):
+    """Finds pairs whose sides have different numbers in digits, ignoring thousands and decimal separators."""
 
-    _OUTLIER_FACTOR: Final = 4
+    name, description = "numbers", "with different numbers on the two sides"
 
-    def __init__(self, noun: str) -> None:
-        self._noun = noun
-        self._examples: dict[int, list[str]] = {}
-        self._ratio_counter = LengthRatioCounter()
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if the numbers of both sides differ."""
+        source, target = map(_extract_numbers, texts)
+        return True if source != target else None
 
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the length ratio of the pair."""
-        ratio = self._ratio_counter.measure_ratio(*example.texts)
-        if ratio is not None:
-            self._ratio_counter.counts[ratio] += 1
-            append_if_few(self._examples.setdefault(ratio, []), format_example(location, *example.texts))
 
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result if there are enough outliers."""
-        ratio_counts, median_ratio, total = (
-            self._ratio_counter.counts,
-            self._ratio_counter.median_ratio,
-            sum(counts.values()),
+def _extract_numbers(text: str) -> Sequence[str]:
+    """Return the digits of all numbers in a text, sorted."""
+    return sorted(_NON_DIGITS.sub("", number) for number in _NUMBER.findall(text))
+
+
+@final
+class RepeatedPairCheck(TextCheck[bool]):
+    """Finds pairs that repeat an earlier one, ignoring case and white space; 64 bits of each pair are remembered."""
+
+    name, description = "repeated", "that repeat another one"
+
+    def __init__(self) -> None:
+        self._pair_hashes: set[int] = set()
+
+    def measure(self, texts: Sequence[str]) -> bool | None:
+        """Return True if the pair is a repetition; if not, remember it."""
+        pair_hash = hash_texts(*texts)
+        if pair_hash in self._pair_hashes:
+            return True
+        self._pair_hashes.add(pair_hash)
+        return None
+
+
+@final
+class PairLanguageCheck(TextCheck[LanguageFault]):
+    """Finds pairs with a side in the other side's language, or in a third one.
+
+    A language that is similar to the expected one is no fault, unless the sides are exactly swapped. A third language
+    is looked for in texts of at least about ten tokens, since short ones may be names or terms.
+    """
+
+    name = "language"
+
+    def __init__(self, source: LanguageInfo, target: LanguageInfo) -> None:
+        self._languages = source, target
+        self.description = f"that are not {source} on one side and {target} on the other"
+
+    def measure(self, texts: Sequence[str]) -> LanguageFault | None:
+        """Return what is wrong with the languages of the sides."""
+        expected = self._languages
+        if not any(expected):
+            return None
+        source, target = (guess_language([text]) for text in texts)
+        if all(expected) and expected[0] != expected[1]:
+            if (source, target) == expected[::-1]:
+                return "swapped"
+            if _is_foreign_side(source, *expected) or _is_foreign_side(target, *expected[::-1]):
+                return "same"
+        has_third_language = any(
+            is_other_language(guessed, language) and estimate_tokens(text) >= _MIN_TOKENS
+            for text, guessed, language in zip(texts, (source, target), expected, strict=True)
         )
-        outlier_ratios = [
-            ratio
-            for ratio in ratio_counts
-            if self._ratio_counter.is_outlier(ratio, self._OUTLIER_FACTOR, median_ratio=median_ratio)
-        ]
-        count = sum(ratio_counts[ratio] for ratio in outlier_ratios)
-        if count > RARE_SHARE * total:
-            outlier_ratios.sort(key=lambda ratio: -abs(ratio - median_ratio))
-            yield CheckResult(
-                f"{format_count(count, self._noun)} ({format_percent(count, total)}) with a side at least four times "
-                "as long as usual compared with the other",
-                [example for ratio in outlier_ratios for example in self._examples[ratio]][:MAX_SHOWN],
-                "check whether they translate each other; take out those that do not",
-            )
+        return "other" if has_third_language else None
+
+
+def _is_foreign_side(guessed: LanguageInfo, expected: LanguageInfo, other_expected: LanguageInfo) -> bool:
+    """Return whether a side is in the language of the other side."""
+    return guessed == other_expected and not is_similar_language(guessed, expected)
 
 
 @final
@@ -139,114 +202,73 @@ class LanguageCheck(DataCheck):
         self._expected_languages = languages
         self._files = files
         self._samples: dict[tuple[DatasetPart, int], TextSample] = {}
-        self._discriminator = LanguageDiscriminator(*languages) if len(languages) == 2 and all(languages) else None
-        self._pending: list[tuple[tuple[str, ...], str]] = []
-        self._num_learned = 0
-        self._swapped_examples: list[str] = []
-        self._same_language_examples: list[str] = []
-        self._counts = [0, 0]
+        self._check = PairLanguageCheck(*languages) if len(languages) == 2 and all(languages) else None
+        self._counts = Counter[LanguageFault]()
+        self._examples: dict[LanguageFault, list[str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Sample the sides, and compare them after enough pairs have been used to learn which words are ambiguous."""
+        """Sample the sides, and count a pair if its sides are swapped or in the same language."""
         for side, text in enumerate(example.texts):
             self._samples.setdefault((part, side), TextSample()).add_text(text)
-        if self._discriminator is None:
-            return
-        if self._num_learned == NUM_LEARNING_PAIRS:
-            self._compare_sides(self._discriminator, example.texts, location)
-            return
-        self._num_learned += 1
-        self._pending.append((example.texts, location))
-        for text in example.texts:
-            self._discriminator.learn(text)
-        if self._num_learned == NUM_LEARNING_PAIRS:
-            self._compare_pending(self._discriminator)
-
-    def _compare_pending(self, discriminator: LanguageDiscriminator) -> None:
-        """Compare the sides of the pairs that were used for learning."""
-        for texts, location in self._pending:
-            self._compare_sides(discriminator, texts, location)
-        self._pending.clear()
-
-    def _compare_sides(self, discriminator: LanguageDiscriminator, texts: Sequence[str], location: str) -> None:
-        """Count a pair if its sides are swapped or in the same language."""
-        sides = [discriminator.classify(text) for text in texts]
-        if sides == [1, 0]:
-            self._counts[0] += 1
-            append_if_few(self._swapped_examples, format_example(location, *texts))
-        elif sides in ([0, 0], [1, 1]):
-            self._counts[1] += 1
-            append_if_few(self._same_language_examples, format_example(location, *texts))
+        fault = None if self._check is None else self._check.measure(example.texts)
+        if fault is not None:
+            self._counts[fault] += 1
+            append_if_few(self._examples.setdefault(fault, []), format_example(location, *example.texts))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
         """Yield results for whole files; if there are none, for single pairs."""
-        if self._discriminator is not None:
-            self._compare_pending(self._discriminator)
         languages = {key: guess_language(sample.texts) for key, sample in self._samples.items()}
         file_results = list(self._check_whole_files(languages))
         yield from file_results
-        if file_results or self._discriminator is None:
+        if file_results or self._check is None:
             return
         total = sum(counts.values())
         first, second = self._expected_languages
-        for index, (examples, description, remedy) in enumerate(
-            (
-                (
-                    self._swapped_examples,
-                    f"probably have {second} first and {first} second",
-                    "check them, and exchange the sides where this is so",
-                ),
-                (
-                    self._same_language_examples,
-                    "probably have the same language on both sides",
-                    "check them, and take out those that are not translated, unless the model is meant to write both "
-                    "languages",
-                ),
-            )
-        ):
-            if self._counts[index] > RARE_SHARE * total:
-                count = self._counts[index]
-                yield CheckResult(f"{count:,} pairs ({format_percent(count, total)}) {description}", examples, remedy)
+        problems: Mapping[LanguageFault, tuple[str, str]] = {
+            "swapped": (
+                f"probably have {second} first and {first} second",
+                "check them, and exchange the sides where this is so",
+            ),
+            "same": (
+                "probably have the same language on both sides",
+                "check them, and take out those that are not translated, unless the model is meant to write both "
+                "languages",
+            ),
+        }
+        for fault, (description, remedy) in problems.items():
+            count = self._counts[fault]
+            if count > RARE_SHARE * total:
+                yield CheckResult(
+                    f"{count:,} pairs ({format_percent(count, total)}) {description}", self._examples[fault], remedy
+                )
 
     def _check_whole_files(self, languages: Mapping[tuple[DatasetPart, int], LanguageInfo]) -> Iterator[CheckResult]:
         """Yield a result for each side of a part that is in another language than its name says."""
         for (part, side), language in languages.items():
             expected = self._expected_languages[side] if side < len(self._expected_languages) else LanguageInfo()
-            if not (language and expected) or is_similar_language(language, expected):
+            if not (language and expected) or language == expected:
                 continue
             other_expected = (
                 self._expected_languages[1 - side] if len(self._expected_languages) == 2 else LanguageInfo()
             )
-            is_swapped = is_similar_language(language, other_expected) and is_similar_language(
-                languages.get((part, 1 - side), LanguageInfo()), expected
-            )
+            is_swapped = language == other_expected and languages.get((part, 1 - side)) == expected
             if is_swapped and side == 1:
                 continue  # which was reported with the first side
             name = self._files[part][side]
+            examples = [format_example(name, text) for text in self._samples[part, side].texts[:MAX_SHOWN]]
             if is_swapped:
                 yield CheckResult(
                     f"{name} should be {expected} and is {language}, and {self._files[part][1 - side]} is {expected}",
-                    [format_example(name, text) for text in self._samples[part, side].texts[:MAX_SHOWN]],
+                    examples,
                     "the sides of this part are in the wrong order, or the files have each other's names: exchange "
                     "them",
                 )
-            else:
+            elif is_other_language(language, expected):
                 yield CheckResult(
                     f"{name} should be {expected} and looks like {language}",
-                    [format_example(name, text) for text in self._samples[part, side].texts[:MAX_SHOWN]],
+                    examples,
                     "check whether this is the right file",
                 )
-
-
-_SIMILAR_LANGUAGES: Final = tuple(
-    map(frozenset, ("da no nb nn", "hr sr bs", "id ms", "cs sk", "pt gl", "hi mr ne", "be ru", "fa ur"))
-)
-"""Groups of languages that are easily mistaken for each other."""
-
-
-def is_similar_language(first: LanguageInfo, second: LanguageInfo) -> bool:
-    """Return whether two languages are the same or hard to distinguish; the unknown language is not similar to any."""
-    return first == second or any(first.code in group and second.code in group for group in _SIMILAR_LANGUAGES)
 
 
 @final

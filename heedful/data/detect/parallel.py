@@ -13,11 +13,12 @@ from typing import Any, Final, Self, final
 from zlib import crc32
 
 from heedful.data.detect.checks import (
+    ENCODING_CHECKS,
     DataCheck,
     EmptyTextCheck,
-    EncodingCheck,
     LeakageCheck,
     RepeatCheck,
+    count_faults,
     estimate_tokens,
     format_example,
 )
@@ -29,7 +30,7 @@ from heedful.data.detect.part_writers import JsonlPartWriter, LinePartWriter, Pa
 from heedful.data.detect.sniff import FileSniff, PlainLinesShape
 from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.readers import read_lines
-from heedful.errors import DataError
+from heedful.errors import DataError, RecipeError
 
 _NUM_SAMPLE_LINES: Final = 1000
 """Number of lines from which a language is guessed."""
@@ -56,6 +57,12 @@ class DetectedParallelText(DetectedDataset):
         tags = [language.tag for language in self.languages]
         return (tags[0], tags[1]) if len(tags) == 2 and all(tags) and tags[0] != tags[1] else None
 
+    @property
+    def direction_note(self) -> str:
+        """Names of both languages in brackets; empty if one is not known."""
+        first, second = self.languages
+        return f" ({first} to {second})" if first and second else ""
+
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
         """Return what both sides of a part are called in messages."""
         return [str(path) for path in self.files[part]]
@@ -73,11 +80,9 @@ class DetectedParallelText(DetectedDataset):
             AlignmentCheck(sides),
             LanguageCheck(self.languages, sides),
             LeakageCheck(),
-            EmptyTextCheck(self.noun, fatal=False),
+            *count_faults(self.noun, EmptyTextCheck()),
             RepeatCheck(self.noun, input_noun="sources", conflict=conflict, remedy=remedy, min_share=0.01),
-            CopyCheck(self.noun),
-            LengthRatioCheck(self.noun),
-            EncodingCheck(self.noun),
+            *count_faults(self.noun, CopyCheck(), LengthRatioCheck(), *ENCODING_CHECKS),
         ]
 
 
@@ -101,9 +106,18 @@ class DetectedLineFiles(DetectedParallelText):
     def learning_description(self) -> str:
         """Description of source and target; the first file is the source."""
         source, target = self.files[self.present_parts[0]]
-        first, second = self.languages
-        languages_text = f" ({first} to {second})" if first and second else ""
-        return f"a line of {source.name} becomes the same line of {target.name}{languages_text}"
+        return f"a line of {source.name} becomes the same line of {target.name}{self.direction_note}"
+
+    def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
+        """Return the dataset with documents that end at empty lines."""
+        if not blank_lines:
+            raise RecipeError("--document-column: is for tables; in two files empty lines end documents: --documents")
+        return replace(self, has_documents=True)
+
+    @property
+    def document_options(self) -> Sequence[str]:
+        """The option for empty lines, if they end documents."""
+        return ["--documents"] if self.has_documents else []
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
         """Read one example for each line."""
@@ -142,22 +156,71 @@ class DetectedLineFiles(DetectedParallelText):
         return LinePartWriter(*(folder / f"{part}.{ending}{'.gz' * compress}" for ending in endings))
 
 
+@dataclass(frozen=True, kw_only=True)
+class DetectedColumns(DetectedParallelText):
+    """Base of parallel text in two columns.
+
+    Abstract: each format defines how columns are read.
+
+    Attributes:
+        columns: the source column and the target column.
+        document_column: name of the column with the document of a row; each document stays in one part.
+    """
+
+    columns: tuple[str, str]
+    document_column: str | None = None
+
+    def find_document_column(self, name: str) -> str:
+        """Return the name of a document column, as given by the user; raise `RecipeError` if there is none."""
+        return name
+
+    def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
+        """Return the dataset with documents that a column names."""
+        if column is None:
+            raise RecipeError("--documents: is for two files; for a table, give the column: --document-column NAME")
+        document_column = self.find_document_column(column)
+        if document_column in self.columns:
+            raise RecipeError(
+                f"--document-column: {document_column} contains the text to translate; give another column"
+            )
+        return replace(self, document_column=document_column)
+
+    @property
+    def document_options(self) -> Sequence[str]:
+        """The option for the document column of written parts, if there is one."""
+        return [] if self.document_column is None else ["--document-column", self.document_column]
+
+    def swap_sides(self) -> Self:
+        """Return the dataset with the columns in the other order."""
+        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class DetectedColumnPair(DetectedParallelText):
+class DetectedColumnPair(DetectedColumns):
     """Parallel text in two columns of a table.
 
     Attributes:
         tables: the table of each part.
-        columns: the names of both columns.
         as_json: whether the parts are written as JSON lines.
-        document_column: name of the column with the document of a row; each document stays in one part.
     """
 
     tables: Mapping[DatasetPart, DataTable]
-    columns: tuple[str, str]
     as_json: bool = False
-    document_column: str | None = None
+
+    @property
+    def document_options(self) -> Sequence[str]:
+        """The option for the document column of written parts, whose columns may have other names."""
+        if self.document_column is None:
+            return []
+        table = self.tables[self.present_parts[0]]
+        index = str(table.get_column_index(self.document_column))
+        return ["--document-column", "document" if self.as_json else self.document_column if table.is_json else index]
+
+    def find_document_column(self, name: str) -> str:
+        """Return the name of the document column, which all tables must have."""
+        names = [table.find_column(name, option="--document-column").name for table in self.tables.values()]
+        return names[0]
 
     def get_side_names(self, part: DatasetPart) -> Sequence[str]:
         """Return the file and the column of each side."""
@@ -171,10 +234,8 @@ class DetectedColumnPair(DetectedParallelText):
     @property
     def learning_description(self) -> str:
         """Description of source and target; the first column is the source."""
-        table = self.tables[self.present_parts[0]]
-        first, second = self.languages
-        languages_text = f" ({first} to {second})" if first and second else ""
-        return f"{table.format_column(self.columns[0])} becomes {table.format_column(self.columns[1])}{languages_text}"
+        source, target = map(self.tables[self.present_parts[0]].format_column, self.columns)
+        return f"{source} becomes {target}{self.direction_note}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
         """Read one example for each row."""
@@ -204,10 +265,6 @@ class DetectedColumnPair(DetectedParallelText):
         if self.document_column is not None:
             column_entries["document_column"] = table.get_column_index(self.document_column)
         return {"path": files[0], **column_entries}
-
-    def swap_sides(self) -> Self:
-        """Return the dataset with the columns in the other order."""
-        return replace(self, columns=self.columns[::-1], languages=self.languages[::-1])
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
         """Build a writer of the same kind of table; of JSON lines in place of CSV."""

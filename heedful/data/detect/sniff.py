@@ -1,4 +1,4 @@
-"""Detect the shape of a file from its beginning, whatever task it is used for."""
+"""Detect the shape of a text file from its beginning, whatever task it is used for."""
 
 from __future__ import annotations
 
@@ -17,13 +17,9 @@ from typing import Final
 
 from heedful.data.detect.column_profiles import ColumnProfile, build_profiles, has_header
 from heedful.data.detect.file_names import FileNameInfo, get_suffix, parse_file_name
-from heedful.data.labelled import parse_separator_line, read_quoted_rows
-from heedful.data.parquet import read_first_texts
-from heedful.data.readers import JsonRecord, read_lines, read_records
+from heedful.data.readers import JsonRecord, parse_separator_line, read_lines, read_quoted_rows, read_records
 from heedful.errors import DataError
 from heedful.files import parse_data
-from heedful.localisation.tmx_document import list_languages
-from heedful.localisation.xml_elements import read_xml_file
 
 _MAX_LINES: Final = 20_000
 """Largest number of lines that are read."""
@@ -73,6 +69,10 @@ class FileShape(ABC):
     def description(self) -> str:
         """Description of the shape in words."""
 
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether there are columns of all these names."""
+        return False
+
 
 @dataclass(frozen=True)
 class PlainLinesShape(FileShape):
@@ -113,6 +113,16 @@ class TableShape(FileShape):
         """Description of the shape in words."""
         return f"a table of {len(self.columns)} columns"
 
+    def find_column(self, name: str) -> ColumnProfile | None:
+        """Return the column with a name or an index, counted from 0; None if there is none."""
+        return next(
+            (item for item in self.columns if item.name == name or (name.isdecimal() and item.index == int(name))), None
+        )
+
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether there are columns of all these names or indices."""
+        return None not in map(self.find_column, names)
+
 
 @dataclass(frozen=True)
 class JsonObjectsShape(FileShape):
@@ -135,6 +145,14 @@ class JsonObjectsShape(FileShape):
         """Description of the shape in words."""
         names = ", ".join([*(column.name for column in self.columns), *sorted(self.nested)])
         return f"{'a list of JSON objects' if self.is_list else 'lines of JSON'} with {names}"
+
+    def find_column(self, name: str) -> ColumnProfile | None:
+        """Return the field with a name; None if there is none."""
+        return next((item for item in self.columns if item.name == name), None)
+
+    def has_columns(self, names: Sequence[str]) -> bool:
+        """Return whether there are fields of all these names."""
+        return None not in map(self.find_column, names)
 
 
 @dataclass(frozen=True)
@@ -192,34 +210,6 @@ class BinaryShape(FileShape):
 
 
 @dataclass(frozen=True)
-class TranslationFileShape(FileShape):
-    """A translators' file; its own format defines how it is read.
-
-    Attributes:
-        languages: the languages that the file names, if its format allows more than two.
-    """
-
-    languages: Sequence[str] = ()
-
-    @property
-    def description(self) -> str:
-        """Description of the shape in words."""
-        return f"translations in {', '.join(self.languages)}" if self.languages else "translations"
-
-
-@dataclass(frozen=True)
-class ParquetShape(FileShape):
-    """A Parquet table; `texts` holds the first values of each text column, by name."""
-
-    texts: Mapping[str, Sequence[str]]
-
-    @property
-    def description(self) -> str:
-        """Description of the shape in words."""
-        return f"a Parquet table with texts in {', '.join(self.texts) or 'no column'}"
-
-
-@dataclass(frozen=True)
 class FileSniff:
     """A file and the shape detected from its beginning."""
 
@@ -237,35 +227,32 @@ class FileSniff:
         return f"{self.shape.description}{f', for {self.name_info.part} by its name' if self.name_info.part else ''}"
 
 
-def sniff_file(path: Path) -> FileSniff:
-    """Detect the shape of a file or folder.
+def sniff_folder(path: Path) -> FolderShape:
+    """Count the suffixes of the names in a folder."""
+    members = islice(path.rglob("*"), _MAX_LINES)
+    return FolderShape(Counter(member.suffix.lower() for member in members if member.is_file()))
 
-    Raises:
-        DataError: the file does not exist, is empty, or holds text that is not UTF-8.
-    """
-    if path.is_dir():
-        endings: dict[str, int] = {}
-        for member in islice(path.rglob("*"), _MAX_LINES):
-            if member.is_file():
-                endings[member.suffix.lower()] = endings.get(member.suffix.lower(), 0) + 1
-        return FileSniff(path, FolderShape(endings))
-    if get_suffix(path) == ".parquet":
-        return FileSniff(path, ParquetShape(read_first_texts(path, max_rows=_MAX_LINES)))
+
+def sniff_binary(path: Path) -> BinaryShape | None:
+    """Detect a binary file by its first bytes; return None for text."""
     head = _read_beginning(path)
     kind = next((kind for magic, kind in _MAGIC_BYTES.items() if head.startswith(magic)), None)
     if kind is None and head[257:262] == b"ustar":
         kind = "a tar archive; unpack it"
-    if kind is not None:
-        return FileSniff(path, BinaryShape(kind))
-    if get_suffix(path) in (".po", ".tmx", ".xlf", ".xliff"):
-        return FileSniff(
-            path, TranslationFileShape(list_languages(read_xml_file(path).text) if get_suffix(path) == ".tmx" else ())
-        )
+    return None if kind is None else BinaryShape(kind)
+
+
+def sniff_text(path: Path) -> FileShape:
+    """Detect the shape of a text file.
+
+    Raises:
+        DataError: the file is empty, or holds text that is not UTF-8.
+    """
     require_utf8(path)
     lines = _read_first_lines(path)
     if not any(line.strip() for line in lines):
         raise DataError(f"{path}: the file is empty; is it the right one?")
-    return FileSniff(path, _detect_shape(path, lines))
+    return _detect_shape(path, lines)
 
 
 def has_file_names(shape: FileShape, endings: Sequence[str]) -> bool:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, NamedTuple, final
 
 from heedful.data.detect.column_profiles import ColumnProfile
-from heedful.data.detect.file_names import PARTS, DatasetPart
-from heedful.data.detect.format import group_by_part
+from heedful.data.detect.file_names import DatasetPart
+from heedful.data.detect.format import find_single_files
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.part_writers import CsvPartWriter, LinePartWriter, PartWriter
 from heedful.data.detect.sniff import (
@@ -112,9 +112,9 @@ class DataTable:
         Raises:
             RecipeError: there is no such column.
         """
-        for column in self.columns:
-            if column.name == name or (name.isdecimal() and column.index == int(name) and not self.is_json):
-                return column
+        column = self.shape.find_column(name)
+        if column is not None:
+            return column
         names = [column.name for column in self.columns]
         suggestion = closest_match(name, names)
         remedy = f"did you mean {suggestion!r}?" if suggestion else f"there are {', '.join(map(repr, names))}"
@@ -172,26 +172,23 @@ def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | 
 
     Files whose columns differ from those of training are left out; the first table has a note about them.
     """
-    parts = group_by_part(files)
-    if any(
-        len(part_files) != 1 or not isinstance(part_files[0].shape, TableShape | JsonObjectsShape)
-        for part_files in parts.values()
-    ):
+    parts = find_single_files(files)
+    if parts is None:
         return None
-    first = parts.get("train") or next(iter(parts.values()))
-    name_info = first[0].name_info
+    first = next(iter(parts.values()))
+    language_pair = first.name_info.language_pair
     tables: dict[DatasetPart, DataTable] = {}
     exclusions = []
-    for part in sorted(parts, key=PARTS.index):
-        (file,) = parts[part]
-        assert isinstance(file.shape, TableShape | JsonObjectsShape)
-        if _has_same_columns(file.shape, first[0].shape):
-            tables[part] = DataTable(file.path, file.shape, name_info.language_pair)
+    for part, file in parts.items():
+        if not isinstance(file.shape, TableShape | JsonObjectsShape):
+            return None
+        if _has_same_columns(file.shape, first.shape):
+            tables[part] = DataTable(file.path, file.shape, language_pair)
         else:
-            exclusions.append(f"{file.path} has other columns than {first[0].path} and is left out")
+            exclusions.append(f"{file.path} has other columns than {first.path} and is left out")
     if exclusions:
         part = next(iter(tables))
-        tables[part] = DataTable(tables[part].path, tables[part].shape, name_info.language_pair, "; ".join(exclusions))
+        tables[part] = replace(tables[part], exclusion_note="; ".join(exclusions))
     return tables
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from math import ceil, isnan, nan
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
-from heedful.data.detect.checks import format_percent
-from heedful.data.detect.pair_filters import PairFilter
+from heedful.data.detect.checks import TextCheck, format_percent
 from heedful.inspection.page import PageTable, render_html_page
 from heedful.inspection.plots import PlotLine, draw_line_plot
 
@@ -105,7 +105,7 @@ class FilterResult:
 
 def filter_pairs(
     pairs: Callable[[], Iterable[TextPair]],
-    rules: Sequence[PairFilter],
+    rules: Sequence[TextCheck[Any]],
     *,
     score: PairScorer | None = None,
     threshold: ScoreThreshold = ScoreThreshold(),
@@ -120,18 +120,21 @@ def filter_pairs(
         threshold: score threshold.
         on_progress: called with the number of filtered pairs, and of all pairs.
     """
+    value_counts = {rule: Counter[Any]() for rule in rules if rule.needs_all}
     total = 0
-    for source, target in pairs():
+    for pair in pairs():
         total += 1
-        for rule in rules:
-            rule.learn(source, target)
+        for rule, counts in value_counts.items():
+            if (value := rule.measure(pair)) is not None:
+                counts[value] += 1
+    faults = {rule: frozenset(rule.find_faults(counts)) for rule, counts in value_counts.items()}
     reasons = [RejectionReason(rule.name, rule.description) for rule in rules]
     numbers = array("b")
     scores = array("f")
     corpus = iter(pairs())
     while chunk := list(islice(corpus, _CHUNK_SIZE)):
         start = len(numbers)
-        numbers.extend(_find_rejecting_rule(rules, *pair) for pair in chunk)
+        numbers.extend(_find_rejecting_rule(rules, faults, pair) for pair in chunk)
         if score is not None:
             passed = [index for index, _ in enumerate(chunk) if numbers[start + index] == KEPT_NUMBER]
             scores_found = dict(zip(passed, score([chunk[index] for index in passed]), strict=True))
@@ -142,9 +145,17 @@ def filter_pairs(
     return _apply_threshold(reasons, numbers, scores, threshold)
 
 
-def _find_rejecting_rule(rules: Sequence[PairFilter], source: str, target: str) -> int:
-    """Return the number of the first rule that rejects a pair, or `KEPT_NUMBER`."""
-    return next((number for number, rule in enumerate(rules) if rule.should_reject(source, target)), KEPT_NUMBER)
+def _find_rejecting_rule(
+    rules: Sequence[TextCheck[Any]], faults: Mapping[TextCheck[Any], frozenset[Any]], pair: TextPair
+) -> int:
+    """Return the number of the first rule that rejects a pair, or `KEPT_NUMBER`; `faults` are the values that rules
+    which compare all pairs reject.
+    """
+    for number, rule in enumerate(rules):
+        value = rule.measure(pair)
+        if value is not None and (rule not in faults or value in faults[rule]):
+            return number
+    return KEPT_NUMBER
 
 
 def _apply_threshold(

@@ -8,20 +8,13 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from heedful.data.detect.file_names import get_suffix
-from heedful.data.detect.languages import has_same_language, parse_language_code
-from heedful.data.detect.pair_checks import is_similar_language
+from heedful.data.detect.languages import is_similar_language, parse_language_code
 from heedful.data.detect.parallel import DetectedParallelText
-from heedful.data.detect.sniff import (
-    FileShape,
-    FileSniff,
-    JsonObjectsShape,
-    PlainLinesShape,
-    TableShape,
-    TranslationFileShape,
-    sniff_file,
-)
+from heedful.data.detect.registry import sniff_file
+from heedful.data.detect.sniff import FileShape, FileSniff, JsonObjectsShape, PlainLinesShape, TableShape
+from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError
-from heedful.language_tags import is_same_variety
+from heedful.language_tags import is_same_language, is_same_variety
 from heedful.localisation.documents import DocumentLanguages
 from heedful.localisation.files import read_document
 from heedful.localisation.placeholders import to_plain_text
@@ -89,7 +82,7 @@ def _iter_document_entries(
         ("sources", document_languages.source, languages.source),
         ("translations", document_languages.target, languages.target),
     ):
-        if language is not None and expected is not None and not has_same_language(language, expected):
+        if language is not None and expected is not None and not is_same_language(language, expected):
             raise DataError(
                 f"{file.path}: its {side_name} are in {language!r}, but {expected!r} is needed; name another memory"
             )
@@ -117,7 +110,7 @@ def _iter_document_entries(
 def _choose_tmx_languages(path: Path, available: Sequence[str], languages: DocumentLanguages) -> DocumentLanguages:
     """Choose source and target language of a TMX; with two languages, one determines the other."""
     source, target = languages.source, languages.target
-    other_languages = [language for language in available if not has_same_language(language, source or target or "")]
+    other_languages = [language for language in available if not is_same_language(language, source or target or "")]
     if len(available) == 2 and len(other_languages) == 1:
         source, target = (
             source or (other_languages[0] if target else None),

@@ -12,7 +12,7 @@ import pytest
 
 from heedful import load_recipe
 from heedful.data.detect.format import DetectedDataset
-from heedful.data.detect.sniff import sniff_file
+from heedful.data.detect.registry import sniff_file
 from heedful.recipes.auxiliary_data import allows_multiple_texts, derive_name
 from heedful.recipes.dataset_proposals import propose_datasets
 from heedful.registry import list_tasks

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from heedful.data.detect.checks import EncodingCheck, LeakageCheck, RepeatCheck, estimate_tokens
+from heedful.data.detect.checks import ENCODING_CHECKS, LeakageCheck, RepeatCheck, count_faults, estimate_tokens
 from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DatasetExample
 
@@ -39,10 +39,12 @@ def test_of_many_texts_repetitions_and_contradictions_are_estimated(limit: int) 
 
 @pytest.mark.parametrize(("faulty", "told"), [(1, False), (20, True)])
 def test_doubled_quotes_are_told_where_there_are_many(faulty: int, told: bool) -> None:
-    fault = EncodingCheck("texts")
+    faults = count_faults("texts", *ENCODING_CHECKS)
     for line in range(1000):
-        fault.add_example(example('she said ""no""' if line < faulty else "she said yes"), "train", f"f:{line}")
-    assert ["doubled quotes" in remark.message for remark in fault.build_results({"train": 1000})] == [True] * told
+        for fault in faults:
+            fault.add_example(example('she said ""no""' if line < faulty else "she said yes"), "train", f"f:{line}")
+    remarks = [remark for fault in faults for remark in fault.build_results({"train": 1000})]
+    assert ["doubled quotes" in remark.message for remark in remarks] == [True] * told
 
 
 def test_texts_that_two_parts_share_are_told_whichever_they_are() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from heedful.data.detect.column_profiles import build_profiles, has_header
+from heedful.data.detect.registry import sniff_file
 from heedful.data.detect.sniff import (
     BinaryShape,
     FileSniff,
@@ -21,7 +22,6 @@ from heedful.data.detect.sniff import (
     WordLinesShape,
     read_json_objects,
     read_table_rows,
-    sniff_file,
 )
 from heedful.errors import DataError
 

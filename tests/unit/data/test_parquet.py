@@ -15,7 +15,7 @@ from pyarrow import parquet
 from heedful.__main__ import main
 from heedful.cli.options import ParallelTextOptions
 from heedful.data import parquet as reading
-from heedful.data.detect.sniff import sniff_file
+from heedful.data.detect.registry import sniff_file
 from heedful.data.parquet import ParquetPairReader
 from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError
 from heedful.recipes.dataset_proposals import propose_datasets

@@ -26,7 +26,7 @@ from heedful.data.detect.hash_sample import (
 )
 from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
 from heedful.data.detect.part_writers import CsvPartWriter, JsonlPartWriter, LinePartWriter, SquadPartWriter
-from heedful.data.detect.sniff import sniff_file
+from heedful.data.detect.registry import sniff_file
 from heedful.data.detect.split import SplitPlan, build_default_plan, write_parts
 from heedful.errors import DataError
 

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from documents import SAMPLES
 
-from heedful.data.detect.sniff import sniff_file
-from heedful.data.detect.translation_files import TranslationFileFormat
-from heedful.data.translation_files import ConfirmedTranslations
+from heedful.data.detect.registry import sniff_file
+from heedful.data.translation_files import ConfirmedTranslations, TranslationFileFormat
 from heedful.errors import DataError, RecipeError
 from heedful.recipes.dataset_proposals import propose_datasets
 from heedful.recipes.load import build_recipe, load_recipe

@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from heedful.data.detect.format import DataFormat, DetectedDataset
-from heedful.data.detect.labelled import LabelledTableFormat
-from heedful.data.detect.sniff import FileSniff, sniff_file
+from heedful.data.detect.registry import sniff_file
+from heedful.data.detect.sniff import FileSniff
+from heedful.data.labelled import LabelledTableFormat
 from heedful.errors import DataError
 from heedful.recipes.dataset_proposals import propose_datasets
 from heedful.recipes.recipe_writer import RecipeDraft, check_recipe

@@ -13,7 +13,8 @@ import pytest
 import torch
 
 import heedful
-from heedful.data.detect import pair_filters
+from heedful.data.detect.checks import EmptyTextCheck
+from heedful.data.detect.pair_checks import CopyCheck, RepeatedPairCheck
 from heedful.tasks.translation.corpus_filter import (
     KEPT_NUMBER,
     FilterResult,
@@ -40,7 +41,7 @@ def names(verdicts: FilterResult) -> list[str]:
 
 
 def test_the_first_rule_that_turns_a_pair_away_is_its_reason() -> None:
-    found = filter_pairs(pairs, [pair_filters.EmptyFilter(), pair_filters.CopyFilter(), pair_filters.DuplicateFilter()])
+    found = filter_pairs(pairs, [EmptyTextCheck(), CopyCheck(), RepeatedPairCheck()])
     assert names(found) == ["", "empty", "copied", "repeated", "", "", "", "empty"]
     assert (found.num_kept, found.rejection_counts) == (4, [2, 1, 1])
     assert found.plot_scores() is None
@@ -62,7 +63,7 @@ def test_scores_decide_about_what_has_passed_the_rules(bar: ScoreThreshold, low:
     asked: list[tuple[str, str]] = []
     found = filter_pairs(
         pairs,
-        [pair_filters.EmptyFilter(), pair_filters.CopyFilter(), pair_filters.DuplicateFilter()],
+        [EmptyTextCheck(), CopyCheck(), RepeatedPairCheck()],
         score=lambda part: asked.extend(part) or by_letter(part),
         threshold=bar,
     )
@@ -86,7 +87,7 @@ def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
 
     found = filter_pairs(
         pairs,
-        [pair_filters.EmptyFilter()],
+        [EmptyTextCheck()],
         score=score,
         threshold=ScoreThreshold(share=1.0),
         on_progress=lambda *done: told.append(done),
@@ -98,7 +99,7 @@ def test_many_pairs_are_scored_in_parts(monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_page_shows_every_reason_and_is_well_formed() -> None:
     found = filter_pairs(
         pairs,
-        [pair_filters.EmptyFilter(), pair_filters.DuplicateFilter()],
+        [EmptyTextCheck(), RepeatedPairCheck()],
         score=by_letter,
         threshold=ScoreThreshold(min_score=0.4),
     )
