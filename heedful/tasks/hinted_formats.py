@@ -8,7 +8,6 @@ from typing import Final
 
 from heedful.data.detect.dialogues import DialogueFormat
 from heedful.data.detect.format import DataFormat, HintOnlyFormat
-from heedful.data.detect.plain_text import PlainTextFormat, TextFieldFormat
 from heedful.data.detect.sniff import (
     BinaryShape,
     FileSniff,
@@ -18,6 +17,7 @@ from heedful.data.detect.sniff import (
     PlainLinesShape,
     has_file_names,
 )
+from heedful.data.documents import PlainTextFormat, TextFieldFormat
 
 _PICTURE_SUFFIXES: Final = (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp")
 _CLIP_SUFFIXES: Final = (".mp4", ".avi", ".mkv", ".mov", ".webm")

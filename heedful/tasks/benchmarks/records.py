@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Final, final
 
-from heedful.data.labelled import LabelledExample, MultipleChoiceExample, parse_label, read_csv_rows
-from heedful.data.readers import ExampleReader, JsonRecord
+from heedful.data.labelled import LabelledExample, MultipleChoiceExample, parse_label
+from heedful.data.readers import ExampleReader, JsonRecord, read_csv_rows
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import Example
 
