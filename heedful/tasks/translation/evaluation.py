@@ -31,7 +31,7 @@ from heedful.tasks.predictor import UnreadableInput, answer_readable
 from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.translation.accuracy import AccuracyCounts, count_accuracies, count_contrasts, prefers_first
 from heedful.tasks.translation.glossary import TermGlossary
-from heedful.tasks.translation.languages import run_by_tags, translate_pairs
+from heedful.tasks.translation.multilingual import run_by_tags, translate_pairs
 from heedful.tasks.translation.quality_estimation import get_certainty
 from heedful.tasks.translation.translations import TokenAlignment, Translation
 from heedful.tasks.translation.translator import Translator

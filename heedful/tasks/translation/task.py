@@ -40,7 +40,8 @@ from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued
 from heedful.tasks.translation.evaluation import TranslationEvaluator
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
 from heedful.tasks.translation.languages import PROFILES_FILE as LANGUAGES
-from heedful.tasks.translation.languages import learn_profiles, translate_pairs
+from heedful.tasks.translation.languages import learn_profiles
+from heedful.tasks.translation.multilingual import translate_pairs
 from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, ConfidenceCurve
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport

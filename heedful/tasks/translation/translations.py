@@ -6,15 +6,16 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import tee
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, final
+from typing import Annotated, Any, ClassVar, Final, Protocol, final
 
 import numpy as np
 from jaxtyping import Float
 from pydantic import Field
 
 from heedful.data.context import SourceSentence, attach_context, get_context, get_text
+from heedful.data.factors import SourceEncoder
 from heedful.data.text_splitting import iter_gaps
-from heedful.data.tokenizers import UNKNOWN_TEXT
+from heedful.data.tokenizers import UNKNOWN_TEXT, Tokenizer
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.files import parse_json
@@ -33,10 +34,61 @@ from heedful.tasks.predictor import (
 from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
 from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.glossary import TargetTerm
-from heedful.tasks.translation.quality_estimation import hallucination_signs
+from heedful.tasks.translation.quality_estimation import ConfidenceCurve, hallucination_signs
 
-if TYPE_CHECKING:
-    from heedful.tasks.translation.translator import Translator
+
+class SentenceTranslator(Protocol):
+    """What line formats need of a `heedful.tasks.translation.translator.Translator`, which knows them."""
+
+    @property
+    def target(self) -> Tokenizer:
+        """Return the tokenizer of translations."""
+        ...
+
+    @property
+    def source_encoder(self) -> SourceEncoder:
+        """Return the encoder of source texts."""
+        ...
+
+    @property
+    def confidence(self) -> ConfidenceCurve | None:
+        """Return the curve of expected quality of a calibrated model."""
+        ...
+
+    def following(self, lines: Iterable[str]) -> Iterator[SourceSentence]:
+        """Attach the previous sentences to each sentence."""
+        ...
+
+    def unread(self, pairs: Sequence[tuple[SourceSentence, str]], *, first: int = 1) -> dict[int, UnreadableInput]:
+        """Find the pairs that are too long."""
+        ...
+
+    def score(self, pairs: Sequence[tuple[SourceSentence, str]]) -> list[ForcedScore]:
+        """Compute the log-probabilities of given translations."""
+        ...
+
+    def align(self, source: SourceSentence, target: str | TextCandidate) -> TokenAlignment:
+        """Return the attention of each target token to the source tokens."""
+        ...
+
+    def align_all(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[TokenAlignment]:
+        """Align many sentences."""
+        ...
+
+    def translate(
+        self,
+        sentences: Sequence[SourceSentence],
+        *,
+        search: SearchStrategy | None = None,
+        length: LengthLimits | None = None,
+        prefixes: Sequence[str] | None = None,
+        constraints: Sequence[Sequence[TargetTerm | str]] | None = None,
+        batch_tokens: int = 4096,
+        tick: Callable[[int], None] | None = None,
+        first: int = 1,
+    ) -> list[Translation]:
+        """Translate sentences, in their order."""
+        ...
 
 
 UNMET_TERM: Final = "a term that it should hold is not in the translation"
@@ -84,7 +136,7 @@ def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[Tran
         yield TranslationInput(record["source"], prefix, tuple(map(TargetTerm, terms)))
 
 
-def add_context(sentences: Iterable[TranslationInput], translator: Translator) -> Iterator[TranslationInput]:
+def add_context(sentences: Iterable[TranslationInput], translator: SentenceTranslator) -> Iterator[TranslationInput]:
     """Add the previous sentences that a translator reads to each input; an empty sentence ends a document."""
     inputs, texts = tee(sentences)
     for sentence, with_context in zip(inputs, translator.following(input_.text for input_ in texts), strict=True):
@@ -324,7 +376,7 @@ def format_pharaoh(links: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in links)
 
 
-def replace_unknown(translator: Translator, translations: Sequence[Translation]) -> list[Translation]:
+def replace_unknown(translator: SentenceTranslator, translations: Sequence[Translation]) -> list[Translation]:
     """Replace every unknown piece in translations by the source word of highest attention.
 
     Names and numbers are often the same in both languages (Luong et al. 2015, section 4.2, without their dictionary).
@@ -390,7 +442,7 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         on_progress: called with the number of finished sentences.
     """
 
-    translator: Translator
+    translator: SentenceTranslator
     search: SearchStrategy | None = None
     length: LengthLimits | None = None
     all_candidates: bool = False
@@ -468,7 +520,7 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
         translator: that scores.
     """
 
-    translator: Translator
+    translator: SentenceTranslator
     chunk_size: ClassVar = sys.maxsize
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
