@@ -1,7 +1,9 @@
-"""What a task costs: files and lines of its own, files outside that name it, and what one sentence imports.
+"""What a task costs: files and lines of its own, files outside that name it, and what one sentence imports; and which
+files a new search, sampling option, file format, route and task touch.
 
-python benchmarks/cost_of_a_task.py            the table of docs/decisions.md
-python benchmarks/cost_of_a_task.py --start    also how long each command takes until it shows its help
+python benchmarks/cost_of_a_task.py                the tables of docs/decisions.md
+python benchmarks/cost_of_a_task.py --additions    also plants the five new things and uses each once
+python benchmarks/cost_of_a_task.py --start        also how long each command takes until it shows its help
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
+from additions import ADDITIONS, try_addition  # noqa: E402 - beside this file
 from architecture.sources import PACKAGE, modules, walk  # noqa: E402 - behind the path that it stands on
 from architecture.test_tasks import FOLDERS, named  # noqa: E402 - likewise
 
@@ -68,6 +71,7 @@ def starts() -> dict[str, float]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--additions", action="store_true", help="plant and use a new thing of each kind")
     parser.add_argument("--start", action="store_true", help="also time the help of each command")
     given = parser.parse_args()
     files = list(PACKAGE.rglob("*.py"))
@@ -75,6 +79,11 @@ def main() -> None:
     print("| task | own files / lines | further files that name it |\n|---|---|---|")
     for task, count, own, others in costs():
         print(f"| {task} | {count} / {own:,} | {len(others)}: {', '.join(others) or 'none'} |")
+    print("\n| new | example | files that it touches | works |\n|---|---|---|---|")
+    for addition in ADDITIONS:
+        works = ("yes" if try_addition(addition) else "no") if given.additions else "not tried"
+        files_touched = ", ".join(addition.touched)
+        print(f"| {addition.kind} | {addition.what} | {len(addition.touched)}: {files_touched} | {works} |")
     loaded, everything = imported_to_translate()
     print(f"\nthe package: {lines:,} lines in {len(files)} files")
     print(f"one sentence is translated with {loaded} of {everything} modules")
