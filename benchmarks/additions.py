@@ -364,7 +364,9 @@ import heedful
 from heedful.serving.app import build_app
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.settings import ServerSettings
-client = TestClient(build_app(ModelRegistry(ServerSettings(), {}, {})))
+registry = ModelRegistry(ServerSettings(), {}, {})
+registry.state = "ready"
+client = TestClient(build_app(registry))
 answer = client.get("/version")
 assert answer.json() == {"version": heedful.__version__}, answer.text
 assert "/version" in client.get("/openapi.json").json()["paths"]
