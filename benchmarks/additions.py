@@ -369,7 +369,7 @@ registry.state = "ready"
 client = TestClient(build_app(registry))
 answer = client.get("/version")
 assert answer.json() == {"version": heedful.__version__}, answer.text
-assert "/version" in client.get("/openapi.json").json()["paths"]
+assert "/version" in client.get("/spec").json()["paths"]
 print("works")
 """,
 )

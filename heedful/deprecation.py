@@ -108,8 +108,13 @@ class OldModuleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
             DeprecationWarning,
             stacklevel=2,
         )
-        new_module = import_module(f"heedful.{new_name}")
-        module.__dict__["__getattr__"] = lambda name: getattr(new_module, renames.get(name, name))
+
+        def get_attribute(name: str) -> Any:
+            location, _, new = renames.get(name, name).rpartition(":")
+            return getattr(import_module(f"heedful.{location or new_name}"), new)
+
+        import_module(f"heedful.{new_name}")
+        module.__dict__["__getattr__"] = get_attribute
 
 
 _OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own", "tasks.video"})
@@ -118,7 +123,7 @@ _OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own", "tasks.
 
 @cache
 def read_old_modules() -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    """Return the new name of each old module, and the new names of what was in it."""
+    """Return the new name of each old module, and the new names of what was in it; "module:name" if it is elsewhere."""
     text = Path(__file__).with_name("old_modules.json").read_text(encoding="utf-8")
     modules: Mapping[str, tuple[str, Mapping[str, str]]] = json.loads(text)
     return modules
