@@ -16,22 +16,25 @@ from heedful.serving.api.requests import (
     StoryQuestionRequest,
     TagRequest,
 )
-from heedful.serving.api.responses import ModelAnswers
+from heedful.serving.api.responses import (
+    ClassRecord,
+    FilledTextRecord,
+    ModelAnswers,
+    ReplacedTokenRecord,
+    SpanAnswerRecord,
+    StoryAnswerRecord,
+    WordTagRecord,
+)
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.routes import RequestContext, Route
-from heedful.tasks.classification.predictor import ChoiceLineFormat, ChoiceResult, ClassificationResult, Classifier
+from heedful.tasks.classification.predictor import ChoiceLineFormat, Classifier
 from heedful.tasks.embedder import EmbeddingLineFormat, TextEmbedder
-from heedful.tasks.pretraining.predictor import (
-    FilledText,
-    MaskedLanguageModelPredictor,
-    ReplacedTokenPredictor,
-    ReplacedTokenScore,
-)
-from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, SpanAnswerRecord
-from heedful.tasks.stories.predictor import StoryAnswerRecord, StoryPredictor, split_sentences
-from heedful.tasks.tagging.predictor import TaggedWord, Tagger
+from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
+from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
+from heedful.tasks.stories.predictor import StoryPredictor, split_sentences
+from heedful.tasks.tagging.predictor import Tagger
 
 GROUP = "text"
 
@@ -85,7 +88,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_fill,
             "fill the gaps of texts",
             FillRequest,
-            ModelAnswers[FilledText],
+            ModelAnswers[FilledTextRecord],
             {"texts": "A [MASK] runs."},
         ),
         (
@@ -93,7 +96,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_classify,
             "classify texts",
             ClassifyRequest,
-            ModelAnswers[ClassificationResult | ChoiceResult],
+            ModelAnswers[ClassRecord],
             {"texts": "A dog runs."},
         ),
         (
@@ -101,7 +104,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_tag,
             "tag the words of sentences",
             TagRequest,
-            ModelAnswers[list[TaggedWord]],
+            ModelAnswers[list[WordTagRecord]],
             {"texts": "A dog runs."},
         ),
         (
@@ -125,7 +128,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             _answer_detect,
             "find tokens that were replaced",
             DetectRequest,
-            ModelAnswers[list[ReplacedTokenScore]],
+            ModelAnswers[list[ReplacedTokenRecord]],
             {"texts": "A dog runs."},
         ),
         (

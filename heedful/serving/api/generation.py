@@ -14,7 +14,7 @@ from heedful.recipes.generation import ContinuationConfig
 from heedful.serving.api.events import NamedEvent, stream_events
 from heedful.serving.api.handlers import check_limits, prepare_inspection, to_list
 from heedful.serving.api.requests import DialogueRequest, GenerateRequest, RequestTurn
-from heedful.serving.api.responses import ContinuationRecord, ModelAnswers
+from heedful.serving.api.responses import ContinuationRecord, ModelAnswers, ReplyRecord
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel, ModelRegistry
@@ -64,7 +64,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
             handler=_answer_chat,
             summary="write the next turn of a dialogue",
             request_type=DialogueRequest,
-            response_type=ModelAnswers[Reply],
+            response_type=ModelAnswers[ReplyRecord],
             group=GROUP,
             examples=({"turns": ["Hello"]},),
         )

@@ -1,17 +1,24 @@
-"""Response messages: the name of the model with the records of its answers, which predictors build too."""
+"""Response messages: the records that commands write with `--format jsonl`, and the name of the model."""
 
 from __future__ import annotations
 
 from typing import Annotated, Generic, Literal, TypeVar
 
-from pydantic import Field
-
-from heedful.tasks.records import AnswerRecord, CandidateRecord
+from pydantic import BaseModel, ConfigDict, Field
 
 RecordT = TypeVar("RecordT")
 
 
-class ModelAnswers(AnswerRecord, Generic[RecordT]):
+class _ResponseRecord(BaseModel):
+    """Base of response records.
+
+    Unknown fields are allowed, since records may gain fields; fields that a record leaves out are absent. Abstract.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+
+class ModelAnswers(_ResponseRecord, Generic[RecordT]):
     """Answers of a model, in the order of the inputs."""
 
     model: str
@@ -20,14 +27,68 @@ class ModelAnswers(AnswerRecord, Generic[RecordT]):
     """one answer for each text, unless several were requested"""
 
 
-class UnreadInputRecord(AnswerRecord):
+class UnreadInputRecord(_ResponseRecord):
     """An error in place of an answer."""
 
     error: str
     """why the text could not be read, and what to do"""
 
 
-class _WordLinksRecord(AnswerRecord):
+class CandidateRecord(_ResponseRecord):
+    """One of the texts that a search found."""
+
+    text: str
+    score: float
+    """score by which the search ranked the text"""
+    log_probability: float
+    tokens: list[str]
+    finished: bool
+    """whether the text ended by itself"""
+
+
+class AlignmentRecord(_ResponseRecord):
+    """Attention weights of the tokens of a translation."""
+
+    source: list[str]
+    """tokens, the end included"""
+    target: list[str]
+    """likewise"""
+    weights: list[list[float]]
+    """a row for each target token"""
+
+
+class TranslationRecord(_ResponseRecord):
+    """A translation, as `heedful translate --format jsonl` writes it."""
+
+    source: str
+    translation: str
+    candidates: list[CandidateRecord]
+    confidence: float | None = None
+    """estimated quality of the translation, from models that were trained to predict it"""
+    signs: list[str] = []
+    """suspicious properties of the translation"""
+    constraints: list[str] = []
+    unmet: list[str] = []
+    """constraints that the translation does not contain"""
+    cut: int = 0
+    """number of tokens at the end of the source that were not read"""
+    parts: list[TranslationRecord] = []
+    """records of the parts of a source that is too long for the model"""
+    alignment: AlignmentRecord | None = None
+
+
+class _PairScoreRecord(_ResponseRecord):
+    """Log-probability of a translation, as `heedful score --format jsonl` writes it."""
+
+    log_probability: float
+    """in nats"""
+    count: int
+    """tokens, the end included"""
+    tokens: list[str]
+    token_log_probabilities: list[float]
+
+
+class _WordLinksRecord(_ResponseRecord):
     """Links between the words of a source and its translation."""
 
     links: list[list[int]]
@@ -36,10 +97,11 @@ class _WordLinksRecord(AnswerRecord):
     """as `heedful align` writes them"""
 
 
+ScoreRecord = _PairScoreRecord | UnreadInputRecord
 LinkRecord = _WordLinksRecord | UnreadInputRecord
 
 
-class ContinuationRecord(AnswerRecord):
+class ContinuationRecord(_ResponseRecord):
     """A continuation, as `heedful generate --format jsonl` writes it."""
 
     prompt: str
@@ -52,7 +114,106 @@ class ContinuationRecord(AnswerRecord):
     """the stop string that ended it"""
 
 
-class CaptionAttentionRecord(AnswerRecord):
+class ReplyRecord(_ResponseRecord):
+    """The next turn of a dialogue."""
+
+    speaker: str
+    text: str
+    tokens: list[str]
+    log_probability: float
+    finished: bool
+
+
+class GapGuessRecord(_ResponseRecord):
+    """A possible token for a gap."""
+
+    piece: str
+    id: int
+    probability: float
+
+
+class FilledTextRecord(_ResponseRecord):
+    """A text with filled gaps, as `heedful fill --format jsonl` writes it."""
+
+    text: str
+    """with the most probable token in each gap"""
+    gaps: list[list[GapGuessRecord]]
+    cut: int = 0
+    """number of tokens at the end that were not read"""
+
+
+class _TextClassRecord(_ResponseRecord):
+    """The class or number of a text, as `heedful classify --format jsonl` writes it."""
+
+    label: str | float
+    probabilities: dict[str, float] = {}
+    cut: int = 0
+
+
+class _TextChoiceRecord(_ResponseRecord):
+    """The chosen one of several candidates."""
+
+    number: int
+    """from 0"""
+    probabilities: list[float]
+    cut: int = 0
+
+
+ClassRecord = _TextClassRecord | _TextChoiceRecord
+
+
+class ReplacedTokenRecord(_ResponseRecord):
+    """A token, and the probability that it was replaced, as `heedful detect --format jsonl` writes it."""
+
+    piece: str
+    probability: float
+
+
+class WordTagRecord(_ResponseRecord):
+    """The tag of a word."""
+
+    word: str
+    name: str
+    probability: float
+
+
+class ContextSpanRecord(_ResponseRecord):
+    """A part of a context that may be the answer."""
+
+    text: str
+    start: int
+    """its first character"""
+    stop: int
+    """the character behind it"""
+    score: float
+    probability: float
+
+
+class SpanAnswerRecord(_ResponseRecord):
+    """The answer in a context, as `heedful answer --format jsonl` writes it."""
+
+    answer: str
+    """empty where the context has none"""
+    none: float
+    """probability that the context has no answer"""
+    spans: list[ContextSpanRecord]
+    cut: int = 0
+
+
+class StoryAnswerRecord(_ResponseRecord):
+    """The answer to a question about a story, as `heedful ask --format jsonl` writes it."""
+
+    question: str
+    answer: str
+    probability: float
+    others: list[Annotated[list[str | float], Field(min_length=2, max_length=2)]]
+    looked: list[int]
+    """the fact that each hop looks at most, from 0"""
+    weights: list[list[float]]
+    """of each hop on the last facts of the story"""
+
+
+class CaptionAttentionRecord(_ResponseRecord):
     """Attention weights of the words of a caption."""
 
     tokens: list[str]
@@ -63,7 +224,7 @@ class CaptionAttentionRecord(AnswerRecord):
     """indices of the frames of a clip that the model saw, from 0"""
 
 
-class _CaptionBaseRecord(AnswerRecord):
+class _CaptionBaseRecord(_ResponseRecord):
     """A caption with the candidates of the search."""
 
     caption: str
@@ -86,14 +247,14 @@ class _ClipCaptionRecord(_CaptionBaseRecord):
 CaptionRecord = _PictureCaptionRecord | _ClipCaptionRecord
 
 
-class ClassProbabilityRecord(AnswerRecord):
+class ClassProbabilityRecord(_ResponseRecord):
     """A class with its probability."""
 
     name: str
     probability: float
 
 
-class GlimpseRecord(AnswerRecord):
+class GlimpseRecord(_ResponseRecord):
     """Position of a glimpse, and the classes that are most probable after it."""
 
     row: float
@@ -106,7 +267,7 @@ class GlimpseRecord(AnswerRecord):
     """the most probable classes, best first"""
 
 
-class PictureClassRecord(AnswerRecord):
+class PictureClassRecord(_ResponseRecord):
     """The class of a picture, as `heedful look --format jsonl` writes it."""
 
     picture: str
@@ -117,7 +278,16 @@ class PictureClassRecord(AnswerRecord):
     """glimpses of the first run; empty for a model that sees the whole picture at once"""
 
 
-class PassageRecord(AnswerRecord):
+class TranscriptRecord(_ResponseRecord):
+    """The transcript of a sound, as `heedful transcribe --format jsonl` writes it."""
+
+    sound: str
+    seconds: float
+    text: str
+    candidates: list[CandidateRecord]
+
+
+class PassageRecord(_ResponseRecord):
     """A passage that was found."""
 
     rank: int
@@ -133,21 +303,21 @@ class PassageRecord(AnswerRecord):
     probability: float | None = None
 
 
-class QueryResultRecord(AnswerRecord):
+class QueryResultRecord(_ResponseRecord):
     """The passages found for a query, as `heedful search --format jsonl` writes them."""
 
     query: str
     orders: dict[str, list[PassageRecord]]
 
 
-class SearchAnswers(AnswerRecord):
+class SearchAnswers(_ResponseRecord):
     """The passages that an index returns for each query."""
 
     index: str
     answers: list[QueryResultRecord]
 
 
-class InspectionResponse(AnswerRecord):
+class InspectionResponse(_ResponseRecord):
     """The recorded attention of a model, as a record, a file or a link to a page."""
 
     model: str
@@ -160,25 +330,25 @@ class InspectionResponse(AnswerRecord):
     """seconds for which the page is stored"""
 
 
-class ServedModelInfo(AnswerRecord):
+class ServedModelInfo(_ResponseRecord):
     """A served model, and what can be requested of it."""
 
     name: str
     does: list[str]
     """paths behind /v1/heedful/ that the model supports"""
-    ways: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]] = Field(default_factory=list)
+    ways: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]] = []
     """pairs of source and target languages, as far as they are known"""
-    languages: dict[str, str] = Field(default_factory=dict)
+    languages: dict[str, str] = {}
     """names of these languages"""
     takes: Literal["text", "pair", "candidates", "picture", "clip", "sound"] = "text"
     """kind of input"""
 
 
-class ServerInfo(AnswerRecord):
+class ServerInfo(_ResponseRecord):
     """The served models and indices, and the server's limits."""
 
     models: list[ServedModelInfo]
     indices: list[str]
-    orders: dict[str, list[str]] = Field(default_factory=dict)
+    orders: dict[str, list[str]] = {}
     """orderings of passages that each index supports"""
     limits: dict[str, int]

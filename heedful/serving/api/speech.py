@@ -12,7 +12,7 @@ from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
 from heedful.serving.api.handlers import check_limits
 from heedful.serving.api.requests import InspectHTTPRequest, TranscribeRequest
-from heedful.serving.api.responses import ModelAnswers
+from heedful.serving.api.responses import ModelAnswers, TranscriptRecord
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import find_inspected_field, open_sound, read_upload_fields
 from heedful.serving.capabilities import Capability, find_capable_model, has_capable_model
@@ -21,7 +21,7 @@ from heedful.serving.routes import RequestContext, Route
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.search_factory import build_length_limits
 from heedful.tasks.speech.data import count_slots
-from heedful.tasks.speech.predictor import SpeechRecognizer, TranscriptRecord
+from heedful.tasks.speech.predictor import SpeechRecognizer
 
 
 def _warm_up(predictor: SpeechRecognizer) -> object:

@@ -12,7 +12,7 @@ from heedful.serving.api.directions import find_pairs, find_translator
 from heedful.serving.api.events import NamedEvent, stream_events
 from heedful.serving.api.handlers import answer_inputs, check_limits, prepare_text_inspection, to_list
 from heedful.serving.api.requests import DecodingRequest, InspectHTTPRequest, TranslateRequest, TranslationPairsRequest
-from heedful.serving.api.responses import LinkRecord, ModelAnswers, UnreadInputRecord
+from heedful.serving.api.responses import LinkRecord, ModelAnswers, ScoreRecord, TranslationRecord
 from heedful.serving.capabilities import Capability, has_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.languages import language_name
@@ -24,12 +24,10 @@ from heedful.tasks.predictor import LineFormat, UnreadableInput, answer_readable
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.translations import (
-    PairScoreRecord,
     ScoreLineFormat,
     TokenAlignment,
     TranslationInput,
     TranslationLineFormat,
-    TranslationRecord,
     WordLinks,
     add_context,
     format_pharaoh,
@@ -90,7 +88,7 @@ def iter_routes(registry: ModelRegistry) -> Iterator[Route]:
         handler=_answer_score,
         summary="score given translations",
         request_type=TranslationPairsRequest,
-        response_type=ModelAnswers[PairScoreRecord | UnreadInputRecord],
+        response_type=ModelAnswers[ScoreRecord],
         group=GROUP,
     )
     yield Route(
