@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 from torch import nn
 
@@ -26,9 +25,8 @@ from heedful.runs.adapter_runs import (
 )
 from heedful.runs.checkpoints import read_stored_weights
 from heedful.runs.load import open_run, require_task, save_inference_copy
-from heedful.runs.origin import open_origin
+from heedful.runs.origin import build_origin, open_origin
 from heedful.tasks.portable_model import PortableModel
-from heedful.tasks.task import Run
 
 
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
@@ -70,8 +68,14 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
     Raises:
         RunError: the run cannot be read, uses an option that Marian does not support, or `folder` is not empty.
     """
-    _open_translation_run(Path(run), "MarianMT")
-    save_hugging_face(open_origin(Path(run), step=step), folder, family=MARIAN)
+    opened = open_run(Path(run))
+    require_task(opened, "translation")
+    if not isinstance(opened.recipe.model, TransformerConfig):
+        raise RunError(
+            f"model.kind = {opened.recipe.model.kind}: MarianMT supports only transformer; train a model of that kind "
+            "to export it"
+        )
+    save_hugging_face(build_origin(opened, step=step), folder, family=MARIAN)
 
 
 def export_ctranslate2(
@@ -172,20 +176,9 @@ def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Mo
     """Open the model in a folder; return its origin and a module with a parameter for each tensor, of arbitrary
     values.
     """
-    origin = open_origin(folder, step=step)
     with skip_initialization():
-        return origin, build_from_origin(origin) if is_hugging_face_folder(folder) else build_uninitialized_model(
-            open_run(folder)
-        )
-
-
-def _open_translation_run(folder: Path, name: str) -> Run[Any, Any]:
-    """Open a translation run with a Transformer; raise `RunError` for other runs."""
-    run = open_run(folder)
-    require_task(run, "translation")
-    model = run.recipe.model
-    if not isinstance(model, TransformerConfig):
-        raise RunError(
-            f"model.kind = {model.kind}: {name} supports only transformer; train a model of that kind to export it"
-        )
-    return run
+        if is_hugging_face_folder(folder):
+            origin = open_origin(folder, step=step)
+            return origin, build_from_origin(origin)
+        run = open_run(folder)
+        return build_origin(run, step=step), build_uninitialized_model(run)

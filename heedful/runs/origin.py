@@ -53,8 +53,12 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
         if step is not None:
             raise RunError(f"{folder}: is not a run of heedful and has no checkpoint of step {step}")
         return open_hugging_face(folder).origin
-    run = open_run(folder)
-    config = run.recipe.model
+    return build_origin(open_run(folder), step=step)
+
+
+def build_origin(run: Run[Any, Any], *, step: int | None = None) -> PortableModel:
+    """Build the portable form of a run's model; see `open_origin`."""
+    folder, config = run.folder, run.recipe.model
     if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
         raise RunError(
             f"{folder}: its model is of the kind {config.kind}; only Transformers that read or write text can be used: "
