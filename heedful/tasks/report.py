@@ -75,6 +75,11 @@ class EvaluationReport(ABC):
         return self.evaluator.compute_metrics(self.answers)
 
     @property
+    def metric_values(self) -> dict[str, float]:
+        """Value of each metric."""
+        return {name: metric.value for name, metric in self.metrics.items()}
+
+    @property
     def resampled_metrics(self) -> Mapping[str, Metric]:
         """Metrics that get intervals and tests."""
         return self.metrics
@@ -183,6 +188,11 @@ class RunComparison(ABC):
         return self.reports[0].sampling
 
     @property
+    def sampling_json(self) -> dict[str, int]:
+        """How intervals and tests were sampled, as JSON data."""
+        return {"samples": self.sampling.samples, "seed": self.sampling.seed}
+
+    @property
     def run_count_text(self) -> str:
         """Number of runs, in words."""
         return f"{len(self.reports)} runs" if len(self.reports) > 1 else "1 run"
@@ -215,9 +225,9 @@ class RunComparison(ABC):
         """Build further tables."""
         return ()
 
-    @abstractmethod
     def draw_plots(self) -> Sequence[str]:
-        """Draw the plots as SVG, the most informative first."""
+        """Draw the plots as SVG, the most informative first; the loss curves by default."""
+        return self.plot_loss_curves()
 
     @abstractmethod
     def build_json_fields(self) -> dict[str, Any]:
