@@ -42,7 +42,7 @@ from heedful.tasks.captioning.recipe import BaseCaptionRecipe, CaptioningRecipe,
 from heedful.tasks.criteria import DoublyStochasticCriterion, build_criterion
 from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.search_factory import build_length_limits, build_search
+from heedful.tasks.search_factory import build_search
 from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE
@@ -188,12 +188,10 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
 
     def get_captioner_options(self, run: Run[AnyCaptionRecipe, Model]) -> dict[str, Any]:
         """Return the arguments that all captioners take besides the model."""
-        config, longest = run.recipe.generation, run.recipe.model.length_limit
+        longest = run.recipe.model.length_limit
         return {
             "tokenizer": run.tokenizer,
-            "search": build_search(config, run.tokenizer),
-            "length": build_length_limits(config),
-            "generation": config,
+            "generation": run.recipe.generation,
             "longest": None if longest is None else longest.tokens,
         }
 
