@@ -106,12 +106,8 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
     def build_encoding(self, run: Run[AnyCaptionRecipe, Model]) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
         """Return the encoding of numbered inputs with their captions."""
         spec, extract = self.make_extractor(run)
-        return build_caption_encoding(
-            run.tokenizer,
-            input_spec=spec,
-            extract=lambda example: extract(example.file),
-            max_length=run.recipe.data.max_length,
-        )
+        max_length = run.recipe.data.max_length
+        return build_caption_encoding(run.tokenizer, input_spec=spec, extract=extract, max_length=max_length)
 
     def prepare_examples(self, run: Run[AnyCaptionRecipe, Model], examples: Iterable[Any]) -> Iterable[Any]:
         """Attach a number to each example, so that inputs that were left out can be reported."""
@@ -119,11 +115,8 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
 
     def data_warnings(self, run: Run[AnyCaptionRecipe, Model], corpus: Corpus) -> Sequence[str]:
         """Return a warning for each input that cannot be read."""
-        missing = explain_unreadable(
-            run.read_examples(corpus.folder.name),
-            corpus,
-            extract=lambda example: self.read_input(run.recipe, example.file),
-        )
+        examples = run.read_examples(corpus.folder.name)
+        missing = explain_unreadable(examples, corpus, extract=partial(self.read_input, run.recipe))
         return [f"left out: {message}" for message in missing]
 
     def check_files(self, recipe: AnyCaptionRecipe) -> None:
