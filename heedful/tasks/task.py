@@ -387,14 +387,48 @@ def prefix_data_errors(key: str) -> Iterator[None]:
         raise DataError(f"{key}: {error}") from None
 
 
-class FineTuningTask(Task[AnyRecipe, AnyModel]):
-    """A task whose model is an encoder with a head, so that several tasks can share one encoder.
+class LabelTask(Task[AnyRecipe, AnyModel]):
+    """A task whose answers are compared with labels, and with always giving the same one.
 
     Abstract, like every task.
     """
 
     report_class: ClassVar = LabelReport
     comparison_class: ClassVar = LabelComparison
+
+    @abstractmethod
+    def build_part_evaluator(self, recipe: AnyRecipe, part: str) -> LabelEvaluator:
+        """Build the evaluator of all examples of a part of the data.
+
+        Raises:
+            DataError: a file is missing, or contains no examples, or none with labels.
+            RecipeError: the parts of the data belong to different tasks.
+        """
+
+    @final
+    def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
+        """Build the evaluator of the test part, or of the validation part if there is no test part."""
+        assert recipe is not None, "only a run answers with labels"
+        return self.build_member_evaluator(recipe, table="data")
+
+    @final
+    def build_member_evaluator(self, recipe: AnyRecipe, *, table: str) -> LabelEvaluator:
+        """Build the evaluator of one of several tasks, whose data are in the recipe table `table`."""
+        part = recipe.data.evaluation_part
+        with prefix_data_errors(f"{table}.{part}"):
+            text = self.describe_part(recipe, part)
+            return self.build_part_evaluator(recipe, part).with_location(part, text, table=table)
+
+    def describe_part(self, recipe: AnyRecipe, part: str) -> str:
+        """Name the files of a part of the data, for messages."""
+        return " and ".join(map(str, recipe.data.reader(part).paths))
+
+
+class FineTuningTask(LabelTask[AnyRecipe, AnyModel]):
+    """A task whose model is an encoder with a head, so that several tasks can share one encoder.
+
+    Abstract, like every task.
+    """
 
     @abstractmethod
     def iter_texts(self, recipe: AnyRecipe) -> Iterable[str]:
@@ -428,15 +462,6 @@ class FineTuningTask(Task[AnyRecipe, AnyModel]):
             self.load_labels(recipe, folder)
         )
 
-    @abstractmethod
-    def build_part_evaluator(self, recipe: AnyRecipe, part: str) -> LabelEvaluator:
-        """Build the evaluator of all examples of a part of the data.
-
-        Raises:
-            DataError: a file is missing, or contains no examples, or none with labels.
-            RecipeError: the parts of the data belong to different tasks.
-        """
-
     def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
         """Warn if the model is not better than always giving the same answer."""
         error = metrics["loss"] if self.is_regression(run.recipe) else None
@@ -447,20 +472,6 @@ class FineTuningTask(Task[AnyRecipe, AnyModel]):
     def is_regression(self, recipe: AnyRecipe) -> bool:
         """Return whether answers are numbers and the loss is their mean squared error."""
         return False
-
-    @final
-    def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "only a run answers with labels"
-        return self.build_member_evaluator(recipe, table="data")
-
-    @final
-    def build_member_evaluator(self, recipe: AnyRecipe, *, table: str) -> LabelEvaluator:
-        """Build the evaluator of one of several tasks, whose data are in the recipe table `table`."""
-        part = recipe.data.evaluation_part
-        with prefix_data_errors(f"{table}.{part}"):
-            text = " and ".join(map(str, recipe.data.reader(part).paths))
-            return self.build_part_evaluator(recipe, part).with_location(part, text, table=table)
 
     @abstractmethod
     def primary_metric(self, run: Run[AnyRecipe, AnyModel]) -> str:

@@ -297,7 +297,7 @@ def build_caption_encoding(
     tokenizer: Tokenizer,
     *,
     input_spec: ArraySpec,
-    extract: Callable[[CaptionedInput[Any]], Shaped[np.ndarray, "T ..."]],
+    extract: Callable[[Path], Shaped[np.ndarray, "T ..."]],
     max_length: int,
 ) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
     """Build the encoding that stores each input once, with its number and all its captions.
@@ -308,7 +308,7 @@ def build_caption_encoding(
     Args:
         tokenizer: tokenizer of the captions.
         input_spec: data type and shape of what `extract` returns.
-        extract: extracts the stored features of an example; raises `DataError` if it cannot be read.
+        extract: extracts the stored features of a file; raises `DataError` if it cannot be read.
         max_length: tokens of a caption with its end at most.
     """
 
@@ -322,7 +322,7 @@ def build_caption_encoding(
             return [number], [number], None  # left out for its captions, not for itself
         ids = [token for caption in encoded for token in (*caption, tokenizer.special.eos)]
         try:
-            return [number], extract(captioned), ids
+            return [number], extract(captioned.file), ids
         except DataError:
             return [number], [], ids
 
@@ -332,14 +332,14 @@ def build_caption_encoding(
 
 
 def explain_unreadable(
-    examples: Iterable[CaptionedInput[Any]], corpus: Corpus, *, extract: Callable[[CaptionedInput[Any]], Any]
+    examples: Iterable[CaptionedInput[Any]], corpus: Corpus, *, extract: Callable[[Path], Any]
 ) -> Iterator[str]:
     """Yield the error message of each example that is not in the corpus because it cannot be read."""
     stored_numbers = set(corpus[NUMBER_SIDE].stream.tolist())
     for number, captioned in enumerate(examples):
         if number not in stored_numbers:
             try:
-                extract(captioned)
+                extract(captioned.file)
             except DataError as error:
                 yield str(error)
 

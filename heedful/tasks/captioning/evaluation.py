@@ -219,16 +219,14 @@ def _iter_pointing_hits(
     This is the pointing game (Zhang et al. 2016). Attention is averaged over the tokens of the name; `_find_peak` says
     where it points.
     """
-    boxes: dict[str, list[BoundingBox]] = {}
-    for box in picture.marks:
-        boxes.setdefault(box.name, []).append(box)
-    if not boxes:
+    if not picture.marks:
         return
     height, width = read_picture(picture.file).shape[:2]
-    for name, named_boxes in boxes.items():
+    for name in dict.fromkeys(box.name for box in picture.marks):
+        boxes = [box for box in picture.marks if box.name == name]
         for rows in filter(None, _find_phrase_tokens(captioner, caption, name)):
             point = _find_peak(attention.weights[rows].mean(0))
-            yield int(any(_is_inside(captioner, point, box, height=height, width=width) for box in named_boxes)), 1
+            yield int(any(_is_inside(captioner, point, box, height=height, width=width) for box in boxes)), 1
 
 
 def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:

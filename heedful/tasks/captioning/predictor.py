@@ -36,7 +36,7 @@ from heedful.tasks.captioning.picture_features import PictureFeatures
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, iter_chunks, run_batched
-from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tensors import SOURCE, GridLayout, as_mapping, move_to_device
 
 Features = TypeVar("Features")
@@ -126,10 +126,9 @@ class BaseCaptioner(Predictor, Generic[Features]):
     Args:
         model: the model in evaluation mode.
         tokenizer: tokenizer of captions.
-        search: default search algorithm.
-        length: length limits of captions; an input counts as one token.
+        generation: config of the default search algorithm `search` and of the length limits `length` of captions; an
+            input counts as one token.
         longest: tokens of the longest caption, its end included; None if unlimited.
-        generation: config that `search` and `length` were built from.
     """
 
     input_noun: ClassVar[str]
@@ -140,14 +139,12 @@ class BaseCaptioner(Predictor, Generic[Features]):
         model: SequenceToSequence[Any],
         *,
         tokenizer: Tokenizer,
-        search: SearchStrategy,
-        length: LengthLimits,
         generation: GenerationConfig,
         longest: int | None = None,
     ) -> None:
         self.model = model
-        self.search = search
-        self.length = length
+        self.search = build_search(generation, tokenizer)
+        self.length = build_length_limits(generation)
         self.generation = generation
         self.device = next(model.parameters()).device
         self.target = DecoderTarget(tokenizer, device=self.device, max_length=longest)
@@ -200,7 +197,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
                 NumberedInput(self.extract_features(input_value), number)
                 for number, input_value in enumerate(chunk, first + len(captions))
             ]
-            hypotheses_by_item = run_batched(items, captioning, size=_unit_size, batch_tokens=together)
+            hypotheses_by_item = run_batched(items, captioning, size=lambda _: 1, batch_tokens=together)
             names = (name_input(input_value, inputs.number) for input_value, inputs in zip(chunk, items, strict=True))
             captions += map(
                 CaptionResult,
@@ -213,7 +210,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
         """Return the log-probabilities of given captions; raise `DataError` if an input or its caption cannot be
         read.
         """
-        return run_batched(self._encode_pairs(pairs), self._score_batch, size=_unit_size, batch_tokens=together)
+        return run_batched(self._encode_pairs(pairs), self._score_batch, size=lambda _: 1, batch_tokens=together)
 
     def attend(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[CaptionAttention]:
         """Return where the tokens of given captions attend: the mean over heads of the last cross-attention.
@@ -222,7 +219,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
             DataError: an input or its caption cannot be read.
             RecipeError: the model has no attention to its input.
         """
-        return run_batched(self._encode_pairs(pairs), self._attend_batch, size=_unit_size, batch_tokens=together)
+        return run_batched(self._encode_pairs(pairs), self._attend_batch, size=lambda _: 1, batch_tokens=together)
 
     @property
     def has_attention(self) -> bool:
@@ -472,7 +469,3 @@ def evaluate_captions(
 def name_input(input_value: CaptionInput, number: int) -> str:
     """Return the name of a file, or the number of an input without a file."""
     return str(input_value) if isinstance(input_value, str | Path) else str(number)
-
-
-def _unit_size(_: NumberedInput[Any]) -> int:
-    return 1

@@ -28,9 +28,7 @@ from heedful.models.pictures import PictureEncoder
 from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.captioning.data import (
-    CaptionedClip,
     CaptionedInput,
-    CaptionedPicture,
     build_caption_encoding,
     collate_captions,
     collate_clips,
@@ -42,11 +40,10 @@ from heedful.tasks.captioning.picture_features import FrozenVisionFeatures, Pict
 from heedful.tasks.captioning.predictor import Captioner, VideoCaptioner, evaluate_captions
 from heedful.tasks.captioning.recipe import BaseCaptionRecipe, CaptioningRecipe, VideoRecipe
 from heedful.tasks.criteria import DoublyStochasticCriterion, build_criterion
-from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
-from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
-from heedful.tasks.search_factory import build_length_limits, build_search
-from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
+from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.search_factory import build_search
+from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE
 
@@ -57,7 +54,7 @@ CaptioningRun: TypeAlias = Run[CaptioningRecipe, Model]
 VideoRun: TypeAlias = Run[VideoRecipe, Model]
 
 
-class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
+class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
     """Captioning; a frozen vision network is stored with the run like a vocabulary.
 
     Abstract: the inputs differ.
@@ -69,8 +66,6 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
     """
 
     tokenizer_files: ClassVar = (CAPTIONS,)
-    report_class: ClassVar = LabelReport
-    comparison_class: ClassVar = LabelComparison
     vision_file: ClassVar[str]
     encoder_noun: ClassVar[str]
     collate_fn: ClassVar[Callable[..., PairBatch[Any]]]
@@ -88,10 +83,6 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
     @abstractmethod
     def build_encoder(self, recipe: AnyCaptionRecipe) -> tuple[Encoder[Any], int]:
         """Build the encoder of the inputs, and return it with its maximum number of memory slots."""
-
-    @abstractmethod
-    def build_caption_evaluator(self, recipe: AnyCaptionRecipe, examples: Sequence[Any]) -> LabelEvaluator:
-        """Build the evaluator of examples of a recipe."""
 
     def learn_vocabularies(self, recipe: AnyCaptionRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Learn the caption vocabulary, and load the vision network if it is frozen."""
@@ -115,12 +106,8 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
     def build_encoding(self, run: Run[AnyCaptionRecipe, Model]) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
         """Return the encoding of numbered inputs with their captions."""
         spec, extract = self.make_extractor(run)
-        return build_caption_encoding(
-            run.tokenizer,
-            input_spec=spec,
-            extract=lambda example: extract(example.file),
-            max_length=run.recipe.data.max_length,
-        )
+        max_length = run.recipe.data.max_length
+        return build_caption_encoding(run.tokenizer, input_spec=spec, extract=extract, max_length=max_length)
 
     def prepare_examples(self, run: Run[AnyCaptionRecipe, Model], examples: Iterable[Any]) -> Iterable[Any]:
         """Attach a number to each example, so that inputs that were left out can be reported."""
@@ -128,11 +115,8 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
 
     def data_warnings(self, run: Run[AnyCaptionRecipe, Model], corpus: Corpus) -> Sequence[str]:
         """Return a warning for each input that cannot be read."""
-        missing = explain_unreadable(
-            run.read_examples(corpus.folder.name),
-            corpus,
-            extract=lambda example: self.read_input(run.recipe, example.file),
-        )
+        examples = run.read_examples(corpus.folder.name)
+        missing = explain_unreadable(examples, corpus, extract=partial(self.read_input, run.recipe))
         return [f"left out: {message}" for message in missing]
 
     def check_files(self, recipe: AnyCaptionRecipe) -> None:
@@ -191,23 +175,16 @@ class BaseCaptioningTask(Task[AnyCaptionRecipe, Model]):
 
         return GenerationMetrics(frozenset({"bleu", "cider"}), measure)
 
-    def build_evaluator(self, recipe: AnyCaptionRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "only a run writes captions"
-        part = recipe.data.evaluation_part
-        reader = recipe.data.reader(part)
-        with prefix_data_errors(f"data.{part}"):
-            evaluator = self.build_caption_evaluator(recipe, list(reader))
-        return evaluator.with_location(part, str(reader.paths[0]), table="data")
+    def describe_part(self, recipe: AnyCaptionRecipe, part: str) -> str:
+        """Name the caption file of a part of the data."""
+        return str(getattr(recipe.data, part).path)
 
     def get_captioner_options(self, run: Run[AnyCaptionRecipe, Model]) -> dict[str, Any]:
         """Return the arguments that all captioners take besides the model."""
-        config, longest = run.recipe.generation, run.recipe.model.length_limit
+        longest = run.recipe.model.length_limit
         return {
             "tokenizer": run.tokenizer,
-            "search": build_search(config, run.tokenizer),
-            "length": build_length_limits(config),
-            "generation": config,
+            "generation": run.recipe.generation,
             "longest": None if longest is None else longest.tokens,
         }
 
@@ -240,9 +217,9 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
             return regions, slots
         return PictureEncoder(build_vision_backbone(config.pictures), regions), slots
 
-    def build_caption_evaluator(self, recipe: CaptioningRecipe, examples: Sequence[CaptionedPicture]) -> LabelEvaluator:
-        """Build the evaluator of captioned pictures."""
-        return build_caption_evaluator(examples, train=list(recipe.data.reader("train")))
+    def build_part_evaluator(self, recipe: CaptioningRecipe, part: str) -> LabelEvaluator:
+        """Build the evaluator of the captioned pictures of a part of the data."""
+        return build_caption_evaluator(list(recipe.data.reader(part)), train=list(recipe.data.reader("train")))
 
     def build_predictor(self, run: CaptioningRun, model: Model, *, step: int | None = None) -> Captioner:
         """Build the captioner."""
@@ -288,10 +265,10 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         )
         return encoder, recipe.data.frames
 
-    def build_caption_evaluator(self, recipe: VideoRecipe, examples: Sequence[CaptionedClip]) -> LabelEvaluator:
-        """Build the evaluator of captioned clips."""
-        data = recipe.data
-        return build_video_evaluator(examples, train=list(data.reader("train")), read_clip=data.read_clip)
+    def build_part_evaluator(self, recipe: VideoRecipe, part: str) -> LabelEvaluator:
+        """Build the evaluator of the captioned clips of a part of the data."""
+        clips, train = (list(recipe.data.reader(name)) for name in (part, "train"))
+        return build_video_evaluator(clips, train=train, read_clip=recipe.data.read_clip)
 
     def build_predictor(self, run: VideoRun, model: Model, *, step: int | None = None) -> VideoCaptioner:
         """Build the video captioner."""

@@ -139,7 +139,7 @@ class ConversationReport(EvaluationReport):
 
     def format_text(self) -> str:
         """Format one line for each model."""
-        values = {name: metric.value for name, metric in self.metrics.items()}
+        values = self.metric_values
         tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
         lines = [
             f"{self.system.name}: {self.evaluator.part}, {self.evaluator.size:,} replies",
@@ -157,8 +157,8 @@ class ConversationReport(EvaluationReport):
 
     def to_json(self) -> dict[str, Any]:
         """Return the perplexities as JSON data."""
-        values = {name: metric.value for name, metric in self.metrics.items()}
-        return {"part": self.evaluator.part, "replies": self.evaluator.size, **values, **self.count_text()}
+        counts = {"part": self.evaluator.part, "replies": self.evaluator.size}
+        return {**counts, **self.metric_values, **self.count_text()}
 
     def count_text(self) -> dict[str, int]:
         """Return the number of tokens and words."""
@@ -204,8 +204,7 @@ class ConversationComparison(RunComparison):
 
     def build_json_fields(self) -> dict[str, Any]:
         """Return the part, the number of replies and the sampling as JSON data."""
-        sampling = {"samples": self.sampling.samples, "seed": self.sampling.seed}
-        return {"part": self.exam.part, "replies": self.exam.size, **sampling}
+        return {"part": self.exam.part, "replies": self.exam.size, **self.sampling_json}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics of a run, and the counts behind them, as JSON data."""

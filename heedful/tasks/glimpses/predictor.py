@@ -143,17 +143,9 @@ class GlimpsePredictor(Predictor):
         return [self.labels.names[number] for number in numbers]
 
 
-@dataclass(frozen=True)
-class PictureFile:
-    """A picture and the path of its file."""
-
-    path: str
-    pixels: PixelArray
-
-
 @final
 @dataclass(frozen=True)
-class PictureLineFormat(LineFormat[PictureFile, tuple[str, GlimpsePrediction]]):
+class PictureLineFormat(LineFormat[tuple[str, PixelArray], tuple[str, GlimpsePrediction]]):
     """Reads one picture path per line; writes path, class and probability, tab-separated.
 
     JSON output has all probabilities and the glimpses.
@@ -163,14 +155,16 @@ class PictureLineFormat(LineFormat[PictureFile, tuple[str, GlimpsePrediction]]):
 
     predictor: GlimpsePredictor
 
-    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[PictureFile]:
+    def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, PixelArray]]:
         """Read the picture file of each line, resized to the model's shape."""
-        return (PictureFile(line, self.predictor.load_picture(Path(line))) for line in lines)
+        return ((line, self.predictor.load_picture(Path(line))) for line in lines)
 
-    def answer_inputs(self, inputs: Sequence[PictureFile], *, start: int) -> list[tuple[str, GlimpsePrediction]]:
+    def answer_inputs(
+        self, inputs: Sequence[tuple[str, PixelArray]], *, start: int
+    ) -> list[tuple[str, GlimpsePrediction]]:
         """Return the path and the prediction of each picture."""
-        predictions = self.predictor.look_at([file.pixels for file in inputs])
-        return [(file.path, prediction) for file, prediction in zip(inputs, predictions, strict=True)]
+        predictions = self.predictor.look_at([pixels for _, pixels in inputs])
+        return [(path, prediction) for (path, _), prediction in zip(inputs, predictions, strict=True)]
 
     def to_json(self, answer: tuple[str, GlimpsePrediction]) -> Any:
         """Return a prediction with all class probabilities and glimpses as JSON."""

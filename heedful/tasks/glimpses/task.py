@@ -16,14 +16,13 @@ from heedful.errors import DataError
 from heedful.metrics.classification import accuracy
 from heedful.metrics.metric import Metric
 from heedful.models.picture_classifier import PictureClassifier
-from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.glimpses.data import LabelledPicture, build_picture_encoding, hash_pixels
 from heedful.tasks.glimpses.objective import GlimpsesObjective
 from heedful.tasks.glimpses.predictor import GlimpsePredictor
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
 from heedful.tasks.glimpses.scenes import SceneRenderer, render_scenes
-from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
-from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, prefix_data_errors
+from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies
 from heedful.tasks.unit_names import UnitNames
 
 LABELS_FILE: Final = "tokenizer/labels"
@@ -31,7 +30,7 @@ GlimpsesRun: TypeAlias = Run[GlimpsesRecipe, PictureClassifier]
 
 
 @final
-class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
+class GlimpsesTask(LabelTask[GlimpsesRecipe, PictureClassifier]):
     """Classification of pictures by glimpses."""
 
     tokenizer_files: ClassVar = ()
@@ -41,8 +40,6 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
         examples="pictures", labels="pictures", corpus_examples="pictures", contents_side=""
     )
     default_example_command: ClassVar = "look RUN PICTURE"
-    report_class: ClassVar = LabelReport
-    comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: GlimpsesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Collect the class labels of the training pictures."""
@@ -72,15 +69,10 @@ class GlimpsesTask(Task[GlimpsesRecipe, PictureClassifier]):
             device=device,
         )
 
-    def build_evaluator(self, recipe: GlimpsesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "only a run tells classes"
-        part = recipe.data.evaluation_part
-        with prefix_data_errors(f"data.{part}"):
-            reader = recipe.data.reader(part)
-            renderer = recipe.data.scene.build_renderer()
-            evaluator = build_picture_evaluator(list(reader), renderer=renderer, train=recipe.data.reader("train"))
-        return evaluator.with_location(part, " and ".join(map(str, reader.paths)), table="data")
+    def build_part_evaluator(self, recipe: GlimpsesRecipe, part: str) -> LabelEvaluator:
+        """Build the evaluator of the pictures of a part of the data."""
+        renderer, data = recipe.data.scene.build_renderer(), recipe.data
+        return build_picture_evaluator(list(data.reader(part)), renderer=renderer, train=data.reader("train"))
 
     def build_predictor(
         self, run: GlimpsesRun, model: PictureClassifier, *, step: int | None = None

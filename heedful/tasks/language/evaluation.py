@@ -259,7 +259,7 @@ class LanguageReport(EvaluationReport):
 
     def format_text(self) -> str:
         """Format one line for each metric."""
-        result, values = self.answers, {name: metric.value for name, metric in self.metrics.items()}
+        result, values = self.answers, self.metric_values
         documents = result.sum_counts("ends")
         ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
         rows = (
@@ -297,11 +297,7 @@ class LanguageReport(EvaluationReport):
 
     def to_json(self) -> dict[str, Any]:
         """Return the metrics and counts as JSON data."""
-        return {
-            "part": self.evaluator.part,
-            **{name: metric.value for name, metric in self.metrics.items()},
-            **self.count_text(),
-        }
+        return {"part": self.evaluator.part, **self.metric_values, **self.count_text()}
 
     def count_text(self) -> dict[str, Any]:
         """Return the size of the text, and the window it was read with."""
@@ -346,8 +342,8 @@ class LanguageComparison(RunComparison):
         columns += ["bits/character", "word perplexity", "with line ends", "perplexity", "p"]
         rows = []
         for report, row in zip(self.reports, self.describe_runs(), strict=True):
-            values = {name: metric.value for name, metric in report.metrics.items()}
-            test, same_vocabulary = report.tests.get("perplexity"), self.has_same_vocabulary(report)
+            values, test = report.metric_values, report.tests.get("perplexity")
+            same_vocabulary = self.has_same_vocabulary(report)
             rows.append(
                 [
                     *row,
@@ -392,8 +388,7 @@ class LanguageComparison(RunComparison):
             "part": self.exam.part,
             "drawn": self.exam.sample_unit_text,
             "examples": self.exam.size,
-            "samples": self.sampling.samples,
-            "seed": self.sampling.seed,
+            **self.sampling_json,
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
@@ -401,6 +396,6 @@ class LanguageComparison(RunComparison):
         assert isinstance(report, LanguageReport)
         return {
             **report.count_text(),
-            "values": {name: metric.value for name, metric in report.metrics.items()},
+            "values": report.metric_values,
             **report.scores_to_json(),
         }

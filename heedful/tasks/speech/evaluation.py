@@ -150,13 +150,9 @@ class SpeechComparison(RunComparison):
         """Return an explanation of the columns."""
         return self.explain_p_values()
 
-    def draw_plots(self) -> list[str]:
-        """Return plots of the learning curves."""
-        return self.plot_loss_curves()
-
     def build_json_fields(self) -> dict[str, Any]:
         """Return the number of recordings and the resampling settings."""
-        return {"recordings": self.exam.size, "samples": self.sampling.samples, "seed": self.sampling.seed}
+        return {"recordings": self.exam.size, **self.sampling_json}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
         """Return all metrics and tests of one run."""

@@ -11,14 +11,13 @@ from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.memory_network import MemoryNetwork
-from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator
+from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.stories.data import StoryEncoder, StoryQuestion
 from heedful.tasks.stories.evaluation import StoriesReport, build_story_evaluator
 from heedful.tasks.stories.objective import StoriesObjective
 from heedful.tasks.stories.predictor import StoryPredictor
 from heedful.tasks.stories.recipe import StoriesRecipe
-from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
+from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from heedful.tasks.unit_names import UnitNames
 
 WORDS: Final = "tokenizer/words"
@@ -27,7 +26,7 @@ StoriesRun: TypeAlias = Run[StoriesRecipe, MemoryNetwork]
 
 
 @final
-class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
+class StoriesTask(LabelTask[StoriesRecipe, MemoryNetwork]):
     """Question answering about stories."""
 
     tokenizer_files: ClassVar = (WORDS,)
@@ -38,7 +37,6 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
     )
     default_example_command: ClassVar = 'ask RUN STORY "..."'
     report_class: ClassVar = StoriesReport
-    comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: StoriesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Learn the word vocabulary, and collect the answers."""
@@ -74,14 +72,13 @@ class StoriesTask(Task[StoriesRecipe, MemoryNetwork]):
         objective.linear_updates = config.linear_start * len(objective.plan_updates(0, accumulate=config.accumulate))
         return objective
 
-    def build_evaluator(self, recipe: StoriesRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """Build the evaluator of the test part, or of the validation part if there is no test part."""
-        assert recipe is not None, "only a run answers questions about stories"
-        part = recipe.data.evaluation_part
-        with prefix_data_errors(f"data.{part}"):
-            reader = recipe.data.reader(part)
-            evaluator = build_story_evaluator(list(reader), train=recipe.data.reader("train"))
-        return evaluator.with_location(part, " and ".join(map(str, reader.paths[:1])), table="data")
+    def build_part_evaluator(self, recipe: StoriesRecipe, part: str) -> LabelEvaluator:
+        """Build the evaluator of the questions of a part of the data."""
+        return build_story_evaluator(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
+
+    def describe_part(self, recipe: StoriesRecipe, part: str) -> str:
+        """Name the first file of a part of the data."""
+        return str(recipe.data.reader(part).paths[0])
 
     def build_predictor(self, run: StoriesRun, model: MemoryNetwork, *, step: int | None = None) -> StoryPredictor:
         """Build the story predictor."""

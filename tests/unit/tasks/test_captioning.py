@@ -144,7 +144,7 @@ def encoded(folder: Path, examples: list[CaptionedPicture], *, longest: int = 5)
     encoding = build_caption_encoding(
         tokenizer,
         input_spec=sight.array_spec,
-        extract=lambda each: sight(SquareResize(8)(read_picture(each.file)))[None],
+        extract=lambda path: sight(SquareResize(8)(read_picture(path)))[None],
         max_length=longest,
     )
     return write_corpus(folder / "corpus", enumerate(examples), encoder=encoding), tokenizer
@@ -194,7 +194,7 @@ def test_what_cannot_be_used_is_left_out_and_named(tmp_path: Path) -> None:
     assert (corpus.report.kept, corpus.report.empty, corpus.report.too_long) == (2, 3, 1)
     captions = split_by_caption(corpus, eos=tokenizer.special.eos)
     assert [len(captions[CAPTION_SIDE][row]) for row in range(3)] == [2, 5, 2], "too long ones alone are left out"
-    said = list(explain_unreadable(examples, corpus, extract=lambda each: read_picture(each.file)))
+    said = list(explain_unreadable(examples, corpus, extract=read_picture))
     assert len(said) == 2
     assert "b.png: is not a picture" in said[0]
     assert "c.png: there is no such picture" in said[1]

@@ -253,7 +253,7 @@ def test_captions_of_a_clip_share_its_frames(folder: Path, run: Path, tmp_path: 
         assert captions[CAPTION_SIDE][row].tolist() == ids
         assert batch.labels[row].tolist() == [*ids, *[-1] * (4 - len(ids))]
     assert captions[INPUT_SIDE].stream is corpus[INPUT_SIDE].stream
-    reasons = list(explain_unreadable(examples, corpus, extract=lambda each: see(each.file)))
+    reasons = list(explain_unreadable(examples, corpus, extract=see))
     assert len(reasons) == 1
     assert "none.npz: there is no such clip" in reasons[0]
 
