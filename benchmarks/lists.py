@@ -18,7 +18,7 @@ import torch
 import heedful
 from heedful.data.readers import read_lines
 from heedful.metrics.translation import bleu
-from heedful.metrics.utility import ChrFUtility
+from heedful.metrics.weighted_sacrebleu import ChrFUtility
 from heedful.recipes.generation import BeamConfig
 from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.translation.translations import Translation

@@ -12,12 +12,12 @@ from torch.nn import functional
 
 from heedful.attention import AdditiveScore, Attention
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.blocks.readout import DeepOutput
+from heedful.blocks.feedforward import DeepOutput
 from heedful.blocks.recurrent import GRU, BidirectionalLayer, RecurrentCellStack, RecurrentStack
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
+from heedful.models.generative import SequenceToSequence
 from heedful.models.recurrent_decoder import InputFeedingDecoder, LinearStateInit, SourceAttention
 from heedful.models.recurrent_encoder import RecurrentEncoder, take_both_ends
-from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tensors import Tokens
 
 

@@ -18,9 +18,9 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
-from heedful.engines.column_major import store_column_major
+from heedful.engines.select_engine import store_column_major
 from heedful.generation import SuppressTokens, greedy_search
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import SequenceToSequence
 from heedful.runs.device import tune_malloc
 from heedful.tensors import Tokens
 

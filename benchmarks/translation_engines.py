@@ -104,7 +104,7 @@ class ProductsAlone(Engine):
 
 def _product(n: int, k: int) -> Callable[[int], Tensor]:
     """Multiplies so many vectors with a matrix."""
-    from heedful.engines.native.product import NativeProduct
+    from heedful.engines.native.plan import NativeProduct
 
     matrix = Int8Matrix.from_weight(torch.randn(n, k))
     multiply, vectors = NativeProduct(matrix.rows, matrix.scale), torch.randn(1, k)

@@ -33,9 +33,15 @@ from heedful.cli.option_parser import Positional
 from heedful.data.readers import TsvPairReader
 from heedful.data.tagged import ConlluReader
 from heedful.inspection.page import PageTable
-from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
 from heedful.metrics.error_rates import edit_distance
-from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric
+from heedful.metrics.metric import (
+    BootstrapOptions,
+    Metric,
+    RatioMetric,
+    build_mean_metric,
+    compute_intervals,
+    run_paired_tests,
+)
 
 Pairs = Iterable[tuple[str, str]]
 AnswerFunction = Callable[[Sequence[str]], Sequence[str]]

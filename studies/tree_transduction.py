@@ -36,15 +36,15 @@ from torch import Tensor, nn
 
 from heedful.attention import AdditiveScore, Attention, DependencyTree, GeneralScore, Normalizer, softmax
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.blocks.readout import DeepOutput
+from heedful.blocks.feedforward import DeepOutput
 from heedful.blocks.recurrent import LSTM, BidirectionalLayer, CellState, RecurrentStack, UnidirectionalLayer
 from heedful.cli.arguments import parse_script_arguments
 from heedful.data.bucketing import batch_by_size
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.inspection.plots import PlotLine, draw_line_plot
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
 from heedful.models.recurrent_decoder import LuongDecoder, SourceAttention, StateInit
-from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tensors import Memory, Tokens
 from heedful.training.optimizers import Adam

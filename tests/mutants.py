@@ -512,7 +512,7 @@ ATTENTION = (
     ),
     Mutant(
         "additive scores have a bias that nobody asked for",
-        "architectures/build_attention.py",
+        "architectures/build_parts.py",
         "bias=config.alignment_bias",
         "bias=True",
         (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
@@ -732,7 +732,7 @@ ATTENTION = (
     ),
     Mutant(
         "what an attention looks at may be said again",
-        "attention/attention_trace.py",
+        "attention/hooks.py",
         "and child.probe.role is None:",
         ":",
         (f"{CAPTURE}::test_places_are_what_attentions_declare",),
@@ -746,14 +746,14 @@ ATTENTION = (
     ),
     Mutant(
         "scores are not scaled",
-        "attention/weight_functions.py",
+        "attention/scores.py",
         "return 1 / math.sqrt(d_k)",
         "return 1.0",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "scores are scaled by the width of the model",
-        "attention/weight_functions.py",
+        "attention/scores.py",
         "scale=self.scale(query.size(-1))",
         "scale=self.scale(query.size(-1) * query.size(1))",
         (f"{TORCH}::test_multi_head_attention",),
@@ -1054,7 +1054,7 @@ ATTENTION = (
     ),
     Mutant(
         "two continuations write to one place",
-        "attention/shared_buffer.py",
+        "attention/kv_cache.py",
         "is_granted = begin == first_free and end <= self.size",
         "is_granted = end <= self.size",
         (f"{STORAGE}::test_a_tree_of_states_is_what_concatenation_makes_of_it",),
@@ -1204,14 +1204,14 @@ MODELS = (
     ),
     Mutant(
         "what stands behind a sound is heard by the second convolution",
-        "blocks/subsampling.py",
+        "blocks/convolution.py",
         "x = torch.where(token_mask[:, None, :, None], x, 0.0)",
         "x = x + 0.0",
         ("tests/unit/blocks/test_subsampling.py::test_padding_says_nothing_wherever_it_is",),
     ),
     Mutant(
         "padding says something in the slots",
-        "models/speech_recognizer.py",
+        "models/generative.py",
         "(memory.positions >= 0).sum(1)",
         "torch.full_like(memory.positions[:, 0], memory.positions.size(1))",
         (f"{SPEECH}::test_losses_are_those_of_each_recording_alone[ctc]",),
@@ -1232,14 +1232,14 @@ MODELS = (
     ),
     Mutant(
         "pre-norm normalises its shortcut",
-        "blocks/residual.py",
+        "blocks/transformer.py",
         "return self.dropout.add_dropped(x, self._apply_sublayer(self.norm(x), sublayer))",
         "return self.dropout.add_dropped(self.norm(x), self._apply_sublayer(self.norm(x), sublayer))",
         (f"{BLOCKS}::test_residuals",),
     ),
     Mutant(
         "post-norm normalises the sublayer alone",
-        "blocks/residual.py",
+        "blocks/transformer.py",
         "self.norm(self.dropout.add_dropped(x, self._apply_sublayer(x, sublayer)))",
         "x + self.norm(self.dropout(self._apply_sublayer(x, sublayer)))",
         (f"{BLOCKS}::test_residuals",),
@@ -1274,7 +1274,7 @@ MODELS = (
     ),
     Mutant(
         "the summary counts padding",
-        "models/encoders.py",
+        "models/transformer.py",
         "(hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)",
         "hidden.mean(1)",
         (ENCODERS,),
@@ -1309,14 +1309,14 @@ MODELS = (
     ),
     Mutant(
         "what enters the shortcut is scaled for half the sublayers",
-        "models/initialisation.py",
+        "models/parameters.py",
         "std=_DEVIATION / math.sqrt(2 * len(layers))",
         "std=_DEVIATION / math.sqrt(len(layers))",
         (f"{INITIAL}::test_gpt2_begins_small_and_its_sublayers_together_as_one",),
     ),
     Mutant(
         "only attention's way into the shortcut is scaled",
-        "models/initialisation.py",
+        "models/parameters.py",
         "for last in (layer.attention.aggregation, layer.feed_forward.outer):",
         "for last in (layer.attention.aggregation,):",
         (f"{INITIAL}::test_gpt2_begins_small_and_its_sublayers_together_as_one",),
@@ -1411,7 +1411,7 @@ TASKS = (
     ),
     Mutant(
         "possible links count for nothing",
-        "metrics/alignment.py",
+        "metrics/error_rates.py",
         "hits += len(predicted_links & gold_links.sure) + len(predicted_links & gold_links.possible)",
         "hits += 2 * len(predicted_links & gold_links.sure)",
         ("tests/unit/metrics/test_alignment.py",),
@@ -1914,21 +1914,21 @@ GENERATION = (
     ),
     Mutant(
         "an n-gram of a lower order counts as often as it occurs",
-        "metrics/kneser_ney.py",
+        "metrics/likelihood.py",
         "num_predecessors = Counter(gram[1:] for gram in raw[n])",
         "num_predecessors = Counter(raw[n - 1])",
         (f"{KNESER_NEY}::test_probabilities_are_those_of_the_paper",),
     ),
     Mutant(
         "n-grams that begin a text have nothing before them, and so do not count",
-        "metrics/kneser_ney.py",
+        "metrics/likelihood.py",
         "adjusted.append(num_predecessors | initial_counts)",
         "adjusted.append(num_predecessors)",
         (f"{KNESER_NEY}::test_probabilities_are_those_of_the_paper",),
     ),
     Mutant(
         "an answer counts its positions from 0 behind its prompt too",
-        "models/decoder_only.py",
+        "models/generative.py",
         "tokens.positions + offsets.unsqueeze(1)",
         "tokens.positions",
         ("tests/unit/models/test_decoder_only.py",),
@@ -2180,7 +2180,7 @@ TRAINING = (
     ),
     Mutant(
         "the exported head of the mean counts padding",
-        "foreign/families/mean_heads.py",
+        "foreign/families/heads.py",
         "(hidden * real).sum(1)",
         "hidden.sum(1)",
         ("tests/unit/runs/test_fine_tuned_export.py::test_the_mean_of_all_tokens",),
@@ -2258,7 +2258,7 @@ TRAINING = (
     ),
     Mutant(
         "padding counts among the largest numbers",
-        "models/sentence_vectors.py",
+        "models/transformer.py",
         "hidden.masked_fill(~is_token, -torch.inf).amax(1)",
         "(hidden * is_token).amax(1)",
         ("tests/reference/test_sentence_transformers.py::test_tokens_are_pooled_as_the_folder_says",),
@@ -2314,7 +2314,7 @@ TRAINING = (
     ),
     Mutant(
         "the vector of the only part of a text is left out",
-        "foreign/families/segments.py",
+        "foreign/families/bert.py",
         "tensors[_POSITIONS] + tensors[_SEGMENTS]",
         "tensors[_POSITIONS]",
         ("tests/reference/test_hugging_face.py::test_the_vector_of_the_only_part_of_a_text_counts",),
@@ -2373,7 +2373,7 @@ RECURRENT = (
     ),
     Mutant(
         "the baseline is added to the reward",
-        "attention/hard.py",
+        "attention/normalizers.py",
         "(reward - baseline)",
         "(reward + baseline)",
         (HARD,),
@@ -2492,21 +2492,21 @@ RECURRENT = (
     ),
     Mutant(
         "arcs to the left hand nothing down",
-        "attention/eisner.py",
+        "attention/structured.py",
         "mul_((right + left).unsqueeze(1))\n        )",
         "mul_(right.unsqueeze(1)))",
         (TREES,),
     ),
     Mutant(
         "arcs to the left score like arcs to the right",
-        "attention/eisner.py",
+        "attention/structured.py",
         "right, left = split_sums + scores.diagonal(-width).T, split_sums + scores.diagonal(width).T",
         "right, left = split_sums + scores.diagonal(-width).T, split_sums + scores.diagonal(-width).T",
         (TREES,),
     ),
     Mutant(
         "trees forget how their spans moved",
-        "attention/eisner.py",
+        "attention/structured.py",
         "mul_(tangents.sum_complete_splits(width)).sum(2)",
         "mul_(tangents.sum_complete_splits(width)).amax(2)",
         (TREES,),
@@ -2534,21 +2534,21 @@ RECURRENT = (
     ),
     Mutant(
         "the numbers of a paper are positive",
-        "models/initialisation.py",
+        "models/parameters.py",
         "uniform_(parameter, -bound, bound)",
         "uniform_(parameter, 0.0, bound)",
         (START,),
     ),
     Mutant(
         "attention begins with a preference",
-        "models/initialisation.py",
+        "models/parameters.py",
         "nn.init.zeros_(module.energy.weight)",
         "nn.init.normal_(module.energy.weight, std=0.001)",
         (START,),
     ),
     Mutant(
         "recurrent matrices are orthogonal as a whole",
-        "models/initialisation.py",
+        "models/parameters.py",
         "for gate in torch.split(module.recurrent.weight, module.d_state):",
         "for gate in [module.recurrent.weight]:",
         (START,),
@@ -2670,7 +2670,7 @@ CONVOLUTIONS = (
     ),
     Mutant(
         "the encoder's gradients are scaled for half the layers",
-        "architectures/build_convolutional.py",
+        "architectures/build.py",
         "1 / (2 * config.decoder_layers)",
         "1 / config.decoder_layers",
         (CONVOLUTION_BY_HAND,),
@@ -2750,14 +2750,14 @@ PRETRAINING = (
     ),
     Mutant(
         "the first token is squashed by a sigmoid",
-        "models/encoders.py",
+        "models/transformer.py",
         "self.dense(hidden[rows, first]).tanh()",
         "self.dense(hidden[rows, first]).sigmoid()",
         (ENCODERS,),
     ),
     Mutant(
         "the first token is the first of the row, padding or not",
-        "models/encoders.py",
+        "models/transformer.py",
         "first = (positions == 0).byte().argmax(1)",
         "first = positions.new_zeros(len(hidden))",
         (ENCODERS,),
@@ -2827,14 +2827,14 @@ PRETRAINING = (
     ),
     Mutant(
         "the mean of a text is over the batch's longest",
-        "models/encoders.py",
+        "models/transformer.py",
         "(hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)",
         "(hidden * token_mask).sum(1) / token_mask.size(1)",
         (PRETRAINED,),
     ),
     Mutant(
         "padding counts in the mean of a text",
-        "models/encoders.py",
+        "models/transformer.py",
         "(hidden * token_mask).sum(1)",
         "hidden.sum(1)",
         (ENCODERS,),
@@ -2865,14 +2865,14 @@ PRETRAINING = (
 SUMMARIES = (
     Mutant(
         "hops look at padding",
-        "models/encoders.py",
+        "models/transformer.py",
         "        visible = (positions >= 0).unsqueeze(1)\n        matrix",
         "        visible = (positions >= -1).unsqueeze(1)\n        matrix",
         (f"{SENTENCES}::test_each_hop_shares_out_one_and_nothing_goes_to_padding",),
     ),
     Mutant(
         "keys of hops lack their tanh",
-        "models/encoders.py",
+        "models/transformer.py",
         "self.keys(hidden).tanh()",
         "self.keys(hidden)",
         (f"{SENTENCES}::test_the_matrix_is_that_of_the_paper",),
@@ -2907,42 +2907,42 @@ SUMMARIES = (
     ),
     Mutant(
         "the output of the premise is handed on",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "return (torch.zeros_like(output), *memory)",
         "return (output, *memory)",
         (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
     ),
     Mutant(
         "the hypothesis is read without the premise",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "return (torch.zeros_like(output), *memory)",
         "return (torch.zeros_like(output), *(torch.zeros_like(part) for part in memory))",
         (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
     ),
     Mutant(
         "a word does not know what was found before",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "torch.cat((output, attended), -1)",
         "torch.cat((output, torch.zeros_like(attended)), -1)",
         (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
     ),
     Mutant(
         "what was found before is handed on as it is",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "context + self.recurrent(attended).tanh()",
         "context + self.recurrent(attended)",
         (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
     ),
     Mutant(
         "padding of the hypothesis looks at the premise too",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "torch.where(token_mask.unsqueeze(1), context",
         "torch.where(token_mask.unsqueeze(1) | True, context",
         (f"{ENTAILMENT}::test_pairs_are_read_alike_alone_and_beside_others",),
     ),
     Mutant(
         "the first word of the hypothesis stands for its last",
-        "models/conditional_encoder.py",
+        "models/recurrent_encoder.py",
         "ends = (self.positions >= 0).sum(1) - 1",
         "ends = (self.positions >= 0).sum(1) * 0",
         (f"{ENTAILMENT}::test_pairs_are_read_as_in_the_paper",),
@@ -3092,42 +3092,42 @@ METRICS = (
     ),
     Mutant(
         "entities of one type side by side are one",
-        "metrics/entities.py",
+        "metrics/spans.py",
         ("previous_prefix in _CLOSES or entity_type != current_type)\n        )"),
         "entity_type != current_type))\n",
         ("tests/unit/metrics/test_entities.py",),
     ),
     Mutant(
         "an entity is right wherever its type is",
-        "metrics/entities.py",
+        "metrics/spans.py",
         "= len(predicted_spans & gold_spans), ",
         "= sum(span.type in {each.type for each in gold_spans} for span in predicted_spans), ",
         ("tests/unit/metrics/test_entities.py",),
     ),
     Mutant(
         "articles inside words are taken out",
-        "metrics/answers.py",
+        "metrics/spans.py",
         'r"\\b(a|an|the)\\b"',
         'r"(a|an|the)"',
         ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "repeated words of an answer all count",
-        "metrics/answers.py",
+        "metrics/spans.py",
         "sum((Counter(words) & Counter(gold)).values())",
         "sum(word in gold for word in words)",
         ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "the worst of several gold answers counts",
-        "metrics/answers.py",
+        "metrics/spans.py",
         "return max(_compute_overlap(words, gold.split())",
         "return min(_compute_overlap(words, gold.split())",
         ("tests/unit/metrics/test_answers.py",),
     ),
     Mutant(
         "equal numbers get different ranks",
-        "metrics/correlation.py",
+        "metrics/classification.py",
         "_, value_index = np.unique(values, return_inverse=True)",
         'value_index = np.argsort(np.argsort(values, kind="stable"))',
         ("tests/unit/metrics/test_correlation.py",),
@@ -3141,7 +3141,7 @@ METRICS = (
     ),
     Mutant(
         "two systems are resampled apart",
-        "metrics/bootstrap.py",
+        "metrics/metric.py",
         (
             "        for weights in _draw_weights(size, options):\n"
             "            for system_blocks, system in zip(blocks_by_system, systems, strict=True):\n"
@@ -3155,14 +3155,14 @@ METRICS = (
     ),
     Mutant(
         "p counts only differences in one direction",
-        "metrics/bootstrap.py",
+        "metrics/metric.py",
         "np.abs(sample_differences - sample_differences.mean()) >= abs(observed)",
         "(sample_differences - sample_differences.mean()) >= abs(observed)",
         ("tests/unit/metrics/test_bootstrap.py",),
     ),
     Mutant(
         "a resampled rank counts each example once",
-        "metrics/correlation.py",
+        "metrics/classification.py",
         "counts = np.add.reduceat(weights[:, order], group_starts, axis=1)",
         "counts = np.add.reduceat((weights[:, order] > 0).astype(float), group_starts, axis=1)",
         (METRIC,),
@@ -3214,14 +3214,14 @@ EXPORTED = (
     ),
     Mutant(
         "whoever calls an exported translator never hears of the end of a source",
-        "foreign/onnx_card.py",
+        "foreign/onnx_export.py",
         '"after": [special.eos]}',
         '"after": []}',
         (f"{ONNX}::test_a_trained_translator",),
     ),
     Mutant(
         "an exported writer is never to end a document",
-        "foreign/onnx_card.py",
+        "foreign/onnx_export.py",
         "forbidden = {*special.suppressed_ids, *(",
         "forbidden = {*special.silent, *(",
         (f"{ONNX}::test_a_trained_writer",),
@@ -3245,7 +3245,7 @@ EXPORTED = (
 COMMANDS = (
     Mutant(
         "the systems compared are exchanged",
-        "metrics/bootstrap.py",
+        "metrics/metric.py",
         "first_scores, second_scores = _resample_scores(",
         "second_scores, first_scores = _resample_scores(",
         ("tests/unit/cli/test_evaluate.py::test_a_file_of_translations_and_another_one",),
@@ -3682,7 +3682,7 @@ MEMORIES = (
     ),
     Mutant(
         "a head comes with an encoder of its own",
-        "architectures/build_fine_tuning.py",
+        "architectures/build_classifiers.py",
         (
             "if encoder is None:\n"
             "        encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)\n"
@@ -3752,14 +3752,14 @@ MEMORIES = (
     ),
     Mutant(
         "what a chain hears from behind knows no links",
-        "attention/chain.py",
+        "attention/structured.py",
         "after.append((links[:, step - 1] + (unary_scores",
         "after.append((0 * links[:, step - 1] + (unary_scores",
         (f"{CHAIN}::test_marginals_are_those_of_all_paths",),
     ),
     Mutant(
         "a chain stays where it is",
-        "attention/chain.py",
+        "attention/structured.py",
         (
             "links.to(exact_scores.dtype).masked_fill(\n"
             "        torch.eye(keys, dtype=torch.bool, device=links.device), forbidden / 2\n"
@@ -3770,28 +3770,28 @@ MEMORIES = (
     ),
     Mutant(
         "a memory network that writes remembers a word too many",
-        "models/memory_network_decoder.py",
+        "models/memory_network.py",
         "self.visibility = sliding_window(memory - 1, 0)",
         "self.visibility = sliding_window(memory, 0)",
         (MEMORY_DECODER,),
     ),
     Mutant(
         "its keys are its values",
-        "models/memory_network_decoder.py",
+        "models/memory_network.py",
         "key, value = tables.chunk(2, -1)",
         "value, key = tables.chunk(2, -1)",
         (MEMORY_DECODER,),
     ),
     Mutant(
         "its words are scaled as those of a Transformer",
-        "models/memory_network_decoder.py",
+        "models/memory_network.py",
         "scaled=False, ",
         "",
         (MEMORY_DECODER,),
     ),
     Mutant(
         "the first half goes through the ReLU",
-        "models/memory_network_decoder.py",
+        "models/memory_network.py",
         "return torch.cat((linear_part, functional.relu(relu_part)), -1)",
         "return torch.cat((functional.relu(linear_part), relu_part), -1)",
         (MEMORY_DECODER,),
@@ -3850,14 +3850,14 @@ MEMORIES = (
 GLIMPSING = (
     Mutant(
         "coarse patches begin where the sharp one does",
-        "blocks/retina.py",
+        "blocks/vision.py",
         "(centres - size / 2)",
         "(centres - self.patch / 2)",
         (f"{GLIMPSES_BY_HAND}::test_the_retina_sees_means_of_squares",),
     ),
     Mutant(
         "rewards change what the core remembers",
-        "models/glimpses.py",
+        "models/picture_classifier.py",
         "self.mean(hidden.detach())",
         "self.mean(hidden)",
         (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
@@ -3895,14 +3895,14 @@ GLIMPSING = (
 CAPTIONED = (
     Mutant(
         "channels of a plane are normed in fewer groups",
-        "blocks/conv2d.py",
+        "blocks/vision.py",
         "nn.GroupNorm(next(n for n in (8, 4, 2, 1) if",
         "nn.GroupNorm(next(n for n in (4, 2, 1) if",
         (f"{VISION}::test_channels_are_normed_in_the_largest_groups_that_there_can_be",),
     ),
     Mutant(
         "a region looks beside what it stands for",
-        "blocks/conv2d.py",
+        "blocks/vision.py",
         "size, stride = (4, 2) if halved",
         "size, stride = (3, 2) if halved",
         (f"{VISION}::test_what_halves_a_plane_looks_at_the_middle_of_what_it_stands_for",),
@@ -3951,21 +3951,21 @@ VIDEO = "tests/unit/tasks/test_video.py"
 CLIPS = (
     Mutant(
         "clips: channels are normed in fewer groups",
-        "models/clips.py",
+        "models/vision.py",
         "_GROUPS: Final = (8, 4, 2, 1)",
         "_GROUPS: Final = (4, 2, 1)",
         (CLIP_MODELS,),
     ),
     Mutant(
         name="clips: padding between layers is looked at",
-        file="models/clips.py",
+        file="models/vision.py",
         old="torch.where(frame_mask[:, :, None, None, None], normed, 0).transpose(1, 2)",
         new="normed.transpose(1, 2)",
         tests=(CLIP_MODELS,),
     ),
     Mutant(
         name="clips: padding counts in the mean",
-        file="models/clips.py",
+        file="models/vision.py",
         old="summary = self.summary(slots, source.positions)",
         new="summary = slots.mean(1)",
         tests=(CLIP_MODELS,),
@@ -4248,14 +4248,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "a window ends at its token",
-        "models/text_cnn.py",
+        "models/convolutional.py",
         "(0, 0, 0, self.width - 1)",
         "(0, 0, self.width - 1, 0)",
         (WINDOWS,),
     ),
     Mutant(
         "windows find things behind the end of a text",
-        "models/text_cnn.py",
+        "models/convolutional.py",
         "max_features = packed.zero_padding(features).amax(1)",
         "max_features = features.amax(1)",
         (WINDOWS,),
@@ -4443,28 +4443,28 @@ FIRST_HOUR = (
 ENGINES = (
     Mutant(
         "bytes: vectors share the scale of their batch",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         "x.abs().amax(-1, keepdim=True)",
         "x.abs().amax().view(1, 1)",
         (f"{PRODUCTS}::test_what_comes_of_a_vector_depends_on_no_other",),
     ),
     Mutant(
         "bytes: a vector of zeros is divided by zero",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         "keepdim=True).clamp_(min=_TINY)\n        product = ",
         "keepdim=True)\n        product = ",
         (f"{PRODUCTS}::test_it_is_near_the_exact_product_and_of_zeros_it_is_the_bias",),
     ),
     Mutant(
         "bytes: a kernel that overflows is used",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         "return bool(torch.allclose(result, expected, rtol=1e-5, atol=1e-2))",
         "return bool(result.isfinite().all())",
         (f"{PRODUCTS}::test_a_kernel_that_overflows_is_none",),
     ),
     Mutant(
         "bytes: oneDNN's vectors are off by one step",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         "round_().add_(INPUT_LEVELS + 1).to(torch.uint8)",
         "round_().add_(INPUT_LEVELS).to(torch.uint8)",
         (
@@ -4474,14 +4474,14 @@ ENGINES = (
     ),
     Mutant(
         "bytes: the fastest kernel is looked for in every call",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         "fastest = self._fastest_kernels[key] = min(",
         "fastest = min(",
         (f"{PRODUCTS}::test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vectors",),
     ),
     Mutant(
         "bytes: PyTorch's own kernels are changed for everybody",
-        "engines/int8_kernels.py",
+        "engines/int8.py",
         ("            torch.backends.quantized.engine = previous_engine\n"),
         "            pass\n",
         (f"{PRODUCTS}::test_pytorch_goes_on_with_its_own_kernels",),
@@ -4565,7 +4565,7 @@ ENGINES = (
     ),
     Mutant(
         "bytes: floats are made of them to be arranged",
-        "engines/column_major.py",
+        "engines/select_engine.py",
         "if type(child) is not nn.Linear or",
         "if not isinstance(child, nn.Linear) or",
         ("tests/unit/cli/test_quantize.py",),
@@ -4586,7 +4586,7 @@ ENGINES = (
     ),
     Mutant(
         "a model that is filled from a file draws random numbers first",
-        "models/initialisation.py",
+        "models/parameters.py",
         ("    with _SkipRandomInit():\n        yield\n"),
         "    yield\n",
         (f"{ARRANGE}::test_a_model_that_is_filled_at_once_draws_no_random_numbers",),
@@ -4617,7 +4617,7 @@ ADAPTED = (
     ),
     Mutant(
         "adapters: bottlenecks are cut at 2 instead of two deviations",
-        "adapters/bottleneck.py",
+        "adapters/adapter.py",
         "a=-2 * _DEVIATION, b=2 * _DEVIATION",
         "a=-2, b=2",
         (f"{ADAPTERS}::test_bottlenecks_begin_with_normal_weights_cut_at_two_deviations",),
@@ -4732,7 +4732,7 @@ NATIVE = (
     ),
     Mutant(
         "native: strides forget where the answer begins",
-        "models/decoder_only.py",
+        "models/generative.py",
         (
             "self.decoder.decode_greedy(\n"
             "            self.output, _shift_positions(tokens, state.target_start), state.decoder_state"
@@ -5390,21 +5390,21 @@ COUNTED_RIGHT = (
     ),
     Mutant(
         "numerals: a number counts for two of the source",
-        "metrics/numerals.py",
+        "metrics/judge.py",
         "            del target_numbers[match]\n",
         "",
         (NUMERALS,),
     ),
     Mutant(
         "numerals: a fraction may be three digits of a whole number behind a nought",
-        "metrics/numerals.py",
+        "metrics/judge.py",
         '        and not runs[0].startswith("0")\n',
         "",
         (NUMERALS,),
     ),
     Mutant(
         "numerals: any run of digits joins the one before it",
-        "metrics/numerals.py",
+        "metrics/judge.py",
         "and len(runs[-1]) == 3",
         "and len(runs[-1]) >= 2",
         (NUMERALS,),

@@ -11,12 +11,10 @@ from heedful.attention import MultiHeadAttention, RotaryPosition, SinusoidalPosi
 from heedful.attention.attention import Attention
 from heedful.attention.scores import AdditiveScore, ScaledDotScore
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.readout import DeepOutput
+from heedful.blocks.feedforward import DeepOutput, FeedForward
 from heedful.blocks.recurrent import GRU, RecurrentCellStack, RecurrentStack, UnidirectionalLayer
-from heedful.blocks.residual import PostNorm, PreNorm
-from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.models.encoders import NamedEncoders, TransformerEncoder
+from heedful.blocks.transformer import PostNorm, PreNorm, TransformerLayer, TransformerStack
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Decoder, State
 from heedful.models.recurrent_decoder import (
     BahdanauDecoder,
@@ -25,8 +23,7 @@ from heedful.models.recurrent_decoder import (
     LuongDecoder,
     SourceAttention,
 )
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.models.transformer import NamedEncoders, TransformerDecoder, TransformerEncoder
 from heedful.tensors import SOURCE, Tokens
 
 REGIONS, MOTION = "regions", "motion"

@@ -1,12 +1,16 @@
-"""Build models from configs of any architecture family."""
+"""Build models from configs of any architecture family; convolutional models and memory networks are built here."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from torch import nn
+from torch.nn.utils.parametrizations import weight_norm
 
+from heedful.architectures.build_parts import build_normalizer, build_score
 from heedful.architectures.frames import FrameEncoderArchitecture
 from heedful.architectures.interface import (
     ClassifierArchitecture,
@@ -17,13 +21,28 @@ from heedful.architectures.interface import (
     MemoryDecoderArchitecture,
     TranslationArchitecture,
 )
-from heedful.blocks.linear import build_xavier_linear
-from heedful.models.conditional import ConditionalModel
+from heedful.architectures.model import (
+    ConvolutionalConfig,
+    DecoderOnlyConfig,
+    MemoryNetworkConfig,
+    MemoryNetworkDecoderConfig,
+)
+from heedful.attention import Attention, LearnedPosition
+from heedful.blocks.convolution import CausalConvolution, CentredConvolution
+from heedful.blocks.embedding import TokenEmbedding, build_embedding, build_output_layer
+from heedful.blocks.feedforward import build_xavier_linear
+from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
+from heedful.models.generative import ConditionalModel, DecoderOnly, LanguageModel, SequenceToSequence
+from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.models.interface import Decoder, Encoder
-from heedful.models.language_model import LanguageModel
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.memory_network import (
+    ChainedHops,
+    HopUpdate,
+    MemoryNetwork,
+    MemoryNetworkDecoder,
+    SentenceEmbedding,
+    WeightTying,
+)
 from heedful.recipes.recipe import ArchitectureConfig
 from heedful.registry import load_object
 from heedful.tensors import FeatureBatch, Tokens
@@ -125,3 +144,114 @@ def build_text_classifier(
 def _call_builder(config: ArchitectureConfig, *sizes: DataSizes, **options: Any) -> Any:
     """Import and call the function that `config.built_by` names."""
     return load_object(config.built_by, context=f"model.kind = {config.kind!r}")(config, *sizes, **options)
+
+
+def build_decoder_only(config: DecoderOnlyConfig, sizes: DataSizes) -> DecoderOnly:
+    """Build a newly initialised decoder-only model; source and target share the vocabulary of the target."""
+    longest = config.count_positions(sizes.max_length, sizes.max_length)
+    model = build_language_model(config.decoder, vocabulary=sizes.target, longest=longest)
+    return DecoderOnly(model.decoder, output=model.output)
+
+
+_EMBEDDING_STD = 0.1
+"""Initial standard deviation of all embeddings (Gehring et al. 2017, 3.5)."""
+
+
+def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
+    """Build a newly initialised convolutional model; works on the meta device."""
+    table = partial(build_embedding, d_model=config.d_model, deviation=_EMBEDDING_STD)
+    target = table(sizes.target)
+    source = target if config.tie == "three_way" else table(sizes.source)
+    encoder = ConvolutionalEncoder(
+        _build_embedding(config, source, [table(size) for size in sizes.factors]),
+        [
+            CentredConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout)
+            for dilation in _iter_dilations(config, config.encoder_layers)
+        ],
+        gradient_scale=1 / (2 * config.decoder_layers),
+    )
+    decoder = ConvolutionalDecoder(
+        _build_embedding(config, target),
+        [
+            ConvolutionalDecoderLayer(
+                CausalConvolution(config.d_hidden, config.kernel_width, dilation=dilation, dropout=config.dropout),
+                _build_attention(config, sizes),
+                d_model=config.d_model,
+            )
+            for dilation in _iter_dilations(config, config.decoder_layers)
+        ],
+        dropout=config.dropout,
+    )
+    if config.weight_norm:
+        for linear in [m for part in (encoder, decoder) for m in part.modules() if isinstance(m, nn.Linear)]:
+            weight_norm(linear)
+    # never with weight norm: it may be a table, and tables have none in the paper
+    deviation = math.sqrt((1 - config.dropout) / config.d_model)
+    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
+    return SequenceToSequence(encoder, decoder, output=output)
+
+
+def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention:
+    """Build the cross-attention of a decoder layer."""
+    d = config.d_model
+    score = build_score(config, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
+    return Attention(score, build_normalizer(config.weights))
+
+
+def _build_embedding(
+    config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
+) -> TokenEmbedding:
+    position = LearnedPosition(config.positions_length, config.d_model)
+    nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
+    return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
+
+
+def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
+    return (config.dilation ** (layer % config.dilation_cycle) for layer in range(layers))
+
+
+def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
+    """Build a newly initialised memory network.
+
+    Args:
+        config: its config.
+        vocabulary: number of words; the first ids are answers.
+        answers: number of answers.
+        facts: maximum number of facts in a story.
+    """
+    width, hops = config.d_model, config.hops
+    tying = WeightTying.adjacent(hops) if config.tie == "adjacent" else WeightTying.layer_wise()
+    model = MemoryNetwork(
+        SentenceEmbedding(vocabulary, width, tying.num_tables, ordered=config.sentences == "positions"),
+        tying,
+        HopUpdate(hops, width, has_hop_map=tying.has_hop_map)
+        if config.attention == "hops"
+        else ChainedHops(hops, width, has_links=config.attention == "binary_chain"),
+        answers=answers,
+        hops=hops,
+        ages=facts if config.temporal else 0,
+    )
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=config.deviation)
+    return model
+
+
+def build_memory_network_language_model(
+    config: MemoryNetworkDecoderConfig,
+    *,
+    vocabulary: int,
+    longest: int = 0,  # noqa: ARG001 - it has ages, and no positions
+) -> LanguageModel:
+    """Build a newly initialised memory network as a language model, for texts of any length."""
+    decoder = MemoryNetworkDecoder(
+        vocabulary,
+        config.d_model,
+        hops=config.hops,
+        memory=config.memory,
+        rectified=config.rectified,
+        dropout=config.dropout,
+    )
+    model = LanguageModel(decoder, output=nn.Linear(config.d_model, vocabulary, bias=False))
+    for parameter in model.parameters():
+        nn.init.normal_(parameter, std=config.deviation)
+    return model

@@ -7,8 +7,7 @@ from functools import partial
 
 from torch import nn
 
-from heedful.architectures.build_attention import build_normalizer, build_score
-from heedful.architectures.build_frames import build_subsampled_encoder
+from heedful.architectures.build_parts import build_normalizer, build_score, build_subsampled_encoder
 from heedful.architectures.classifiers import ConditionalConfig
 from heedful.architectures.frames import FrameRecurrentConfig
 from heedful.architectures.interface import DataSizes
@@ -38,7 +37,7 @@ from heedful.blocks.embedding import (
     build_embedding,
     build_output_layer,
 )
-from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateReadout
+from heedful.blocks.feedforward import DeepOutput, Maxout, Readout, StateReadout
 from heedful.blocks.recurrent import (
     GRU,
     LSTM,
@@ -52,17 +51,16 @@ from heedful.blocks.recurrent import (
 )
 from heedful.models import recurrent_decoder as decoders
 from heedful.models import recurrent_encoder as encoders
-from heedful.models.conditional_encoder import (
+from heedful.models.generative import LanguageModel, SequenceToSequence
+from heedful.models.interface import Decoder, Encoder
+from heedful.models.parameters import Initializer, init_bahdanau, init_modern, init_uniform
+from heedful.models.recurrent_encoder import (
     ConditionalEncoder,
     LastOutputAttention,
     LastOutputComparison,
     WordByWordAttention,
 )
-from heedful.models.encoders import SubsampledEncoder
-from heedful.models.initialisation import Initializer, init_bahdanau, init_modern, init_uniform
-from heedful.models.interface import Decoder, Encoder
-from heedful.models.language_model import LanguageModel
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.transformer import SubsampledEncoder
 from heedful.tensors import SOURCE, Tokens
 
 _CELLS: dict[str, type[Elman | GRU | LSTM]] = {"elman": Elman, "gru": GRU, "lstm": LSTM}

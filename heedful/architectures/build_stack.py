@@ -24,8 +24,7 @@ from heedful.architectures.attention import (
     UnitIntervalConfig,
     WindowConfig,
 )
-from heedful.architectures.build_attention import build_weight_function
-from heedful.architectures.build_frames import build_subsampled_encoder
+from heedful.architectures.build_parts import build_subsampled_encoder, build_weight_function
 from heedful.architectures.frames import FrameTransformerConfig
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
@@ -64,13 +63,10 @@ from heedful.blocks.embedding import (
     build_output_layer,
 )
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
-from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.models.encoders import Pooler, SubsampledEncoder, TransformerEncoder
-from heedful.models.initialisation import Initializer, init_bert, init_gpt2, init_modern
-from heedful.models.language_model import LanguageModel
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection, TransformerLayer, TransformerStack
+from heedful.models.generative import LanguageModel, SequenceToSequence
+from heedful.models.parameters import Initializer, init_bert, init_gpt2, init_modern
+from heedful.models.transformer import Pooler, SubsampledEncoder, TransformerDecoder, TransformerEncoder
 from heedful.tensors import SOURCE, Tokens
 
 _INITIALIZERS: dict[str, Initializer] = {"xavier": init_modern, "gpt2": init_gpt2, "bert": init_bert}

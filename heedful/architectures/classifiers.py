@@ -96,7 +96,7 @@ class SummarisedConfig(Config):
 class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchitecture):
     """The encoder-only Transformer with a classifier of whole texts (Devlin et al. 2019, BERT)."""
 
-    built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_transformer_classifier"
+    built_by: ClassVar = "heedful.architectures.build_classifiers:build_transformer_classifier"
 
     summary: EncoderSummaryConfig = FirstTokenConfig()
     """how the text is pooled to one vector"""
@@ -105,7 +105,7 @@ class EncoderClassifierConfig(SummarisedConfig, EncoderConfig, ClassifierArchite
 class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, ClassifierArchitecture):
     """Recurrent encoder with a classifier of whole texts."""
 
-    built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_recurrent_classifier"
+    built_by: ClassVar = "heedful.architectures.build_classifiers:build_recurrent_classifier"
 
     summary: RecurrentSummaryConfig = EndsConfig()
     """how the text is pooled to one vector"""
@@ -114,7 +114,7 @@ class RecurrentClassifierConfig(SummarisedConfig, RecurrentEncoderConfig, Classi
 class WindowClassifierConfig(SummarisedConfig, EmbeddedConfig, ClassifierArchitecture):
     """Convolution windows with max-pooling (Kim 2014), concatenated with the mean embedding, and a classifier."""
 
-    built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_window_classifier"
+    built_by: ClassVar = "heedful.architectures.build_classifiers:build_window_classifier"
 
     kind: Literal["windows"] = "windows"
     d_model: PositiveInt = 64
@@ -136,7 +136,7 @@ class SiameseConfig(EmbeddedConfig, ClassifierArchitecture):
     2017; Parikh et al. 2016).
     """
 
-    built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_siamese_classifier"
+    built_by: ClassVar = "heedful.architectures.build_classifiers:build_siamese_classifier"
     requires_pairs: ClassVar[bool] = True
 
     kind: Literal["siamese"] = "siamese"
@@ -155,7 +155,7 @@ class ConditionalConfig(EmbeddedConfig, ClassifierArchitecture):
     first (Rocktäschel et al. 2016).
     """
 
-    built_by: ClassVar = "heedful.architectures.build_fine_tuning:build_conditional_classifier"
+    built_by: ClassVar = "heedful.architectures.build_classifiers:build_conditional_classifier"
     requires_pairs: ClassVar[bool] = True
 
     kind: Literal["conditional"] = "conditional"

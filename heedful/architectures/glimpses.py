@@ -26,7 +26,7 @@ class PictureArchitecture(ArchitectureConfig):
 class GlimpsesConfig(PictureArchitecture):
     """A recurrent network that attends to one location after the other (Mnih et al. 2014)."""
 
-    built_by: ClassVar = "heedful.architectures.build_glimpses:build_glimpse_classifier"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_glimpse_classifier"
 
     kind: Literal["glimpses"] = "glimpses"
     d_model: PositiveInt = 256
@@ -55,7 +55,7 @@ class GlimpsesConfig(PictureArchitecture):
 class WholePictureConvolutionConfig(PictureArchitecture):
     """One convolution over the whole picture, then a layer: the paper's convolutional network."""
 
-    built_by: ClassVar = "heedful.architectures.build_glimpses:build_convolutional_classifier"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_convolutional_classifier"
 
     kind: Literal["convolutional"] = "convolutional"
     d_model: PositiveInt = 256
@@ -73,7 +73,7 @@ class WholePictureConvolutionConfig(PictureArchitecture):
 class WholePictureFeedForwardConfig(PictureArchitecture):
     """Fully connected layers over all pixels."""
 
-    built_by: ClassVar = "heedful.architectures.build_glimpses:build_feed_forward_classifier"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_feed_forward_classifier"
 
     kind: Literal["feed_forward"] = "feed_forward"
     d_model: PositiveInt = 256

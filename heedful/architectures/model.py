@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
+
+from pydantic import Field, field_validator
 
 from heedful.architectures.attention import (
     CausalConfig,
@@ -13,6 +15,10 @@ from heedful.architectures.attention import (
     EncoderVisibilityConfig,
     EverythingConfig,
     HeadsConfig,
+    ScoredConfig,
+    ScoreName,
+    WeightsName,
+    default_weights,
 )
 from heedful.architectures.classifiers import (
     ConditionalConfig,
@@ -21,7 +27,6 @@ from heedful.architectures.classifiers import (
     SiameseConfig,
     WindowClassifierConfig,
 )
-from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import (
     ClassifierArchitecture,
     ConditionalArchitecture,
@@ -32,7 +37,6 @@ from heedful.architectures.interface import (
     TranslationArchitecture,
     union_of_families,
 )
-from heedful.architectures.memory import MemoryNetworkDecoderConfig
 from heedful.architectures.recurrent import (
     RecurrentConfig,
     RecurrentDecoderConfig,
@@ -40,7 +44,109 @@ from heedful.architectures.recurrent import (
     RecurrentMemoryDecoderConfig,
 )
 from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig, TransformerMemoryDecoderConfig
-from heedful.recipes.config import LengthLimit, PositiveInt
+from heedful.recipes.config import LengthLimit, PositiveInt, Probability
+from heedful.recipes.recipe import ArchitectureConfig
+from heedful.recipes.training import FloatBelowOne
+
+
+class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
+    """Convolutional sequence to sequence learning (Gehring et al. 2017); the paper ties no tables.
+
+    `layers` is accepted too and stands for both `encoder_layers` and `decoder_layers`.
+    """
+
+    built_by: ClassVar = "heedful.architectures.build:build_convolutional_model"
+
+    kind: Literal["convolutional"] = "convolutional"
+    d_model: PositiveInt = 256
+    """width of the embeddings and of what attention compares"""
+    d_hidden: PositiveInt = Field(default_factory=lambda given: given["d_model"])
+    """width of everything between the convolutions; d_model if not given"""
+    kernel_width: PositiveInt = 3
+    """tokens in a window; odd, so that the encoder's windows have a centre"""
+    encoder_layers: PositiveInt = 4
+    """layers of the encoder"""
+    decoder_layers: PositiveInt = 3
+    """layers of the decoder; each attends to the source"""
+    dilation: PositiveInt = 1
+    """factor by which the distance between the tokens of a window grows with each layer; 2 as in ByteNet"""
+    dilation_cycle: PositiveInt = 5
+    """number of layers after which that distance starts again at 1"""
+    score: ScoreName = "dot"
+    """how a decoder layer compares a token with a memory slot"""
+    weights: WeightsName = Field(default_factory=default_weights)
+    """how scores become weights; softmax if not given, and proportional, p / sum(p), for the score exp_dot"""
+    dropout: Probability = 0.2
+    """dropout of each convolution's input and of the decoder's output"""
+    embedding_dropout: Probability = Field(default_factory=lambda given: given["dropout"])
+    """dropout of the embeddings with their positions; dropout if not given"""
+    positions_length: PositiveInt = 512
+    """number of learned positions; must exceed data.max_length"""
+    weight_norm: bool = True
+    """learn the length of each weight vector separately from its direction (Salimans and Kingma 2016)"""
+    output_bias: bool = True
+    """add a learned bias to the logits"""
+
+    @field_validator("kernel_width")
+    @classmethod
+    def _require_odd_width(cls, kernel_width: int) -> int:
+        """Raise `ValueError` if the kernel width is even."""
+        if kernel_width % 2 == 0:
+            raise ValueError("must be odd, so that the encoder's windows have a middle")
+        return kernel_width
+
+    @property
+    def length_limit(self) -> LengthLimit:
+        """Maximum number of positions: the number of learned ones."""
+        return LengthLimit("model.positions_length", self.positions_length)
+
+
+Positive = Annotated[float, Field(gt=0)]
+Hops = Annotated[int, Field(ge=1, le=32)]
+
+
+class MemoryNetworkConfig(ArchitectureConfig):
+    """A memory network: a question attends to facts in several hops (Sukhbaatar et al. 2015)."""
+
+    built_by: ClassVar = "heedful.architectures.build:build_memory_network"
+
+    kind: Literal["memory_network"] = "memory_network"
+    d_model: PositiveInt = 50
+    """width of embeddings: 20 for one bAbI task in the paper, 50 for all of them together"""
+    hops: Hops = 3
+    """number of hops over the facts"""
+    attention: Literal["hops", "unary_chain", "binary_chain"] = "hops"
+    """attention to facts: hop after hop, by a softmax; or all hops at once, by the marginals of a chain whose steps are
+    independent (unary) or depend on the step before (binary; Kim et al. 2017)"""
+    sentences: Literal["positions", "bag"] = "positions"
+    """sentence encoding: words weighted by their positions (position encoding), or a bag of words"""
+    tie: Literal["adjacent", "layer_wise"] = "adjacent"
+    """which embedding tables are shared: values of a hop and keys of the next one, or those of all hops"""
+    temporal: bool = True
+    """whether facts have a vector for their age"""
+    deviation: Positive = 0.1
+    """initial standard deviation of all parameters; 0.3 suits chains (Kim et al.'s code)"""
+
+
+class MemoryNetworkDecoderConfig(LanguageArchitecture):
+    """A memory network as a language model, whose facts are the last words read (Sukhbaatar et al. 2015, 5)."""
+
+    built_by: ClassVar = "heedful.architectures.build:build_memory_network_language_model"
+    is_unbounded: ClassVar[bool] = True
+
+    kind: Literal["memory_network"] = "memory_network"
+    d_model: PositiveInt = 150
+    """width of embeddings"""
+    hops: Hops = 6
+    """number of hops over the last words"""
+    memory: PositiveInt = 100
+    """number of last words in the memory"""
+    rectified: Annotated[float, Field(ge=0, le=1)] = 0.5
+    """share of the query's numbers that go through a ReLU after each hop"""
+    dropout: FloatBelowOne = 0.0
+    """probability of dropping a number of a remembered word, an attention weight, or an input of the output layer"""
+    deviation: Positive = 0.05
+    """initial standard deviation of all parameters"""
 
 
 class TransformerConfig(StackConfig, TiedArchitecture):
@@ -95,7 +201,7 @@ else:
 class DecoderOnlyConfig(ConditionalArchitecture):
     """A decoder-only model that reads source and target as one text (Liu et al. 2018)."""
 
-    built_by: ClassVar = "heedful.architectures.build_decoder_only:build_decoder_only"
+    built_by: ClassVar = "heedful.architectures.build:build_decoder_only"
     is_single_text: ClassVar[bool] = True
 
     kind: Literal["decoder_only"] = "decoder_only"

@@ -10,16 +10,8 @@ torch.Size([2, 1, 4])
 """
 
 from heedful.attention.attention import Attention, MultiHopAttention
-from heedful.attention.attention_trace import TraceableAttention, assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.hard import (
-    HardSampling,
-    MovingBaseline,
-    SampleStatistics,
-    StraightThrough,
-    compute_reinforce_loss,
-)
-from heedful.attention.hooks import AttentionRole, HookPoint
+from heedful.attention.hooks import AttentionRole, HookPoint, TraceableAttention, assign_roles
 from heedful.attention.kv_cache import KVCache, PendingSelection
 from heedful.attention.mask import AttentionMask, BandedMask, CacheLayout
 from heedful.attention.mask_functions import MaskFunction, SlidingWindow, bidirectional, causal, sliding_window
@@ -30,7 +22,18 @@ from heedful.attention.multihead import (
     MultiHeadAttention,
     ProjectionAggregation,
 )
-from heedful.attention.normalizers import LocalWindow, Normalizer, PredictedWindow, normalize_by_sum, softmax
+from heedful.attention.normalizers import (
+    HardSampling,
+    LocalWindow,
+    MovingBaseline,
+    Normalizer,
+    PredictedWindow,
+    SampleStatistics,
+    StraightThrough,
+    compute_reinforce_loss,
+    normalize_by_sum,
+    softmax,
+)
 from heedful.attention.positions import (
     AbsolutePosition,
     IntegerPosition,
@@ -52,9 +55,11 @@ from heedful.attention.scores import (
     GeneralScore,
     LocationScore,
     ScaledDotScore,
+    ScaledSoftmax,
+    ScoredWeights,
+    WeightFunction,
 )
 from heedful.attention.structured import DependencyTree, LinearChain
-from heedful.attention.weight_functions import ScaledSoftmax, ScoredWeights, WeightFunction
 from heedful.deprecation import module_getattr
 
 __all__ = [

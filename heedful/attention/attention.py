@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
+from heedful.attention.hooks import AttentionTrace, TraceableAttention
 from heedful.attention.mask_functions import MaskFunction, bidirectional
 from heedful.attention.normalizers import LocalWindow, Normalizer, format_callable, softmax
 from heedful.attention.scores import AttentionScore

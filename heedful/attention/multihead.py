@@ -9,12 +9,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention import kernels
-from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
 from heedful.attention.dropout import Dropout
+from heedful.attention.hooks import AttentionTrace, TraceableAttention
 from heedful.attention.kv_cache import KVCache
 from heedful.attention.mask import AttentionMask, BandedMask
 from heedful.attention.positions import NoPosition, RelativePosition
-from heedful.attention.weight_functions import ScaledSoftmax, WeightFunction
+from heedful.attention.scores import ScaledSoftmax, WeightFunction
 
 
 class HeadAggregation(nn.Module, ABC):

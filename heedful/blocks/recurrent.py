@@ -11,8 +11,8 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.layer_info import LayerInfo
-from heedful.blocks.linear import build_xavier_linear
 
 CellState: TypeAlias = tuple[Tensor, ...]
 """State of a cell: `RecurrentCell.num_parts` tensors, each [B, d]; the first is its output."""

@@ -263,7 +263,7 @@ def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
     from heedful.architectures.interface import DataSizes
     from heedful.architectures.model import TransformerConfig
     from heedful.architectures.stack import DecoderConfig
-    from heedful.models.encoders import FirstTokenPooler
+    from heedful.models.transformer import FirstTokenPooler
 
     config, vocabulary = published.config, published.vocabulary
     match config:

@@ -24,7 +24,7 @@ from heedful.inspection.record_files import load_record
 
 if TYPE_CHECKING:
     from heedful.cli.options import DirectionOptions
-    from heedful.metrics.alignment import GoldAlignment
+    from heedful.metrics.error_rates import GoldAlignment
     from heedful.tasks.translation.head_statistics import AttentionHead, HeadStatistics, ModelImportance
 
 _HABIT_COLUMNS = {
@@ -135,7 +135,7 @@ def survey_heads(
 def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
     """Read gold alignments, at most one for each of `sentences` lines."""
     from heedful.data.readers import read_lines
-    from heedful.metrics.alignment import GoldAlignment
+    from heedful.metrics.error_rates import GoldAlignment
 
     lines = enumerate(islice(read_lines(path), sentences), 1)
     return [GoldAlignment.parse(line, location=f"{path}:{number}") for number, line in lines]

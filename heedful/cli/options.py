@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader, SentencePair
     from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
     from heedful.localisation.translation_memory import TranslationMemory
-    from heedful.metrics.bootstrap import BootstrapOptions
     from heedful.metrics.judge import TranslationJudge
+    from heedful.metrics.metric import BootstrapOptions
     from heedful.tasks.evaluation import EvaluatorOptions
     from heedful.tasks.translation.translator import Translator
 
@@ -317,6 +317,6 @@ class EvaluationOptions:
 
     def build_sampling(self) -> BootstrapOptions:
         """Return the number of bootstrap samples and their seed."""
-        from heedful.metrics.bootstrap import BootstrapOptions
+        from heedful.metrics.metric import BootstrapOptions
 
         return BootstrapOptions(self.samples, self.seed)

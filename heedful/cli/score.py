@@ -16,7 +16,7 @@ from heedful.cli.output import log, open_output
 if TYPE_CHECKING:
     from heedful.data.context import SourceSentence
     from heedful.data.readers import ExampleReader, SentencePair
-    from heedful.metrics.alignment import GoldAlignment
+    from heedful.metrics.error_rates import GoldAlignment
     from heedful.tasks.translation.translator import Translator
 
 
@@ -66,7 +66,7 @@ class AlignArguments:
         """Align the pairs; return the exit code."""
         reader = self.text.build_reader()
 
-        from heedful.metrics.alignment import alignment_error_rate
+        from heedful.metrics.error_rates import alignment_error_rate
         from heedful.tasks.predictor import UnreadableInput, answer_readable
         from heedful.tasks.translation.translations import format_pharaoh
 
@@ -93,7 +93,7 @@ class AlignArguments:
 
     def _read_gold(self) -> list[GoldAlignment] | None:
         from heedful.data.readers import read_lines
-        from heedful.metrics.alignment import GoldAlignment
+        from heedful.metrics.error_rates import GoldAlignment
 
         if self.gold is None:
             return None

@@ -135,7 +135,7 @@ def _measure_search(index: PassageIndex, path: Path, args: SearchArguments) -> N
     """Print recall and mean reciprocal rank of each ordering."""
     from heedful.cli.progress import CountingProgress
     from heedful.inspection.page import PageTable, render_html_page
-    from heedful.retrieval.measure import RECALL_CUTOFFS, measure_search
+    from heedful.retrieval.index import RECALL_CUTOFFS, measure_search
     from heedful.retrieval.passages import read_judged_questions
 
     with CountingProgress("questions") as on_progress:

@@ -21,9 +21,9 @@ from heedful.blocks.transformer import TransformerStack
 from heedful.data.factors import LABEL_SEPARATOR, CaseFactor, Factor, GivenFactor
 from heedful.data.tokenizers import UNK, SentencePieceTokenizer, Tokenizer
 from heedful.errors import MissingExtraError, RunError
-from heedful.foreign.families.config_mapping import require_supported
+from heedful.foreign.families.model_family import require_supported
 from heedful.foreign.hugging_face_export import list_pieces
-from heedful.models.shared_parameters import find_shared_names
+from heedful.models.parameters import find_shared_names
 from heedful.tasks.portable_model import PortableModel
 
 Quantization: TypeAlias = Literal["int8", "int16", "float16", "bfloat16"]

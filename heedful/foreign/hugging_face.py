@@ -22,15 +22,14 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.bart import BART
-from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
+from heedful.foreign.families.bert import BERT, fold_single_segment
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.marian import MARIAN
+from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
-from heedful.foreign.families.segments import fold_single_segment
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.generation_settings import (
     build_continuation_config,
@@ -51,14 +50,11 @@ from heedful.foreign.vocabularies import (
     read_text_vocabulary,
 )
 from heedful.memory_limits import get_memory_limit
-from heedful.models.encoders import FirstTokenPooler, MeanPooler, TransformerEncoder
-from heedful.models.initialisation import skip_initialization
-from heedful.models.language_model import LanguageModel
-from heedful.models.masked_language_model import MaskedLanguageModel
+from heedful.models.generative import LanguageModel
+from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector, TextClassifier, TokenClassifier
 from heedful.models.model_size import limit_model_size
-from heedful.models.replaced_token_detector import ReplacedTokenDetector
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.parameters import skip_initialization
+from heedful.models.transformer import FirstTokenPooler, MeanPooler, TransformerEncoder
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.recipe import EngineName
 from heedful.tasks.classification.predictor import Classifier

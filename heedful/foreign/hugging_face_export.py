@@ -15,17 +15,15 @@ from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_j
 from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
 from heedful.foreign.families.bart import BART
-from heedful.foreign.families.bert import BERT
-from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
+from heedful.foreign.families.bert import BERT, add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
-from heedful.foreign.families.heads import drop_head_tensors, export_head
+from heedful.foreign.families.heads import MODELING_FILE as CODE
+from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
 from heedful.foreign.families.marian import MARIAN
-from heedful.foreign.families.mean_heads import MODELING_FILE as CODE
-from heedful.foreign.families.mean_heads import build_auto_map, build_modeling_code
+from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
-from heedful.foreign.families.segments import add_single_segment
 from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 

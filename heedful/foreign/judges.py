@@ -28,9 +28,9 @@ from heedful.foreign.hugging_face import (
 )
 from heedful.foreign.safetensors_files import list_weight_files, read_folder_tensors
 from heedful.metrics.judge import JudgeScores, TranslationJudge
-from heedful.models.encoders import TransformerEncoder
-from heedful.models.initialisation import skip_initialization
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
+from heedful.models.parameters import skip_initialization
+from heedful.models.transformer import TransformerEncoder
 from heedful.tasks.portable_model import PortableModel
 from heedful.tasks.predictor import default_batch_tokens, run_batched
 from heedful.tensors import move_to_device

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import logging
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, assert_never
 
 import torch
 from torch import Tensor, nn
 
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.stack import StackConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig, StackConfig
 from heedful.atomic_io import atomic_folder, load_parameters, write_json
 from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer
 from heedful.data.tokenizers import SentencePieceTokenizer, Tokenizer
 from heedful.errors import MissingExtraError, RunError
-from heedful.foreign.families.config_mapping import require_supported
-from heedful.foreign.onnx_card import build_onnx_card
+from heedful.foreign.families.model_family import require_supported
 from heedful.foreign.onnx_graphs import (
     ExportGraph,
     ExportGraphs,
@@ -29,10 +28,93 @@ from heedful.foreign.onnx_graphs import (
     build_encoder_graphs,
     build_translator_graphs,
 )
-from heedful.models.language_model import LanguageModel
-from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import LanguageModel, SequenceToSequence
+from heedful.models.heads import MaskedLanguageModel
 from heedful.tasks.portable_model import PortableModel
+
+_FORMAT_VERSION: Final = 1
+
+
+def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[str, str]) -> dict[str, Any]:
+    """Build the content of heedful.json.
+
+    Args:
+        origin: the exported model.
+        graphs: its graphs by name.
+        files: tokenizer files by side.
+    """
+    config, limit = origin.model, origin.model.length_limit
+    content: dict[str, Any] = {
+        "format": _FORMAT_VERSION,
+        "heads": config.heads,
+        "longest": origin.max_tokens if limit is None else limit.tokens,
+        "graphs": {name: _describe_graph(name, graph) for name, graph in graphs.items()},
+    }
+    match config:
+        case TransformerConfig():
+            content |= {"kind": "translator", "layers": [config.encoder_layers, config.decoder_layers]}
+            content |= _describe_translation(origin, files)
+        case DecoderConfig():
+            content |= {"kind": "writer", "layers": config.layers, "text": _describe_generation(origin, files["text"])}
+        case EncoderConfig():
+            kind = "encoder" if origin.head is None else "classifier"
+            content |= {"kind": kind, "layers": config.layers, "text": _describe_input(origin, files["text"])}
+        case _:
+            assert_never(config)
+    if origin.head is not None:
+        content["head"] = {"of": origin.head.output_type, "names": list(origin.head.class_names)}
+    return content
+
+
+def _describe_graph(name: str, graph: ExportGraph) -> dict[str, Any]:
+    """Describe one graph: its file, input shapes and outputs."""
+    inputs = {key: value.shape for key, value in graph.inputs.items()}
+    return {"file": f"{name}.onnx", "inputs": inputs, "outputs": list(graph.outputs)}
+
+
+def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> dict[str, Any]:
+    """Describe how sources and translations begin and end."""
+    assert isinstance(origin.tokenizer, tuple)
+    source, target = origin.tokenizer
+    special = target.special
+    return {
+        "source": _describe_reading(source, files["source"], prefix=source.prefix_ids)
+        | ({"tags": dict(source.tag_ids)} if source.tag_ids else {}),
+        "target": _describe_writing(
+            target, files["target"], start=(special.bos, *target.prefix_ids), forbidden=set(special.suppressed_ids)
+        ),
+    }
+
+
+def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
+    """Describe how a language model's text begins (after the end of a previous document) and which ids it never
+    writes, the unknown piece included.
+    """
+    tokenizer = origin.tokenizer
+    assert isinstance(tokenizer, Tokenizer)
+    special = tokenizer.special
+    forbidden = {*special.suppressed_ids, *(() if special.unk is None else (special.unk,))}
+    return _describe_writing(tokenizer, file, start=(special.eos, *tokenizer.prefix_ids), forbidden=forbidden)
+
+
+def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:
+    """Describe the tokens before and after the text that an encoder reads."""
+    tokenizer = origin.tokenizer
+    assert isinstance(tokenizer, Tokenizer)
+    return _describe_reading(tokenizer, file, prefix=(tokenizer.special.bos, *tokenizer.prefix_ids))
+
+
+def _describe_reading(tokenizer: Tokenizer, file: str, *, prefix: Sequence[int]) -> dict[str, Any]:
+    special = tokenizer.special
+    around = {"before": list(prefix), "after": [special.eos]}
+    return {"tokenizer": file, **around, "unknown": special.unk, "mask": special.mask}
+
+
+def _describe_writing(tokenizer: Tokenizer, file: str, *, start: Sequence[int], forbidden: set[int]) -> dict[str, Any]:
+    special = tokenizer.special
+    ids = {"start": list(start), "end": special.eos, "unknown": special.unk, "never": sorted(forbidden)}
+    return {"tokenizer": file, **ids}
+
 
 CARD_FILE: Final = "heedful.json"
 """Name of the file that describes the graphs."""

@@ -14,13 +14,9 @@ from heedful.attention.kv_cache import KVCache
 from heedful.attention.mask import CacheLayout
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.state import LayerState, StackState
-from heedful.models.encoders import TransformerEncoder, mean_pool
-from heedful.models.language_model import LanguageModel
-from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
-from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.models.generative import LanguageModel, SequenceToSequence
+from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, TextClassifier, TokenClassifier
+from heedful.models.transformer import TransformerDecoder, TransformerEncoder, mean_pool
 from heedful.tensors import SOURCE, Memory, Tokens
 
 _ROWS, _SOURCE, _PAST, _TOKENS = 2, 5, 4, 3

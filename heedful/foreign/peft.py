@@ -20,8 +20,8 @@ from heedful.adapters.lora import LoraAdapter
 from heedful.architectures.stack import EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import ModelConfig, ModelFamily
 from heedful.foreign.families.heads import drop_head_tensors, export_head
+from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.tensor_names import (
     LINEAR_PARAMETERS,
     READS_SINES_FIRST,

@@ -13,7 +13,7 @@ from torch import nn
 from heedful.errors import RunError
 from heedful.foreign.safetensors_files import read_safetensors
 from heedful.foreign.vocabularies import read_json_list, read_json_or_empty
-from heedful.models.sentence_vectors import POOLING_MODES, MultiModePooler, PoolingMode, SentencePooler, UnitNorm
+from heedful.models.transformer import POOLING_MODES, MultiModePooler, PoolingMode, SentencePooler, UnitNorm
 
 MODULES_FILE: Final = "modules.json"
 _POOLING_FOLDER: Final = "1_Pooling"

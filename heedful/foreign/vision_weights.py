@@ -17,7 +17,7 @@ from torch import Tensor
 from heedful.atomic_io import read_tensors
 from heedful.errors import DataError, RunError
 from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
-from heedful.models.pictures import EfficientNetLite0, ResNet, VisionBackbone
+from heedful.models.vision import EfficientNetLite0, ResNet, VisionBackbone
 
 _NORM_PARAMETERS: Final = ("weight", "bias", "running_mean", "running_var")
 _WEIGHT_PATTERNS: Final = ("*.safetensors", "*.pth", "*.pt", "*.bin")

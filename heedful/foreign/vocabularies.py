@@ -17,7 +17,7 @@ from heedful.data.tokenizers import SpecialIds
 from heedful.errors import DataError, RunError
 from heedful.files import read_bytes, read_text
 from heedful.files import read_json as read_json_value
-from heedful.foreign.families.config_mapping import ModelFamily
+from heedful.foreign.families.model_family import ModelFamily
 
 HEEDFUL_VOCABULARY: Final = "heedful.vocabulary"
 """File name of a heedful vocabulary, in a folder that heedful exported."""

@@ -12,8 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.attention.attention_trace import AttentionTrace, TraceableAttention
-from heedful.attention.hooks import AttentionKind, AttentionRole
+from heedful.attention.hooks import AttentionKind, AttentionRole, AttentionTrace, TraceableAttention
 from heedful.attention.positions import AbsolutePosition, LearnedPosition, RotaryPosition, ShawPosition
 from heedful.blocks.embedding import EmbeddingSum, InputEmbedding
 from heedful.inspection.attribution_record import VectorSize

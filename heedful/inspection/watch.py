@@ -13,8 +13,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from heedful.attention.attention_trace import TraceableAttention
-from heedful.attention.hooks import HookPoint, WeightsHook, intercept_weights
+from heedful.attention.hooks import HookPoint, TraceableAttention, WeightsHook, intercept_weights
 
 
 @contextmanager

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from html import escape
 
 from heedful.argument_checks import to_text_list
-from heedful.metrics.bootstrap import BootstrapOptions, ConfidenceInterval, compute_intervals
-from heedful.metrics.deck_bleu import deck_bleu
+from heedful.metrics.metric import BootstrapOptions, ConfidenceInterval, compute_intervals
 from heedful.metrics.translation import (
     LengthBand,
     MetricScore,
@@ -20,7 +19,7 @@ from heedful.metrics.translation import (
     select_bleu_tokenizer,
     ter,
 )
-from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, deck_bleu
 
 
 @dataclass(frozen=True, repr=False)

@@ -1,22 +1,23 @@
-"""BLEU, chrF and TER of sacrebleu as metrics of weighted sentences, in percent.
-
-Each sentence is counted once, so that a thousand resampled corpora need only sums of these counts.
-"""
+"""BLEU, chrF and TER as metrics of weighted sentences, the lecture's variant of BLEU, and utilities of all pairs."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, final
+from math import prod
+from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 from jaxtyping import Float
 
 from heedful.metrics.metric import SummedCountsMetric
-from heedful.metrics.translation import build_bleu_metric, check_pairs
+from heedful.metrics.translation import MetricScore, build_bleu_metric, check_pairs, select_bleu_tokenizer
 
-if TYPE_CHECKING:  # imported late, because translation alone does not need it
+if TYPE_CHECKING:
     import sacrebleu.metrics.base
+
 
 CountMatrix = Float[np.ndarray, "N counts"]
 SumMatrix = Float[np.ndarray, "samples counts"]
@@ -91,3 +92,137 @@ class CorpusTER(SacreBLEUMetric):
 def _pair_texts(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
     check_pairs(hypotheses, references)
     return [(hypothesis, [reference]) for hypothesis, reference in zip(hypotheses, references, strict=True)]
+
+
+_DECK_ORDERS = (1, 2, 3, 4)
+
+
+@final
+class DeckBLEU(SummedCountsMetric):
+    """The lecture's variant of BLEU in percent, as a metric of weighted sentences.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+
+    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+        check_pairs(hypotheses, references)
+        fold = str.lower if lowercase else str
+        self.words = [(fold(h).split(), fold(r).split()) for h, r in zip(hypotheses, references, strict=True)]
+
+    @cached_property
+    def counts(self) -> CountMatrix:
+        """For each sentence the geometric mean of its precisions, 1, and the lengths of hypothesis and reference."""
+        return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in self.words], dtype=np.float64)
+
+    def score_sums(self, sums: SumMatrix) -> ScoreVector:
+        """Return the mean of the precisions times the length factor."""
+        precisions, sentences, hypothesis_length, reference_length = sums.T
+        factor = np.where(reference_length > 0, np.minimum(1, hypothesis_length / np.maximum(reference_length, 1)), 1.0)
+        scores: ScoreVector = 100 * factor * (precisions / sentences)
+        return scores
+
+
+def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
+    """Compute the lecture's variant of BLEU in percent, over words between spaces; not comparable with published BLEU.
+
+    A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so even a
+    perfect translation of three words scores 0.
+
+    Raises:
+        DataError: no sentences, or not as many hypotheses as references.
+    """
+    metric = DeckBLEU(hypotheses, references, lowercase=lowercase)
+    sums = metric.counts.sum(0)
+    precision, sentences, *lengths = sums.tolist()
+    parts = {
+        "mean_precision": 100 * precision / sentences,
+        "length_factor": min(1.0, lengths[0] / lengths[1]) if lengths[1] else 1.0,
+        "hypothesis_length": lengths[0],
+        "reference_length": lengths[1],
+    }
+    case = "lc" if lowercase else "mixed"
+    signature = f"variant:deck|mean:sentences|clip:no|length:linear|case:{case}|tok:none|smooth:none"
+    return MetricScore("BLEU (deck variant)", float(metric.score_sums(sums[None])[0]), signature, parts)
+
+
+def _score_sentence(hypothesis: list[str], reference: list[str]) -> float:
+    """Return the geometric mean of the four unclipped precisions."""
+    return prod(_compute_precision(hypothesis, reference, n) for n in _DECK_ORDERS) ** (1 / len(_DECK_ORDERS))
+
+
+def _compute_precision(hypothesis: list[str], reference: list[str], n: int) -> float:
+    """Return the share of the hypothesis n-grams that occur in the reference."""
+    hypothesis_ngrams, reference_ngrams = (
+        [tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (hypothesis, reference)
+    )
+    reference_set = set(reference_ngrams)
+    return (
+        sum(gram in reference_set for gram in hypothesis_ngrams) / len(hypothesis_ngrams) if hypothesis_ngrams else 0.0
+    )
+
+
+_ORDER: Final = 6
+_BETA: Final = 2
+
+
+class PairwiseUtility(ABC):
+    """Abstract base of metrics that compare all pairs of a few texts, in percent."""
+
+    @abstractmethod
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
+        """Return the score of each text (row) against each as reference (column)."""
+
+
+@final
+class ChrFUtility(PairwiseUtility):
+    """Sentence-level chrF2 (Popović 2015) as in sacrebleu: n-grams of 1 to 6 characters without spaces.
+
+    The n-grams of each text are counted once for all comparisons.
+    """
+
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
+        """Average precision and recall over the orders for which both texts have n-grams; 0 if there is none."""
+        unspaced = ["".join(text.split()) for text in texts]
+        precisions, recalls = np.zeros((2, len(texts), len(texts)))
+        orders = np.zeros((len(texts), len(texts)), dtype=np.int64)
+        for n in range(1, _ORDER + 1):
+            counts = _build_count_matrix(
+                [Counter(text[start : start + n] for start in range(len(text) - n + 1)) for text in unspaced]
+            )
+            sizes = counts.sum(1)
+            matches = np.stack([np.minimum(row, counts).sum(1) for row in counts])
+            have_ngrams = (sizes[:, None] > 0) & (sizes > 0)
+            precisions += np.divide(matches, sizes[:, None], out=np.zeros(have_ngrams.shape), where=have_ngrams)
+            recalls += np.divide(matches, sizes, out=np.zeros(have_ngrams.shape), where=have_ngrams)
+            orders += have_ngrams
+        num_orders = np.maximum(orders, 1)
+        precision, recall = precisions / num_orders, recalls / num_orders
+        denominator = _BETA**2 * precision + recall
+        numerator = (1 + _BETA**2) * precision * recall
+        return 100 * np.divide(numerator, denominator, out=np.zeros(denominator.shape), where=denominator > 0)
+
+
+@final
+class SentenceBLEUUtility(PairwiseUtility):
+    """sacrebleu's sentence BLEU over the available orders; computed pair by pair, so slower than chrF."""
+
+    def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
+        """Return smoothed BLEU of each pair, with the tokenizer that suits the language."""
+        from sacrebleu.metrics.bleu import BLEU
+
+        metric = BLEU(effective_order=True, tokenize=select_bleu_tokenizer(texts))
+        return np.array(
+            [[metric.sentence_score(hypothesis, [reference]).score for reference in texts] for hypothesis in texts]
+        )
+
+
+def _build_count_matrix(counters: Sequence[Counter[str]]) -> Float[np.ndarray, "N G"]:
+    """Return counts with a row for each counter and a column for each n-gram."""
+    columns = {
+        gram: column for column, gram in enumerate(dict.fromkeys(gram for ngrams in counters for gram in ngrams))
+    }
+    counts = np.zeros((len(counters), len(columns)))
+    for row, counter in enumerate(counters):
+        counts[row, [columns[gram] for gram in counter]] = list(counter.values())
+    return counts

@@ -22,7 +22,7 @@ from torch.overrides import TorchFunctionMode
 from heedful.attention.multihead import HeadedAttention
 from heedful.blocks.recurrent import RecurrentCell
 from heedful.errors import RecipeError
-from heedful.models.shared_parameters import find_shared_names
+from heedful.models.parameters import find_shared_names
 
 TensorOrModule = TypeVar("TensorOrModule", Tensor, nn.Module)
 _FILL_FUNCTIONS: Final = frozenset(

@@ -12,13 +12,12 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.attention.attention import Attention
-from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, AttentionRole
+from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, AttentionRole, assign_roles
 from heedful.attention.scores import DotScore
 from heedful.blocks.convolution import PackedTokens
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.linear import build_xavier_linear
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.models.interface import Encoder
 from heedful.tensors import Memory, Tokens
 

@@ -1,14 +1,20 @@
-"""Interface of image classifiers, and classifiers that read the whole image at once."""
+"""Image classifiers: glimpse by glimpse (Mnih et al. 2014), or the whole image at once."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import final
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int
 from torch import Tensor, nn
+
+from heedful.blocks.feedforward import build_xavier_linear
+from heedful.blocks.recurrent import RecurrentCell
+from heedful.blocks.vision import Retina
 
 
 @dataclass(frozen=True)
@@ -63,3 +69,118 @@ class WholePictureClassifier(PictureClassifier):
         logits: Tensor = self.layers(pictures.to(next(self.parameters()).dtype))
         no_locations = torch.zeros(len(pictures), 1, 0, 2, device=pictures.device)
         return GlimpseTrace(logits.float()[:, None, None], no_locations, no_locations[..., 0], no_locations[..., 0])
+
+
+class GlimpsePolicy(nn.Module, ABC):
+    """Base class: chooses the location of the next glimpse."""
+
+    @abstractmethod
+    def forward(
+        self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
+    ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
+        """Return locations from -1 to 1 and their log-probabilities; no gradient reaches the locations or `hidden`."""
+
+
+@final
+class RandomPolicy(GlimpsePolicy):
+    """Policy with uniform random locations, independent of the input."""
+
+    def forward(
+        self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
+    ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
+        """Return uniform locations with log-probability 0."""
+        return 2 * uniforms - 1, torch.zeros(len(uniforms), device=uniforms.device)
+
+
+@final
+class LearnedPolicy(GlimpsePolicy):
+    """Gaussian policy of fixed spread around tanh(W h + b), clipped to the picture (Mnih et al. 2014, 3.1).
+
+    Args:
+        d_hidden: width of the input.
+        spread: standard deviation, where the picture is 2 wide.
+    """
+
+    def __init__(self, d_hidden: int, spread: float) -> None:
+        super().__init__()
+        self.mean = build_xavier_linear(d_hidden, 2)
+        self.spread = spread
+
+    def forward(
+        self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
+    ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
+        """Sample locations; the log-probability is that of the location before clipping."""
+        mean = torch.tanh(self.mean(hidden.detach()).float())
+        noise = uniform_to_normal(uniforms)
+        samples = (mean + self.spread * noise).detach()
+        constant = math.log(2 * math.pi * self.spread**2)
+        log_probability = -((samples - mean) ** 2).sum(-1) / (2 * self.spread**2) - constant
+        return samples.clamp(-1, 1), log_probability
+
+
+def uniform_to_normal(uniforms: Float[Tensor, "N 2"]) -> Float[Tensor, "N 2"]:
+    """Convert two uniform numbers per row to two independent standard normal ones (Box and Muller 1958)."""
+    radius = torch.sqrt(-2 * torch.log1p(-uniforms[:, 0]))
+    angle = 2 * math.pi * uniforms[:, 1]
+    return torch.stack((radius * torch.cos(angle), radius * torch.sin(angle)), -1)
+
+
+class GlimpseNetwork(nn.Module):
+    """Glimpse encoder relu(W relu(patches) + V relu(location)) (Mnih et al. 2014, section 3.1)."""
+
+    def __init__(self, retina: Retina, *, channels: int, d_glimpse: int, d_output: int) -> None:
+        super().__init__()
+        self.retina = retina
+        self.seen = build_xavier_linear(channels * retina.values_per_channel, d_glimpse)
+        self.place = build_xavier_linear(2, d_glimpse)
+        self.what = build_xavier_linear(d_glimpse, d_output)
+        self.where = build_xavier_linear(d_glimpse, d_output)
+
+    def forward(
+        self, pictures: Float[Tensor, "B C H W"], rows: Int[Tensor, " N"], locations: Float[Tensor, "N 2"]
+    ) -> Float[Tensor, "N d_output"]:
+        """Encode the glimpse at each location as a vector; see `Retina.forward`."""
+        patches = self.retina(pictures, rows, locations).flatten(1)
+        content = self.what(torch.relu(self.seen(patches)))
+        return torch.relu(content + self.where(torch.relu(self.place(locations.to(pictures.dtype)))))
+
+
+class GlimpseClassifier(PictureClassifier):
+    """A recurrent network that reads one glimpse per step and chooses the location of the next one.
+
+    The first location is uniform. Policy and baseline read the core's state but send it no gradient: the core learns to
+    classify, the policy to maximise the reward, and the baseline to predict the reward.
+
+    Args:
+        glimpse: encodes locations as vectors.
+        cell: the recurrent core.
+        policy: chooses locations.
+        classes: number of classes.
+    """
+
+    def __init__(self, glimpse: GlimpseNetwork, cell: RecurrentCell, policy: GlimpsePolicy, *, classes: int) -> None:
+        super().__init__()
+        self.glimpse = glimpse
+        self.patch_sizes = glimpse.retina.patch_sizes
+        self.cell = cell
+        self.policy = policy
+        self.baseline = build_xavier_linear(cell.d_state, 1)
+        self.output = build_xavier_linear(cell.d_state, classes)
+        self.first = RandomPolicy()
+
+    def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
+        """Return the logits after each glimpse, with locations, log-probabilities and baselines."""
+        pictures = pictures.to(self.output.weight.dtype)
+        batch, copies, *_ = uniforms.shape
+        rows = torch.arange(batch, device=pictures.device).repeat_interleave(copies)
+        state = self.cell.init_state(pictures.new_zeros(len(rows), self.cell.d_state))
+        policy: GlimpsePolicy = self.first
+        steps: list[tuple[Tensor, ...]] = []
+        for uniforms_of_step in uniforms.flatten(0, 1).unbind(1):
+            baseline = self.baseline(state[0].detach()).squeeze(-1)
+            location, log_probability = policy(state[0], uniforms_of_step)
+            state = self.cell.step(self.cell.input(self.glimpse(pictures, rows, location)), state)
+            steps.append((self.output(state[0]), location, log_probability, baseline))
+            policy = self.policy
+        parts = (torch.stack(part, 1).float() for part in zip(*steps, strict=True))
+        return GlimpseTrace(*(part.view(batch, copies, *part.shape[1:]) for part in parts))

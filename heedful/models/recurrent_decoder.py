@@ -12,14 +12,12 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.attention.attention import Attention, PreparedMemory
-from heedful.attention.attention_trace import assign_roles
 from heedful.attention.dropout import Dropout
-from heedful.attention.hooks import CROSS
+from heedful.attention.hooks import CROSS, assign_roles
 from heedful.attention.mask_functions import MaskFunction, bidirectional
 from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.feedforward import Readout, build_xavier_linear
 from heedful.blocks.layer_info import LayerInfo
-from heedful.blocks.linear import build_xavier_linear
-from heedful.blocks.readout import Readout
 from heedful.blocks.recurrent import CellState, RecurrentCell, RecurrentCellStack, RecurrentStack
 from heedful.models.interface import Decoder
 from heedful.tensors import SOURCE, Memories, Tokens, as_mapping, select_memories

@@ -1,17 +1,22 @@
-"""Recurrent encoders: reading order of the source, and its summary."""
+"""Recurrent encoders: of texts and frames, and of text pairs that are read one after the other."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Final, TypeAlias
+from typing import Final, TypeAlias, final
 
 import torch
-from jaxtyping import Float
-from torch import Tensor
+from jaxtyping import Bool, Float, Int, Shaped
+from torch import Tensor, nn
 
+from heedful.attention.attention import Attention
 from heedful.attention.dropout import Dropout
-from heedful.blocks.embedding import InputEmbedding
+from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, WHOLE_AXIS, AttentionRole, assign_roles
+from heedful.attention.scores import ConcatScore
+from heedful.blocks.embedding import InputEmbedding, TokenEmbedding
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.layer_info import Direction, LayerInfo
 from heedful.blocks.recurrent import CellState, RecurrentStack
 from heedful.models.interface import Encoder
@@ -120,3 +125,166 @@ def _reverse_layer(layer: LayerInfo) -> LayerInfo:
         tuple(opposite[direction] for direction in directions) for directions in (layer.carries, layer.ends)
     )
     return replace(layer, carries=carries, ends=ends)
+
+
+@dataclass(frozen=True)
+class TextOutputs:
+    """Outputs of the top layer for the tokens of a text, moved to the first columns; -1 marks padding."""
+
+    values: Float[Tensor, "B T d"]
+    positions: Int[Tensor, "B T"]
+
+    @property
+    def last_output(self) -> Float[Tensor, "B d"]:
+        """Output of the last token of each text."""
+        ends = (self.positions >= 0).sum(1) - 1
+        return self.values[torch.arange(len(ends), device=ends.device), ends]
+
+
+class PairComparison(nn.Module, ABC):
+    """Base class: turns the outputs for both texts into one vector of the same width."""
+
+    @abstractmethod
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
+        """Return one vector per pair; it must not depend on outputs at -1."""
+
+
+@final
+class LastOutputComparison(PairComparison):
+    """Conditional encoding without attention: h* = tanh(W_x h_N) (section 2.2)."""
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.end = build_xavier_linear(d, d, bias=False)
+
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
+        """Transform the last output of the hypothesis, which was read with the memory of the premise."""
+        result: Tensor = self.end(hypothesis.last_output).tanh()
+        return result
+
+
+@final
+class LastOutputAttention(PairComparison):
+    """Attention of the last output to the premise: h* = tanh(W_p r + W_x h_N) (section 2.3, eq. 7 to 10).
+
+    With M = tanh(W_y Y + W_h h_N) and alpha = softmax(w^T M), r = Y alpha^T.
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.of_last = Attention(ConcatScore(d, d, d))
+        assign_roles(self.of_last, AttentionRole("summary", WHOLE_AXIS, PREMISE_AXIS))
+        self.context = build_xavier_linear(d, d, bias=False)
+        self.end = build_xavier_linear(d, d, bias=False)
+
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
+        """Attend to the premise once, after both texts are read."""
+        last = hypothesis.last_output
+        context = self.of_last(
+            last.unsqueeze(1),
+            self.of_last.score.project(premise.values),
+            value=premise.values,
+            visible=(premise.positions >= 0).unsqueeze(1),
+        )
+        result: Tensor = (self.context(context.squeeze(1)) + self.end(last)).tanh()
+        return result
+
+
+@final
+class WordByWordAttention(PairComparison):
+    """Attention of each hypothesis word to the premise: h* = tanh(W_p r_N + W_x h_N) (section 2.4, eq. 11 to 14).
+
+    r_t = Y alpha_t^T + tanh(W_t r_{t-1}) with alpha_t = softmax(w^T M_t) and M_t = tanh(W_y Y + W_h h_t + W_r r_{t-1}).
+    W_t is initialised orthogonal, so that early contexts persist to the end.
+    """
+
+    def __init__(self, d: int) -> None:
+        super().__init__()
+        self.of_words = Attention(ConcatScore(2 * d, d, d))
+        assign_roles(self.of_words, AttentionRole("summary", HYPOTHESIS_AXIS, PREMISE_AXIS))
+        self.recurrent = nn.Linear(d, d, bias=False)
+        nn.init.orthogonal_(self.recurrent.weight)
+        self.context = build_xavier_linear(d, d, bias=False)
+        self.end = build_xavier_linear(d, d, bias=False)
+
+    def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
+        """Attend to the premise once per hypothesis word, with the previous contexts as input."""
+        keys = self.of_words.score.project(premise.values)
+        visible = (premise.positions >= 0).unsqueeze(1)
+        attended = torch.zeros_like(hypothesis.values[:, 0])
+        for output, token_mask in zip(hypothesis.values.unbind(1), (hypothesis.positions >= 0).unbind(1), strict=True):
+            query = torch.cat((output, attended), -1).unsqueeze(1)
+            context = self.of_words(query, keys, value=premise.values, visible=visible).squeeze(1)
+            attended = torch.where(token_mask.unsqueeze(1), context + self.recurrent(attended).tanh(), attended)
+        result: Tensor = (self.context(attended) + self.end(hypothesis.last_output)).tanh()
+        return result
+
+
+@final
+class ConditionalEncoder(Encoder[Tokens]):
+    """Two recurrent stacks: the hypothesis stack starts from the cell memories of the premise stack (2.2).
+
+    Only the memory of the cells is passed on, c of (h, c); the first output before the hypothesis is zero. Premise and
+    hypothesis are segments 0 and 1 of the tokens. The end of the premise takes the role of the paper's delimiter. Both
+    stacks have the same number of cells, from left to right, and the same widths; dropout is applied to the outputs of
+    both.
+    """
+
+    def __init__(
+        self,
+        embedding: TokenEmbedding,
+        *,
+        premise: RecurrentStack,
+        hypothesis: RecurrentStack,
+        comparison: PairComparison,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.premise = premise
+        self.hypothesis = hypothesis
+        self.comparison = comparison
+        self.dropout = Dropout(dropout)
+
+    def forward(self, source: Tokens) -> Memory:
+        """Return a slot for each premise token, then one for each hypothesis token; the summary compares both texts."""
+        assert source.segments is not None, "segments separate premise and hypothesis"
+        token_mask = source.positions >= 0
+        is_hypothesis = token_mask & (source.segments > 0)
+        assert bool(is_hypothesis.any(1).all()), "a row has no second text"
+        x = self.embedding(source)
+        premise, states = self._run_stack(
+            self.premise, x, source.positions, token_mask & ~is_hypothesis, self.premise.init_state(len(x), x)
+        )
+        initial_states = tuple(_drop_output(state) for state in states)
+        hypothesis, _ = self._run_stack(self.hypothesis, x, source.positions, is_hypothesis, initial_states)
+        values = torch.cat((premise.values, hypothesis.values), 1)
+        positions = torch.cat((premise.positions, hypothesis.positions), 1)
+        return Memory(values, values, positions, self.comparison(premise, hypothesis))
+
+    def _run_stack(
+        self, stack: RecurrentStack, x: Tensor, positions: Tensor, token_mask: Tensor, state: tuple[CellState, ...]
+    ) -> tuple[TextOutputs, tuple[CellState, ...]]:
+        """Run a stack over the chosen tokens, moved to the first columns."""
+        x, positions = (
+            _compact_columns(x, token_mask),
+            torch.where(_compact_columns(token_mask, token_mask), _compact_columns(positions, token_mask), -1),
+        )
+        outputs, states = stack(x, state, positions=positions)
+        return TextOutputs(self.dropout(outputs), positions), states
+
+
+def _drop_output(state: CellState) -> CellState:
+    """Return a cell state with its output set to zeros."""
+    output, *memory = state
+    assert memory, "a cell whose whole state is output has no memory to pass on"
+    return (torch.zeros_like(output), *memory)
+
+
+def _compact_columns(
+    columns: Shaped[Tensor, "B T *more"], column_mask: Bool[Tensor, "B T"]
+) -> Shaped[Tensor, "B C *more"]:
+    """Move the chosen columns of each row to the front, in order."""
+    order = (~column_mask).byte().argsort(dim=1, stable=True)[:, : int(column_mask.sum(1).max())]
+    rows = torch.arange(len(order), device=order.device).unsqueeze(1)
+    return columns[rows, order]

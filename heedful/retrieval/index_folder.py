@@ -34,9 +34,8 @@ from heedful.atomic_io import (
 )
 from heedful.errors import DataError, RunError, TrainingError
 from heedful.files import check_path_name, parse_json, read_json, read_text, resolve_inside
-from heedful.retrieval.arrays import map_array
 from heedful.retrieval.bm25 import INDEX_FILES as WORDS_FILES
-from heedful.retrieval.bm25 import BM25Index, extract_terms, import_bm25s
+from heedful.retrieval.bm25 import BM25Index, extract_terms, import_bm25s, map_array
 from heedful.retrieval.passages import SearchPassage
 from heedful.tasks.embedder import TextEmbedder
 from heedful.tasks.predictor import iter_chunks

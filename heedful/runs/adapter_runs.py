@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, assert_never
 from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
-from heedful.adapters.adapter import Adapter
-from heedful.adapters.bottleneck import BottleneckAdapter
+from heedful.adapters.adapter import Adapter, BottleneckAdapter
 from heedful.adapters.lora import LoraAdapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig

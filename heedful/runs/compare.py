@@ -12,7 +12,7 @@ import torch
 
 from heedful.atomic_io import MANIFEST, read_manifest
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.metrics.metric import BootstrapOptions
 from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.device import find_device
 from heedful.runs.evaluate import build_run_evaluator, compute_answers, describe_system

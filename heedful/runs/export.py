@@ -15,7 +15,7 @@ from heedful.foreign.hugging_face import build_from_origin, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft_adapter
-from heedful.models.initialisation import skip_initialization
+from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import (
     build_adapter,
     build_uninitialized_model,

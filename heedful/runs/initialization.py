@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from heedful.data.vocabulary_mapping import VocabularyMapping, is_same_vocabulary
 from heedful.errors import RunError
 from heedful.models.model_size import build_without_memory
-from heedful.models.shared_parameters import find_shared_names
+from heedful.models.parameters import find_shared_names
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.adapter_runs import AdapterFile, build_adapter_file, get_adapter, read_adapter_file, require_same_base

@@ -31,7 +31,7 @@ from heedful.english_words import add_article
 from heedful.errors import RecipeError, RunError
 from heedful.files import read_json
 from heedful.foreign.folders import is_hugging_face_folder
-from heedful.models.initialisation import skip_initialization
+from heedful.models.parameters import skip_initialization
 from heedful.recipes.load import build_stored_recipe, resume_recipe
 from heedful.recipes.recipe import EngineName, Recipe
 from heedful.runs.adapter_runs import (

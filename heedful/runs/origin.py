@@ -13,7 +13,7 @@ from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face_folder
 from heedful.foreign.hugging_face import open_hugging_face
 from heedful.models.model_size import build_without_memory
-from heedful.models.shared_parameters import find_shared_names
+from heedful.models.parameters import find_shared_names
 from heedful.runs.adapter_runs import build_uninitialized_model, get_unmerged_adapter, load_full_weights
 from heedful.runs.load import open_run
 from heedful.tasks.portable_model import PortableModel, PretrainedSource

@@ -11,7 +11,7 @@ from heedful.atomic_io import load_parameters
 from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix, find_quantizable
 from heedful.errors import RunError
 from heedful.foreign.folders import is_hugging_face_folder
-from heedful.models.initialisation import skip_initialization
+from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import build_uninitialized_model, load_full_weights
 from heedful.runs.load import open_run, save_inference_copy
 

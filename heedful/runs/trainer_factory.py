@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import RecipeError
-from heedful.models.layer_depth import measure_depths
+from heedful.models.parameters import measure_depths
 from heedful.recipes import toml
 from heedful.recipes.training import (
     AdamConfig,

@@ -10,12 +10,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from heedful.attention.hard import MovingBaseline, SampleStatistics, compute_reinforce_loss
 from heedful.attention.hooks import SOURCE_AXIS, WRITTEN_AXIS
+from heedful.attention.normalizers import MovingBaseline, SampleStatistics, compute_reinforce_loss
 from heedful.data.batches import PairBatch
 from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
-from heedful.models.conditional import ConditionalModel
+from heedful.models.generative import ConditionalModel
 from heedful.recipes.training import DecoderTrainingConfig
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
 from heedful.tasks.objective import Loss, LossPart

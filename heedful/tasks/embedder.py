@@ -17,8 +17,8 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.inspection.record import InspectionRecord
-from heedful.models.encoders import MeanPooler, Pooler
 from heedful.models.interface import Encoder
+from heedful.models.transformer import MeanPooler, Pooler
 from heedful.tasks.inspection_records import InspectionSelection, record_encoder
 from heedful.tasks.predictor import (
     InspectRequest,

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
-from heedful.models.conditional import ConditionalModel
+from heedful.models.generative import ConditionalModel
 from heedful.tasks.criteria import Criterion, LikelihoodCriterion, select_labelled
 from heedful.tasks.likelihood import score_labels
 from heedful.tasks.objective import CorpusObjective, Loss, RowIndices

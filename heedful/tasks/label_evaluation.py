@@ -15,8 +15,7 @@ from heedful.data.random_numbers import require_enough_examples
 from heedful.inspection.page import PageTable
 from heedful.inspection.plots import PlotLine, ReferenceLine, draw_line_plot
 from heedful.inspection.scales import LOGARITHMIC
-from heedful.metrics.bootstrap import PairedTest, run_paired_tests
-from heedful.metrics.metric import Metric
+from heedful.metrics.metric import Metric, PairedTest, run_paired_tests
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.tasks.evaluation import Evaluator
 from heedful.tasks.report import (

@@ -12,7 +12,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import Hypothesis, SearchResult
 from heedful.generation.search import SamplingSearch, SearchStrategy
-from heedful.metrics.utility import PairwiseUtility
+from heedful.metrics.weighted_sacrebleu import PairwiseUtility
 from heedful.models.interface import State, Step
 
 

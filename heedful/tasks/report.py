@@ -14,14 +14,14 @@ from typing import Any, ClassVar, Final, final
 from heedful.inspection.page import PageTable, escape_page_text, render_html_page
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.inspection.scales import LOGARITHMIC
-from heedful.metrics.bootstrap import (
+from heedful.metrics.metric import (
     BootstrapOptions,
     ConfidenceInterval,
+    Metric,
     PairedTest,
     compute_intervals,
     run_paired_tests,
 )
-from heedful.metrics.metric import Metric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.evaluation import Evaluator
 from heedful.version import __version__

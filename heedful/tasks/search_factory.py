@@ -21,7 +21,7 @@ from heedful.generation import (
 )
 from heedful.generation.coverage import CoverageReranker
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
-from heedful.metrics.utility import ChrFUtility, SentenceBLEUUtility
+from heedful.metrics.weighted_sacrebleu import ChrFUtility, SentenceBLEUUtility
 from heedful.recipes.generation import (
     BeamConfig,
     ContinuationConfig,

@@ -169,7 +169,7 @@ def test_every_rule_has_its_room() -> None:
         ),
         ("tasks.objective", "import heedful", [""]),
         ("tasks.objective", "import heedfulness.training", []),
-        ("models.encoders", "from heedful import __version__, load", ["__version__", "load"]),
+        ("models.transformer", "from heedful import __version__, load", ["__version__", "load"]),
     ],
 )
 def test_the_rule_finds_each_way_of_importing(module: str, source: str, found: list[str]) -> None:

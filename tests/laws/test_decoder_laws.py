@@ -27,12 +27,11 @@ from heedful.architectures.build import (
 )
 from heedful.architectures.model import ConditionalModelConfig, LanguageModelConfig, ModelConfig
 from heedful.attention import kernels
-from heedful.attention.attention_trace import TraceableAttention
-from heedful.attention.hooks import HookPoint
+from heedful.attention.hooks import HookPoint, TraceableAttention
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
-from heedful.engines.int8_kernels import Int8Product
-from heedful.engines.native.product import NativeProduct
+from heedful.engines.int8 import Int8Product
+from heedful.engines.native.plan import NativeProduct
 from heedful.engines.native.stack import replace_with_native
 from heedful.generation import (
     Ensemble,
@@ -49,8 +48,8 @@ from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SearchStrategy
 from heedful.inspection.capture import capture_attention
 from heedful.inspection.watch import watch_attention
+from heedful.models.generative import LanguageModel
 from heedful.models.interface import Engine, State
-from heedful.models.language_model import LanguageModel
 from heedful.native import load_library
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 

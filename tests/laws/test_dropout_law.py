@@ -16,7 +16,7 @@ from heedful.architectures.build import (
     build_tagger,
     build_text_classifier,
 )
-from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.architectures.build_classifiers import build_span_classifier
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import ClassifierConfig, LanguageModelConfig, ModelConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.architectures.build_glimpses import build_picture_classifier
+from heedful.architectures.build_vision import build_picture_classifier
 from heedful.architectures.glimpses import GlimpsesConfig
 from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
 

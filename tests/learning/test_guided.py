@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import heedful
-from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
+from heedful.metrics.error_rates import GoldAlignment, alignment_error_rate
 
 _SYLLABLES = ("ba", "do", "fi", "gu", "ke", "la", "mi", "no", "pu", "ra")
 _RECIPE = """\

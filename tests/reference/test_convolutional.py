@@ -9,9 +9,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import DataSizes
-from heedful.architectures.build_convolutional import build_convolutional_model
-from heedful.architectures.convolutional import ConvolutionalConfig
+from heedful.architectures.build import DataSizes, build_convolutional_model
+from heedful.architectures.model import ConvolutionalConfig
 from heedful.inspection.watch import watch_attention
 from heedful.models.convolutional import ConvolutionalEncoder
 from heedful.tensors import Tokens

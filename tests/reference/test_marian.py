@@ -13,7 +13,7 @@ from torch.nn import functional
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention import MultiHeadAttention
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tensors import Tokens
 

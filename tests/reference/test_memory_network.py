@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.architectures.build_memory import build_memory_network
-from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.architectures.build import build_memory_network
+from heedful.architectures.model import MemoryNetworkConfig
 from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
 from heedful.models.memory_network import MemoryNetwork, StoryInputs

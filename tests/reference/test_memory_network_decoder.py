@@ -7,11 +7,11 @@ import torch
 from torch import Tensor
 
 from heedful.architectures.build import build_language_model
-from heedful.architectures.memory import MemoryNetworkDecoderConfig
+from heedful.architectures.model import MemoryNetworkDecoderConfig
 from heedful.attention.positions import TemporalEncoding
 from heedful.inspection.watch import watch_attention
-from heedful.models.language_model import LanguageModel
-from heedful.models.memory_network_decoder import MemoryNetworkDecoder
+from heedful.models.generative import LanguageModel
+from heedful.models.memory_network import MemoryNetworkDecoder
 from heedful.tensors import Tokens
 
 VOCABULARY, WIDTH, HOPS = 9, 5, 3

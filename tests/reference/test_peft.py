@@ -23,7 +23,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import learn_words
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import ModelConfig
+from heedful.foreign.families.model_family import ModelConfig
 from heedful.foreign.hugging_face import build_from_origin
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.peft import is_peft_folder, read_peft_adapter, save_peft_adapter

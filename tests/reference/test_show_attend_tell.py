@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from heedful.architectures.build import build_memory_decoder
 from heedful.architectures.model import MemoryDecoderConfig
 from heedful.data.batches import PairBatch
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
-from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tasks.criteria import Criterion, DoublyStochasticCriterion, LikelihoodCriterion, ReinforceCriterion
 from heedful.tensors import SOURCE, GridLayout, Memory, Tokens
 

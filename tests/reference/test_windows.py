@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.models.text_cnn import ConvWindow, WindowEncoder
+from heedful.models.convolutional import ConvWindow, WindowEncoder
 from heedful.tensors import Tokens
 
 D_MODEL, WIDTHS, FEATURES = 5, (1, 3), 4

@@ -39,7 +39,7 @@ from heedful.attention import (
 )
 from heedful.data.labels import LabelVocabulary
 from heedful.inspection.page import PageTable
-from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.metrics.metric import BootstrapOptions
 from heedful.recipes.load import load_recipe
 from heedful.runs.compare import ComparedRun, build_shared_evaluator, compare_runs
 from heedful.runs.curve_plots import CurvePlots

@@ -14,13 +14,13 @@ import torch
 from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.readout import StateReadout
+from heedful.blocks.feedforward import StateReadout
 from heedful.blocks.recurrent import GRU, RecurrentStack, UnidirectionalLayer
 from heedful.errors import RunError
 from heedful.generation import greedy_search
+from heedful.models.generative import SequenceToSequence
 from heedful.models.recurrent_decoder import ContextDecoder, CopyEncoderState, use_at_start
 from heedful.models.recurrent_encoder import RecurrentEncoder, take_last_state
-from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.tensors import Tokens
 
 _CONSONANTS = (*"BDFGKLMNPRSTVWYZ", "CH", "DH", "HH", "JH", "NG", "SH", "TH", "ZH")

@@ -21,7 +21,7 @@ from heedful.architectures.build import build_language_model
 from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
 from heedful.generation import greedy_search
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tensors import Tokens
 
 LETTERS: Final = "ABC"

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.models.encoders import MeanPooler
 from heedful.models.interface import Encoder
+from heedful.models.transformer import MeanPooler
 from heedful.tensors import Memory, Tokens
 from own_task.averaging import AveragingConfig
 

@@ -13,7 +13,7 @@ from heedful.data.encoder_inputs import encode_texts
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.inspection.record import InspectionRecord
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
 from heedful.tasks.inspection_records import record_encoder
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, escape_cell, run_batched
 from heedful.tensors import Tokens, move_to_device

@@ -15,7 +15,7 @@ from heedful.data.batches import to_tokens
 from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.metrics.metric import RatioMetric
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
 from heedful.tasks.objective import Loss, RowIndices, TrainingObjective
 from heedful.tensors import Tokens, move_to_device
 

@@ -8,13 +8,13 @@ from typing import ClassVar, Final, TypeAlias, final
 import torch
 
 from heedful.architectures.build import build_encoder
-from heedful.blocks.linear import build_xavier_linear
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.encoder_inputs import encode_texts
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
 from own_task.face import Labeller
 from own_task.problem import MultiLabel

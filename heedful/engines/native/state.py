@@ -13,9 +13,8 @@ import torch
 from jaxtyping import Float, Int, Int32
 from torch import Tensor
 
-from heedful.attention.kv_cache import KVCache
+from heedful.attention.kv_cache import KVCache, SharedCapacity, grow_capacity
 from heedful.attention.mask import CacheLayout
-from heedful.attention.shared_buffer import SharedCapacity, grow_capacity
 from heedful.blocks.state import LayerState, StackState
 from heedful.tensors import RowSelection, pad_and_concat
 

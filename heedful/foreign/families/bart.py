@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.config_mapping import KeyMapping, ModelFamily
 from heedful.foreign.families.encoder_decoder import (
     SEQ2SEQ_KEY_MAPPINGS,
     SEQ2SEQ_SUPPORTED,
@@ -13,6 +12,7 @@ from heedful.foreign.families.encoder_decoder import (
     mark_encoder_decoder,
     read_output_bias,
 )
+from heedful.foreign.families.model_family import KeyMapping, ModelFamily
 from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
 
 _OFFSET: Final = 2

@@ -1,15 +1,15 @@
-"""Model family BERT (Devlin et al. 2019): an encoder, with or without its pre-training heads; and what its variants
-share.
-"""
+"""Model family BERT (Devlin et al. 2019), with or without pre-training heads; and what its variants share."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final
 
+from torch import Tensor
+
 from heedful.architectures.stack import EncoderConfig
-from heedful.foreign.families.config_mapping import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping, ModelFamily
 from heedful.foreign.families.heads import FamilyHeads, HeadLocation
+from heedful.foreign.families.model_family import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping, ModelConfig, ModelFamily
 from heedful.foreign.families.tensor_names import (
     REVERSED_LAYOUT,
     TABLE_PARAMETERS,
@@ -159,3 +159,27 @@ BERT: Final = ModelFamily(
         "Bert", HeadLocation("BertForSequenceClassification", "classifier", reads_summary=True)
     ),
 )
+
+
+_SEGMENTS = "encoder.stack.embedding.segments.weight"
+_POSITIONS = "encoder.stack.embedding.position.table.weight"
+
+
+def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add the only segment vector to all position vectors, because heedful has no segment embedding for one segment."""
+    if not _has_single_segment(config) or _SEGMENTS not in tensors:
+        return dict(tensors)
+    remaining = {name: tensor for name, tensor in tensors.items() if name != _SEGMENTS}
+    return remaining | {_POSITIONS: tensors[_POSITIONS] + tensors[_SEGMENTS]}
+
+
+def add_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Add a zero vector for the only segment, which BERT and its variants have."""
+    if not _has_single_segment(config) or _POSITIONS not in tensors:
+        return dict(tensors)
+    return {**tensors, _SEGMENTS: tensors[_POSITIONS].new_zeros(1, config.d_model)}
+
+
+def _has_single_segment(config: ModelConfig) -> bool:
+    """Return whether the configuration is an encoder with exactly one segment."""
+    return isinstance(config, EncoderConfig) and config.segments == 1

@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.config_mapping import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping
+from heedful.foreign.families.model_family import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping
 from heedful.foreign.families.tensor_names import (
     ONE_ROW_LAYOUT,
     READS_SINES_FIRST,

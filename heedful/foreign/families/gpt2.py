@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from heedful.architectures.stack import DecoderConfig
-from heedful.foreign.families.config_mapping import (
+from heedful.foreign.families.model_family import (
     ACTIVATIONS,
     HEEDFUL_DEFAULT,
     SCALED_SOFTMAX,

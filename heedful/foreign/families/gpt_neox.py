@@ -9,8 +9,8 @@ import torch
 
 from heedful.architectures.stack import DecoderConfig
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import ACTIVATIONS, KeyMapping, ModelFamily
 from heedful.foreign.families.gpt2 import DECODER_SUPPORTED, build_decoder_mapping
+from heedful.foreign.families.model_family import ACTIVATIONS, KeyMapping, ModelFamily
 from heedful.foreign.families.tensor_names import StateDictMapping, TensorLayout, TensorRename, rename_part
 
 _ROTARY_BASE: Final = 10_000

@@ -13,7 +13,6 @@ from torch import Tensor
 from heedful.architectures.model import TransformerConfig
 from heedful.attention.positions import SinusoidalPosition
 from heedful.errors import RunError
-from heedful.foreign.families.config_mapping import ModelFamily
 from heedful.foreign.families.encoder_decoder import (
     SEQ2SEQ_KEY_MAPPINGS,
     SEQ2SEQ_SUPPORTED,
@@ -21,6 +20,7 @@ from heedful.foreign.families.encoder_decoder import (
     mark_encoder_decoder,
     read_output_bias,
 )
+from heedful.foreign.families.model_family import ModelFamily
 from heedful.foreign.families.tensor_names import READS_SINES_FIRST, StateDictMapping
 
 _TIES: Final = {(True, True): "three_way", (False, True): "two_way", (False, False): "none"}

@@ -16,8 +16,8 @@ from heedful.data.labelled import LabelledExample, MultipleChoiceExample
 from heedful.data.questions import ExtractiveQuestion
 from heedful.data.readers import ExampleReader
 from heedful.errors import DataError
-from heedful.metrics.answers import compute_answer_metrics, token_f1
 from heedful.metrics.classification import (
+    CorrelationMetric,
     MatthewsCorrelation,
     accuracy,
     f1_score,
@@ -25,8 +25,8 @@ from heedful.metrics.classification import (
     group_parity,
     macro_f1_score,
 )
-from heedful.metrics.correlation import CorrelationMetric
 from heedful.metrics.metric import Metric, RatioMetric, build_mean_metric, group_metric
+from heedful.metrics.spans import compute_answer_metrics, token_f1
 
 HeadType = Literal["classes", "pair", "regression", "choice", "spans"]
 """What a model must predict: a class of one text or of two, a number, one of several candidates, or a span of a

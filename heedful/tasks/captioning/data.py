@@ -28,7 +28,7 @@ from heedful.data.readers import (
 )
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
-from heedful.models.clips import ClipBatch
+from heedful.models.vision import ClipBatch
 from heedful.tasks.objective import RowIndices
 
 NUMBER_SIDE: Final = "numbers"

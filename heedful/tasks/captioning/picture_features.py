@@ -12,12 +12,12 @@ from jaxtyping import Float, Shaped, UInt8
 from safetensors import SafetensorError
 from safetensors.torch import save_file
 
-from heedful.architectures.build_pictures import build_vision_backbone
-from heedful.architectures.pictures import VisionConfig
+from heedful.architectures.build_vision import build_vision_backbone
+from heedful.architectures.vision import VisionConfig
 from heedful.atomic_io import describe_error, read_tensors
 from heedful.data.corpus import ArraySpec
 from heedful.errors import RunError
-from heedful.models.pictures import VisionBackbone
+from heedful.models.vision import VisionBackbone
 
 _THUMBNAIL = 8
 

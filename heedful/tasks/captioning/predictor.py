@@ -26,9 +26,9 @@ from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.inspection.watch import watch_attention
 from heedful.metrics.captions import CaptionBLEU, cider_d
-from heedful.models.clips import ClipBatch
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import State
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.vision import ClipBatch
 from heedful.recipes.generation import GenerationConfig
 from heedful.tasks.batch_executor import SearchCall
 from heedful.tasks.captioning.data import batch_clips

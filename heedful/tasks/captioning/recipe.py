@@ -8,9 +8,12 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.clips import MotionConfig
-from heedful.architectures.memory_models import MemoryModelArchitecture
-from heedful.architectures.pictures import AnyVisionConfig, ConvolutionalVisionConfig
+from heedful.architectures.vision import (
+    AnyVisionConfig,
+    ConvolutionalVisionConfig,
+    MemoryModelArchitecture,
+    MotionConfig,
+)
 from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.recipe import DataConfig, MemoryRecipe

@@ -14,8 +14,12 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_memory_decoder
-from heedful.architectures.build_clips import build_clip_encoder
-from heedful.architectures.build_pictures import build_region_encoder, build_vision_backbone, load_backbone_weights
+from heedful.architectures.build_vision import (
+    build_clip_encoder,
+    build_region_encoder,
+    build_vision_backbone,
+    load_backbone_weights,
+)
 from heedful.data.batches import PairBatch
 from heedful.data.clips import Clip
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
@@ -23,9 +27,9 @@ from heedful.data.pictures import Picture, read_picture
 from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
-from heedful.models.pictures import PictureEncoder
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.vision import PictureEncoder
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.captioning.data import (
     CaptionedInput,

@@ -14,10 +14,9 @@ from torch.nn import functional
 from heedful.data.corpus import Corpus
 from heedful.data.labels import LabelVocabulary
 from heedful.inspection.watch import watch_attention
-from heedful.metrics.classification import MatthewsCorrelation, accuracy, f1_score, macro_f1_score
-from heedful.metrics.correlation import CorrelationMetric
+from heedful.metrics.classification import CorrelationMetric, MatthewsCorrelation, accuracy, f1_score, macro_f1_score
 from heedful.metrics.metric import Metric
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.data import ClassificationBatch, collate_examples, compute_lengths
 from heedful.tasks.classification.recipe import AnswerType

@@ -24,7 +24,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.inspection.record import InspectionRecord, ModelAnswer
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
 from heedful.tasks.classification.recipe import AnswerType
 from heedful.tasks.inspection_records import (
     InspectionSelection,

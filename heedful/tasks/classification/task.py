@@ -21,9 +21,9 @@ from heedful.data.labelled import LabelledExample, MultipleChoiceExample
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
+from heedful.models.heads import TextClassifier
 from heedful.models.interface import Encoder
 from heedful.models.pair_encoder import PairEncoder
-from heedful.models.text_classifier import TextClassifier
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.data import build_example_encoding

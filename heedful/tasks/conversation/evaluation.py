@@ -11,8 +11,7 @@ from jaxtyping import Float
 
 from heedful.errors import DataError
 from heedful.inspection.page import PageTable
-from heedful.metrics.kneser_ney import KneserNeyModel
-from heedful.metrics.likelihood import Perplexity
+from heedful.metrics.likelihood import KneserNeyModel, Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.conversation.data import Dialogue, DialogueEncoder, Exchange, ExchangeReader

@@ -18,7 +18,7 @@ from heedful.generation import Hypothesis, score_target
 from heedful.generation.search import GreedySearch, SamplingSearch, SearchStrategy
 from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
 from heedful.inspection.record import InspectionRecord, MapAxis
-from heedful.models.conditional import ConditionalModel
+from heedful.models.generative import ConditionalModel
 from heedful.recipes.generation import ContinuationConfig
 from heedful.tasks.batch_executor import current_executor, stream_ids
 from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall

@@ -13,7 +13,7 @@ from heedful.architectures.interface import DataSizes
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.conditional import ConditionalModel
+from heedful.models.generative import ConditionalModel
 from heedful.tasks.conversation.data import DialogueEncoder, Exchange
 from heedful.tasks.conversation.evaluation import ConversationComparison, ConversationReport, ReplyEvaluator
 from heedful.tasks.conversation.predictor import ChatPredictor

@@ -8,7 +8,7 @@ from typing import ClassVar, Final, TypeAlias, final
 
 import torch
 
-from heedful.architectures.build_glimpses import build_picture_classifier
+from heedful.architectures.build_vision import build_picture_classifier
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer

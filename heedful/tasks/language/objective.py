@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from heedful.data.bucketing import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tasks.likelihood import cross_entropy, log_likelihoods
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tensors import Tokens, detach, move_to_device

@@ -19,8 +19,8 @@ from heedful.generation.search import GreedySearch, SamplingSearch, SearchStrate
 from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
 from heedful.inspection.attribution_record import VectorSize
 from heedful.inspection.record import InspectionRecord
+from heedful.models.generative import LanguageModel
 from heedful.models.interface import Engine
-from heedful.models.language_model import LanguageModel
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.batch_executor import current_executor, stream_ids
 from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall

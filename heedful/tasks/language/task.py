@@ -10,7 +10,7 @@ from heedful.architectures.build import build_language_model
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.documents import DocumentChunk, build_document_encoder
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.language.auto_settings import choose_language_settings, count_characters

@@ -15,7 +15,7 @@ from heedful.data.batches import to_tokens
 from heedful.data.bucketing import batch_by_length, batch_randomly
 from heedful.data.corpus import Corpus, CorpusSide
 from heedful.metrics.ranking import rank_paired_targets
-from heedful.models.text_matcher import TextMatcher
+from heedful.models.heads import TextMatcher
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tensors import Tokens, move_to_device
 

@@ -16,8 +16,8 @@ from heedful.data.readers import SentencePair
 from heedful.errors import DataError
 from heedful.metrics.metric import Metric, build_mean_metric
 from heedful.metrics.ranking import rank_paired_targets
+from heedful.models.heads import TextMatcher
 from heedful.models.interface import Encoder
-from heedful.models.text_matcher import TextMatcher
 from heedful.tasks.embedder import Embedder, TextEmbedder
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.matching.objective import SIDES, MatchingObjective, number_texts

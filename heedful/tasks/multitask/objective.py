@@ -12,7 +12,7 @@ import numpy as np
 from torch import Tensor, nn
 
 from heedful.data.random_numbers import SeededRandom
-from heedful.models.multitask import MultitaskModel
+from heedful.models.heads import MultitaskModel
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 
 _RANDOM_STREAM: Final = 0x7461736B

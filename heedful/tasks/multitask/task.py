@@ -16,8 +16,8 @@ from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.metrics.metric import Metric
+from heedful.models.heads import MultitaskModel, SingleHeadModel
 from heedful.models.interface import Encoder
-from heedful.models.multitask import MultitaskModel, SingleHeadModel
 from heedful.recipes.recipe import Recipe, format_data_key
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.fine_tuning import FineTuningRecipe

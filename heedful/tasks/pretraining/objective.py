@@ -18,8 +18,7 @@ from heedful.data.batches import pad_rows, to_tokens
 from heedful.data.bucketing import batch_by_size
 from heedful.data.random_numbers import SeededRandom
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tasks.pretraining.data import MaskingStrategy, PassageSampler, mask_tokens

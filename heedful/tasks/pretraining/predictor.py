@@ -17,8 +17,7 @@ from heedful.data.text_splitting import split_text
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswer
-from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.inspection_records import (
     InspectionSelection,

@@ -17,9 +17,8 @@ from heedful.data.documents import DocumentChunk
 from heedful.data.sentence_splitting import split_sentences as split
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
-from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
-from heedful.models.masked_language_model import MaskedLanguageModel, MaskedLMHead
-from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, ReplacedTokenDetector
+from heedful.models.transformer import FirstTokenPooler, TransformerEncoder
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.pretraining.data import (
     MaskingStrategy,

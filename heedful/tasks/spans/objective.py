@@ -14,8 +14,8 @@ from torch.nn import functional
 
 from heedful.data.corpus import Corpus
 from heedful.data.questions import ExtractiveQuestion
-from heedful.metrics.answers import compute_answer_metrics, find_best_threshold
-from heedful.models.token_classifier import TokenClassifier
+from heedful.metrics.spans import compute_answer_metrics, find_best_threshold
+from heedful.models.heads import TokenClassifier
 from heedful.tasks.objective import CorpusObjective, Loss, RowIndices
 from heedful.tasks.spans.data import WindowBatch, collate_windows
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, compute_span_logits

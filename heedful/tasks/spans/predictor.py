@@ -19,7 +19,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names
 from heedful.errors import RecipeError
 from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswer
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.heads import TokenClassifier
 from heedful.tasks.inspection_records import InspectionSelection, add_attribution, record_encoder, repeat_rows
 from heedful.tasks.predictor import (
     InspectRequest,

@@ -9,14 +9,14 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias, final
 import torch
 from pydantic import BaseModel
 
-from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.architectures.build_classifiers import build_span_classifier
 from heedful.atomic_io import read_checked_json
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.questions import ExtractiveQuestion
 from heedful.errors import DataError
-from heedful.metrics.answers import compute_answer_metrics
+from heedful.metrics.spans import compute_answer_metrics
+from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
-from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.objective import TrainingObjective

@@ -18,8 +18,8 @@ from heedful.generation.penalties import GNMTLengthPenalty, LengthPenalty, NoLen
 from heedful.generation.results import Hypotheses, Hypothesis
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, SearchStrategy
 from heedful.inspection.record import InspectionRecord, MapAxis, ModelAnswer
+from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import State
-from heedful.models.sequence_to_sequence import SequenceToSequence
 from heedful.recipes.generation import BeamConfig, GenerationConfig, GreedyConfig, SamplingConfig
 from heedful.tasks.decoder_target import DecoderTarget, TargetRequest
 from heedful.tasks.inspection_records import (

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
 from heedful.generation.ctc import ctc_loss
-from heedful.models.speech_recognizer import CTCModel, HybridCTCAttention
+from heedful.models.generative import CTCModel, HybridCTCAttention
 from heedful.tasks.criteria import Criterion, LikelihoodCriterion
 from heedful.tasks.generation_objective import GenerationMetrics
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices

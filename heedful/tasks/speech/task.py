@@ -9,12 +9,11 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_frame_encoder, build_memory_decoder
-from heedful.blocks.linear import build_xavier_linear
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.tokenizers import Tokenizer
-from heedful.models.sequence_to_sequence import SequenceToSequence
-from heedful.models.speech_recognizer import CTCHead, CTCModel, HybridCTCAttention
+from heedful.models.generative import CTCHead, CTCModel, HybridCTCAttention, SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.criteria import LikelihoodCriterion, build_criterion
 from heedful.tasks.decoder_target import DecoderTarget

@@ -7,7 +7,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.architectures.model import MemoryNetworkConfig
 from heedful.recipes.config import FieldRole, PositiveInt, Probability, add_inferred_kind, config_error
 from heedful.recipes.recipe import DataConfig, Recipe
 from heedful.recipes.text import FileConfig, NonEmptyName, TokenizerConfig

@@ -6,7 +6,7 @@ from typing import ClassVar, Final, TypeAlias, final
 
 import torch
 
-from heedful.architectures.build_memory import build_memory_network
+from heedful.architectures.build import build_memory_network
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer

@@ -17,8 +17,8 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
 from heedful.data.tokenizers import Tokenizer
 from heedful.metrics.classification import match_labels
-from heedful.metrics.entities import compute_entity_metrics
 from heedful.metrics.metric import Metric, RatioMetric
+from heedful.metrics.spans import compute_entity_metrics
 from heedful.tensors import Tokens
 
 _PREFIXES = ("B", "I", "E", "L", "S", "U")

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from heedful.data.corpus import Corpus
 from heedful.data.labels import LabelVocabulary
-from heedful.metrics.entities import are_entity_tags
-from heedful.models.token_classifier import TokenClassifier
+from heedful.metrics.spans import are_entity_tags
+from heedful.models.heads import TokenClassifier
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
 from heedful.tasks.tagging.data import TaggedBatch, collate_tagged, compute_tag_metrics, list_tags_with_placeholders

@@ -14,7 +14,7 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.inspection.record import InspectionRecord, ModelAnswer
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.heads import TokenClassifier
 from heedful.tasks.inspection_records import (
     InspectionSelection,
     add_attribution,

@@ -16,9 +16,9 @@ from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
-from heedful.metrics.entities import are_entity_tags, is_entity_tag
+from heedful.metrics.spans import are_entity_tags, is_entity_tag
+from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
-from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.portable_model import InferenceSettings, OutputHead

@@ -13,8 +13,8 @@ from jaxtyping import Float
 
 from heedful.data.contrastive_pairs import ContrastiveExample
 from heedful.data.word_boundaries import find_term, to_lowercase_same_length
+from heedful.metrics.judge import count_kept_numbers
 from heedful.metrics.metric import Metric, RatioMetric
-from heedful.metrics.numerals import count_kept_numbers
 from heedful.tasks.decoder_target import ForcedScore
 from heedful.tasks.predictor import UnreadableInput
 from heedful.tasks.translation.glossary import TermGlossary, iter_term_spans

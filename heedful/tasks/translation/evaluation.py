@@ -17,13 +17,12 @@ from heedful.data.context import add_context, enumerate_documents, get_source_wi
 from heedful.data.contrastive_pairs import ContrastiveExample
 from heedful.data.readers import SentencePair, read_lines
 from heedful.errors import DataError
-from heedful.metrics.deck_bleu import DeckBLEU
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
 from heedful.metrics.judge import JudgeScores
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, build_mean_metric
 from heedful.metrics.translation import build_bleu_metric, compare_texts, select_bleu_tokenizer
-from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.decoder_target import ForcedScore
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions

@@ -16,7 +16,7 @@ from heedful.data.word_alignments import AlignedBatch
 from heedful.errors import RecipeError
 from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
-from heedful.models.conditional import ConditionalModel
+from heedful.models.generative import ConditionalModel
 from heedful.tasks.criteria import AddedTermCriterion, Criterion
 from heedful.tasks.objective import Loss, LossPart
 from heedful.tasks.translation.recipe import GuidedConfig

@@ -14,7 +14,7 @@ from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.heads import HeadMeasureSums, measure_map
 from heedful.inspection.record import AttentionMap
 from heedful.inspection.watch import disable_head
-from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
+from heedful.metrics.error_rates import GoldAlignment, alignment_error_rate
 from heedful.metrics.translation import bleu, select_bleu_tokenizer
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.translation.translations import WordLinks, link_words

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Float
 from pydantic import BaseModel
 
-from heedful.metrics.calibration import MonotoneCurve
+from heedful.metrics.judge import MonotoneCurve
 from heedful.tasks.decoder_target import TextCandidate
 
 REPEATS_SIGN: Final = "the translation repeats itself"

@@ -13,8 +13,7 @@ from heedful.data.similar_pairs import ProgressCallback, SimilarityReport, find_
 from heedful.errors import DataError
 from heedful.inspection.page import PageTable, escape_page_text
 from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.metrics.bootstrap import ConfidenceInterval, compute_intervals
-from heedful.metrics.metric import Metric
+from heedful.metrics.metric import ConfidenceInterval, Metric, compute_intervals
 from heedful.metrics.report import compute_all_scores
 from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length, describe_tokenization
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU

@@ -27,7 +27,7 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import RecipeError, RunError
 from heedful.metrics.translation import bleu, select_bleu_tokenizer
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.criteria import Criterion, DecorrelationCriterion, LikelihoodCriterion, build_criterion

@@ -20,7 +20,7 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.files import parse_json
 from heedful.generation.search import SearchStrategy
-from heedful.metrics.utility import PairwiseUtility
+from heedful.metrics.weighted_sacrebleu import PairwiseUtility
 from heedful.tasks.decoder_target import ForcedScore, TextCandidate
 from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
 from heedful.tasks.predictor import (

@@ -31,8 +31,8 @@ from heedful.generation.search import SearchStrategy
 from heedful.inspection.capture import find_attention_sites as attentions_of
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.inspection.watch import watch_attention
-from heedful.models.encoders import mean_pool
 from heedful.models.interface import Encoder, Engine
+from heedful.models.transformer import mean_pool
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.parallel_data import format_language_tag
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate

@@ -8,7 +8,7 @@ from itertools import pairwise, product
 import pytest
 import torch
 
-from heedful.attention.chain import ChainAttention
+from heedful.attention.structured import ChainAttention
 from heedful.inspection.watch import watch_attention
 
 

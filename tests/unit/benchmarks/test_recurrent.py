@@ -21,7 +21,7 @@ from heedful.architectures.recurrent import RecurrentConfig
 from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.generation import SuppressTokens, greedy_search
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import SequenceToSequence
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tensors import Tokens
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.blocks.readout import DeepOutput, Maxout, Readout, StateReadout
+from heedful.blocks.feedforward import DeepOutput, Maxout, Readout, StateReadout
 
 
 def test_the_state_alone_is_the_state_whatever_stands_beside_it() -> None:

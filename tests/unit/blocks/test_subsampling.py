@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.blocks.subsampling import ConvSubsampling, SpecAugment
+from heedful.blocks.convolution import ConvSubsampling, SpecAugment
 from heedful.tensors import FeatureBatch
 
 BANDS = 6

@@ -15,7 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 import heedful
 from heedful.atomic_io import write_run_files
 from heedful.data.readers import SentencePair, TsvPairReader
-from heedful.metrics.calibration import fit_isotonic
+from heedful.metrics.judge import fit_isotonic
 from heedful.tasks.translation.calibration import CalibrationResult, _compute_scatter, calibrate
 from heedful.tasks.translation.quality_estimation import (
     SCATTERED_SIGN,

@@ -15,7 +15,7 @@ import torch
 import heedful
 from heedful.errors import DataError, HeedfulError, RecipeError
 from heedful.inspection.record_files import load_record
-from heedful.models.encoders import SelfAttentivePooler
+from heedful.models.transformer import SelfAttentivePooler
 from heedful.runs.load import load_trained_model, open_run
 
 Say = Callable[..., "Any"]

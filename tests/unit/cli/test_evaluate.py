@@ -11,7 +11,7 @@ import pytest
 import sacrebleu
 
 import heedful
-from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
+from heedful.metrics.metric import BootstrapOptions, compute_intervals, run_paired_tests
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF
 
 Say = Callable[..., Any]

@@ -20,8 +20,7 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import WordTokenizer
 from heedful.inspection.figures import VIEWS
 from heedful.inspection.record import InspectionRecord
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 from heedful.tasks.pretraining.task import build_masked_language_model

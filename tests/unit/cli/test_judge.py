@@ -16,8 +16,7 @@ from judges import changed, untaught
 
 import heedful
 from heedful.foreign.judges import open_judge
-from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
-from heedful.metrics.metric import build_mean_metric
+from heedful.metrics.metric import BootstrapOptions, build_mean_metric, compute_intervals, run_paired_tests
 
 Say = Callable[..., Any]
 QUICK = ("--samples", "20")

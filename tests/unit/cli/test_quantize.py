@@ -16,7 +16,7 @@ from torch import nn
 import heedful
 from heedful.atomic_io import compute_digest
 from heedful.engines import int8
-from heedful.engines.int8_kernels import Int8Product
+from heedful.engines.int8 import Int8Product
 from heedful.errors import RunError
 from heedful.native import load_library
 from heedful.runs.load import load_predictor, open_run

@@ -12,7 +12,7 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import ConlluReader, TaggedColumnsReader, TaggedSentence
 from heedful.data.tokenizers import UNK, CharacterTokenizer
 from heedful.errors import DataError, RunError
-from heedful.metrics.entities import extract_spans
+from heedful.metrics.spans import extract_spans
 from heedful.tasks.tagging.data import (
     build_tagging_encoding,
     collate_tagged,

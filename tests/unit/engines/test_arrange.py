@@ -11,10 +11,9 @@ from torch import nn
 
 import heedful
 from heedful.engines import select_engine
-from heedful.engines.int8 import Int8Linear, Int8Matrix
-from heedful.engines.int8_kernels import Int8Product
+from heedful.engines.int8 import Int8Linear, Int8Matrix, Int8Product
 from heedful.errors import RecipeError, RunError
-from heedful.models.initialisation import skip_initialization
+from heedful.models.parameters import skip_initialization
 
 CPU = torch.device("cpu")
 

@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.engines.column_major import store_column_major
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.engines.select_engine import store_column_major
+from heedful.models.generative import SequenceToSequence
 from heedful.tensors import Tokens
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import heedful
 from heedful.engines import int8
-from heedful.engines.int8_kernels import Int8Product
+from heedful.engines.int8 import Int8Product
 from heedful.native import load_library
 from heedful.recipes.generation import BeamConfig, GreedyConfig
 from heedful.tasks.search_factory import build_length_limits, build_search

@@ -13,9 +13,17 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.blocks.recurrent import GRU, LSTM, BidirectionalLayer, Elman
 from heedful.engines import int8
-from heedful.engines.int8 import Int8Embedding, Int8Linear, Int8Matrix, find_quantizable, quantize_to_int8
-from heedful.engines.int8_kernels import INPUT_LEVELS, WEIGHT_LEVELS, Int8Product
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.engines.int8 import (
+    INPUT_LEVELS,
+    WEIGHT_LEVELS,
+    Int8Embedding,
+    Int8Linear,
+    Int8Matrix,
+    Int8Product,
+    find_quantizable,
+    quantize_to_int8,
+)
+from heedful.models.generative import SequenceToSequence
 from heedful.tensors import Tokens
 
 

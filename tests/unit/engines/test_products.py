@@ -9,14 +9,13 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.engines import int8_kernels
-from heedful.engines.int8 import Int8Matrix
-from heedful.engines.int8_kernels import (
+from heedful.engines.int8 import (
     HAS_VNNI,
     INPUT_LEVELS,
     FbgemmKernel,
     FloatKernel,
     Int8Kernel,
+    Int8Matrix,
     Int8Product,
     OneDnnKernel,
     TorchInt8Kernel,

@@ -11,8 +11,7 @@ from torch import nn
 from heedful.attention import LearnedPosition, MultiHeadAttention, ProjectionAggregation, causal
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PreNorm
-from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.blocks.transformer import PreNorm, TransformerLayer, TransformerStack
 from heedful.errors import RecipeError
 from heedful.generation import (
     MultinomialSampler,
@@ -24,8 +23,8 @@ from heedful.generation import (
     greedy_search,
     sampling_search,
 )
-from heedful.models.language_model import LanguageModel
-from heedful.models.transformer_decoder import TransformerDecoder
+from heedful.models.generative import LanguageModel
+from heedful.models.transformer import TransformerDecoder
 from heedful.tensors import Tokens, concat_rows
 
 LONGEST, VOCABULARY, EOS = 8, 11, 1

@@ -7,8 +7,16 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import Attention, DotScore, MultiHeadAttention, MultiHopAttention
-from heedful.attention.attention_trace import assign_roles
-from heedful.attention.hooks import CROSS, DECODER_SELF, ENCODER_SELF, SOURCE_AXIS, SUMMARY, AttentionRole, HookPoint
+from heedful.attention.hooks import (
+    CROSS,
+    DECODER_SELF,
+    ENCODER_SELF,
+    SOURCE_AXIS,
+    SUMMARY,
+    AttentionRole,
+    HookPoint,
+    assign_roles,
+)
 from heedful.attention.positions import LearnedPosition
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.inspection.capture import (

@@ -14,8 +14,7 @@ from torch import nn
 
 from heedful.architectures.attention import WindowConfig
 from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
-from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.architectures.model import TransformerConfig
+from heedful.architectures.model import ConvolutionalConfig, TransformerConfig
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,

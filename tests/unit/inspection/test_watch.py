@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.attention import Attention, DotScore
-from heedful.attention.attention_trace import assign_roles
-from heedful.attention.hooks import DECODER_SELF, intercept_weights
+from heedful.attention.hooks import DECODER_SELF, assign_roles, intercept_weights
 from heedful.inspection.capture import capture_attention
 from heedful.inspection.watch import disable_head, register_hooks, watch_attention
 

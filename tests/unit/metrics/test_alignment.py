@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from heedful.errors import DataError
-from heedful.metrics.alignment import GoldAlignment, alignment_error_rate
+from heedful.metrics.error_rates import GoldAlignment, alignment_error_rate
 
 
 def test_by_hand() -> None:

@@ -9,7 +9,7 @@ import string
 import pytest
 
 from heedful.errors import DataError
-from heedful.metrics.answers import compute_answer_metrics, exact_match, find_best_threshold, normalize_answer, token_f1
+from heedful.metrics.spans import compute_answer_metrics, exact_match, find_best_threshold, normalize_answer, token_f1
 
 WORDS = ["The", "a", "an", "cat", "Cat,", "dog", "dog's", "1990.", "--", "an-other", "théâtre", "«x»"]
 

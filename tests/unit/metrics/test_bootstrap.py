@@ -12,17 +12,17 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from heedful.errors import DataError
-from heedful.metrics.bootstrap import (
+from heedful.metrics.metric import (
     BootstrapOptions,
     ConfidenceInterval,
+    Metric,
     PairedTest,
+    RatioMetric,
     compute_intervals,
     run_paired_tests,
 )
-from heedful.metrics.deck_bleu import DeckBLEU, deck_bleu
-from heedful.metrics.metric import Metric, RatioMetric
 from heedful.metrics.translation import bleu, chrf, ter
-from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU, deck_bleu
 
 WORDS = ["one", "two", "three", "four", "five", "six", ",", "Seven", "eight.", "nine"]
 

@@ -9,7 +9,7 @@ import pytest
 from sklearn.isotonic import IsotonicRegression
 
 from heedful.errors import DataError
-from heedful.metrics.calibration import MonotoneCurve, fit_isotonic
+from heedful.metrics.judge import MonotoneCurve, fit_isotonic
 
 
 @pytest.mark.parametrize("seed", range(6))

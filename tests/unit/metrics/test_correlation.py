@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from heedful.errors import DataError
-from heedful.metrics.correlation import CorrelationMetric
+from heedful.metrics.classification import CorrelationMetric
 
 
 def pearson(predicted: Sequence[float], gold: Sequence[float]) -> float:

@@ -6,8 +6,8 @@ import random
 
 import pytest
 
-from heedful.metrics.deck_bleu import deck_bleu
 from heedful.metrics.translation import bleu
+from heedful.metrics.weighted_sacrebleu import deck_bleu
 
 
 def by_the_formula(hypotheses: list[str], references: list[str]) -> float:

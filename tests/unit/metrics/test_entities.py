@@ -11,7 +11,7 @@ from seqeval import metrics
 
 from heedful.data.tagged import TaggedColumnsReader
 from heedful.errors import DataError
-from heedful.metrics.entities import EntitySpan, compute_entity_metrics, extract_spans
+from heedful.metrics.spans import EntitySpan, compute_entity_metrics, extract_spans
 
 TYPES = ("person", "creative-work", "location")
 

@@ -10,7 +10,7 @@ from itertools import product
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.kneser_ney import KneserNeyModel
+from heedful.metrics.likelihood import KneserNeyModel
 
 SIZE = 6
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.bootstrap import BootstrapOptions, compute_intervals, run_paired_tests
 from heedful.metrics.classification import (
+    CorrelationMetric,
     MatthewsCorrelation,
     accuracy,
     f1_score,
@@ -17,9 +17,15 @@ from heedful.metrics.classification import (
     group_parity,
     macro_f1_score,
 )
-from heedful.metrics.correlation import CorrelationMetric
 from heedful.metrics.likelihood import Perplexity, perplexity
-from heedful.metrics.metric import Metric, build_mean_metric, group_metric
+from heedful.metrics.metric import (
+    BootstrapOptions,
+    Metric,
+    build_mean_metric,
+    compute_intervals,
+    group_metric,
+    run_paired_tests,
+)
 
 Labels = Sequence[Any]
 CLASSES = "abc"

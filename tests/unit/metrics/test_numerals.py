@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from heedful.metrics.numerals import count_kept_numbers
+from heedful.metrics.judge import count_kept_numbers
 
 
 @pytest.mark.parametrize(

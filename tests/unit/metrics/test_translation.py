@@ -14,7 +14,6 @@ from sacrebleu.metrics.ter import TER
 
 import heedful
 from heedful.errors import DataError, RecipeError
-from heedful.metrics.deck_bleu import DeckBLEU, deck_bleu
 from heedful.metrics.translation import (
     TOKENIZERS,
     bleu,
@@ -25,7 +24,7 @@ from heedful.metrics.translation import (
     select_bleu_tokenizer,
     ter,
 )
-from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER
+from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU, deck_bleu
 
 WORDS = ["the", "a", "cat", "Dog", "sat", "on", "mat", "red", ",", ".", "runs"]
 

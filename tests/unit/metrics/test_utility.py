@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sacrebleu import sentence_bleu, sentence_chrf
 
-from heedful.metrics.utility import ChrFUtility, SentenceBLEUUtility
+from heedful.metrics.weighted_sacrebleu import ChrFUtility, SentenceBLEUUtility
 
 TEXTS = ["", " ", "a", "ein Hund", "ein Hund und eine Katze", "Ein  hund, der", "ein Hund und eine Katze", "ééé ☃ é"]
 

@@ -7,8 +7,7 @@ import torch
 from torch import Tensor
 
 from heedful.attention import SinusoidalPosition
-from heedful.models.clips import ClipBatch, FrameEncoder, MotionNetwork, SpaceTimeConv
-from heedful.models.pictures import SmallVisionBackbone
+from heedful.models.vision import ClipBatch, FrameEncoder, MotionNetwork, SmallVisionBackbone, SpaceTimeConv
 from heedful.tensors import FrameLayout
 
 SIZE = 8

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 from torch.nn.utils import parametrize
 from torch.utils.flop_counter import FlopCounterMode
 
-from heedful.architectures.build import DataSizes
-from heedful.architectures.build_convolutional import build_convolutional_model
-from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.engines.column_major import store_column_major
+from heedful.architectures.build import DataSizes, build_convolutional_model
+from heedful.architectures.model import ConvolutionalConfig
+from heedful.engines.select_engine import store_column_major
 from heedful.generation import GNMTLengthPenalty, NoLengthPenalty, beam_search, greedy_search
 from heedful.inspection.watch import watch_attention
 from heedful.models.model_size import measure_model

@@ -11,7 +11,7 @@ from pydantic import TypeAdapter
 from heedful.architectures.build import build_conditional_model
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import ConditionalModelConfig
-from heedful.models.decoder_only import DecoderOnly
+from heedful.models.generative import DecoderOnly
 from heedful.tensors import Tokens
 
 DECODERS: dict[str, dict[str, Any]] = {

@@ -12,8 +12,8 @@ from heedful.architectures.classifiers import (
     WindowClassifierConfig,
 )
 from heedful.architectures.model import ClassifierConfig
-from heedful.models.layer_depth import measure_depths
-from heedful.models.text_classifier import TextClassifier
+from heedful.models.heads import TextClassifier
+from heedful.models.parameters import measure_depths
 from heedful.runs.trainer_factory import compute_rate_factors, freeze_parameters
 from heedful.tasks.classification.recipe import ClassificationTrainingConfig
 

@@ -9,7 +9,6 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.recurrent import LSTM, BidirectionalLayer, RecurrentStack
-from heedful.models.encoders import FirstTokenPooler, MeanPooler, Pooler, SelfAttentivePooler
 from heedful.models.recurrent_encoder import (
     RecurrentEncoder,
     StateSummary,
@@ -18,6 +17,7 @@ from heedful.models.recurrent_encoder import (
     take_first_backward,
     take_last_state,
 )
+from heedful.models.transformer import FirstTokenPooler, MeanPooler, Pooler, SelfAttentivePooler
 from heedful.tensors import Tokens
 
 

@@ -10,9 +10,8 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
-from heedful.architectures.convolutional import ConvolutionalConfig
 from heedful.architectures.interface import TranslationArchitecture
-from heedful.architectures.model import TransformerConfig
+from heedful.architectures.model import ConvolutionalConfig, TransformerConfig
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.engines.native.plan import is_supported

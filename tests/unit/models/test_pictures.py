@@ -14,11 +14,11 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.blocks.conv2d import ConvActivation, ConvNormReLU, identity
+from heedful.blocks.vision import ConvActivation, ConvNormReLU, identity
 from heedful.data.pictures import SquareResize, read_picture
 from heedful.errors import DataError, RunError
 from heedful.foreign.vision_weights import load_vision_weights
-from heedful.models.pictures import (
+from heedful.models.vision import (
     EfficientNetLite0,
     PictureEncoder,
     RegionEncoder,

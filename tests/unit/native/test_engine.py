@@ -11,7 +11,7 @@ import pytest
 import heedful
 from heedful import native as seam
 from heedful.__main__ import main
-from heedful.engines.native.product import NativeProduct
+from heedful.engines.native.plan import NativeProduct
 from heedful.engines.native.stack import NativeStack
 from heedful.errors import RunError
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from heedful.engines.int8 import Int8Linear, Int8Matrix
-from heedful.engines.native.product import NativeProduct
+from heedful.engines.native.plan import NativeProduct
 
 SHAPES = [(1, 1, 1), (1, 64, 64), (2, 7, 5), (3, 65, 63), (6, 130, 66), (7, 16, 257), (13, 200, 4), (31, 33, 512)]
 

@@ -21,7 +21,7 @@ from heedful.blocks.transformer import TransformerStack
 from heedful.engines.native.stack import NativeStack, replace_with_native
 from heedful.engines.native.state import NativeState
 from heedful.inspection.watch import register_hooks, watch_attention
-from heedful.models.sequence_to_sequence import SequenceToSequence
+from heedful.models.generative import SequenceToSequence
 from heedful.tasks.pretraining.task import build_masked_language_model
 from heedful.tensors import FeatureBatch, Memory, Tokens, concat_rows, select_rows
 

@@ -28,7 +28,7 @@ from heedful.attention import (
     UnitIntervalPosition,
 )
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tensors import Tokens
 
@@ -236,7 +236,7 @@ def test_visibility_is_what_was_named() -> None:
 def test_a_head_is_built_on_the_encoder_that_is_given(kind: str) -> None:
     """Nothing of the encoder is made anew, and parameters are called as in a model that was built whole."""
     from heedful.architectures.build import build_tagger, build_text_classifier
-    from heedful.architectures.build_fine_tuning import build_span_classifier
+    from heedful.architectures.build_classifiers import build_span_classifier
     from heedful.architectures.classifiers import EncoderClassifierConfig
     from heedful.architectures.stack import EncoderConfig
 

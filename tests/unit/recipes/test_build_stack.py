@@ -11,7 +11,7 @@ from torch import nn
 from heedful.architectures.build import build_encoder, build_language_model, build_tagger
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import LearnedPosition, RotaryPosition, bidirectional, causal
-from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
 from heedful.errors import RecipeError
 from heedful.recipes.load import build_recipe
 from heedful.tensors import Tokens

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 import heedful
 from heedful.errors import HeedfulError, RecipeError, RunError
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.runs.adapter_runs import count_parameters
 from heedful.runs.evaluate import describe_system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft

@@ -16,7 +16,7 @@ from torch import Tensor, nn
 import heedful
 from heedful.__main__ import main
 from heedful.architectures.build import build_tagger, build_text_classifier
-from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.architectures.build_classifiers import build_span_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.data.tokenizers import learn_words

@@ -16,7 +16,7 @@ from torch import Tensor
 
 import heedful
 from heedful.errors import RecipeError, RunError
-from heedful.models.encoders import FirstTokenPooler, TransformerEncoder
+from heedful.models.transformer import FirstTokenPooler, TransformerEncoder
 from heedful.runs.checkpoints import read_weights
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.initialization import init_model

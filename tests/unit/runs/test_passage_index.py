@@ -17,8 +17,8 @@ import pytest
 import heedful
 from heedful import DataError, MissingExtraError, RecipeError, RunError
 from heedful.retrieval.bm25 import K1, B, extract_terms
+from heedful.retrieval.index import measure_search
 from heedful.retrieval.index_folder import build_index, read_index_manifest
-from heedful.retrieval.measure import measure_search
 from heedful.retrieval.passages import JudgedQuestion, SearchPassage
 
 pytest.importorskip("bm25s", reason="the extra [search] is not installed")

@@ -12,7 +12,7 @@ import pytest
 
 import heedful
 from heedful.data.labelled import LabelledExample
-from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.metrics.metric import BootstrapOptions
 from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
 from heedful.tasks.classification.evaluation import build_classification_evaluator
 from heedful.tasks.label_evaluation import LabelEvaluator, LabelReport

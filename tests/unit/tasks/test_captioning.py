@@ -22,7 +22,7 @@ from heedful.data.tokenizers import WordTokenizer, learn_words
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.generation import GNMTLengthPenalty
 from heedful.generation.search import BeamSearch, GreedySearch
-from heedful.models.pictures import ResNet
+from heedful.models.vision import ResNet
 from heedful.recipes.load import load_recipe
 from heedful.runs.evaluate import build_run_evaluator, compute_answers
 from heedful.runs.load import open_run

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build import build_text_classifier
-from heedful.architectures.build_fine_tuning import build_span_classifier
+from heedful.architectures.build_classifiers import build_span_classifier
 from heedful.architectures.classifiers import EncoderClassifierConfig, RecurrentClassifierConfig, SelfAttentiveConfig
 from heedful.architectures.model import ClassifierConfig
 from heedful.architectures.stack import EncoderConfig
@@ -25,9 +25,8 @@ from heedful.data.questions import ExtractiveQuestion, ReferenceAnswer
 from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
 from heedful.inspection.watch import watch_attention
-from heedful.metrics.answers import compute_answer_metrics
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
+from heedful.metrics.spans import compute_answer_metrics
+from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.tasks.classification.data import build_example_encoding
 from heedful.tasks.classification.evaluation import define_custom_task
 from heedful.tasks.classification.objective import ClassificationObjective

@@ -161,7 +161,7 @@ def test_words_that_differ(reference: str, text: str, lowercase: bool, lacks: li
 
 
 def test_a_run_makes_one(trained: Path) -> None:
-    from heedful.metrics.bootstrap import BootstrapOptions
+    from heedful.metrics.metric import BootstrapOptions
     from heedful.runs.evaluate import build_run_evaluator, compute_answers, describe_system
     from heedful.runs.load import open_run
     from heedful.tasks.translation.report import TranslationReport

@@ -15,7 +15,7 @@ import torch
 from outside import outside
 from torch import nn
 
-from heedful.architectures.build_glimpses import build_picture_classifier
+from heedful.architectures.build_vision import build_picture_classifier
 from heedful.architectures.glimpses import GlimpsesConfig, WholePictureFeedForwardConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import LabelVocabulary

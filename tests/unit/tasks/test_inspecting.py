@@ -12,8 +12,7 @@ from torch import nn
 
 from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
-from heedful.architectures.convolutional import ConvolutionalConfig
-from heedful.architectures.model import ModelConfig, TransformerConfig
+from heedful.architectures.model import ConvolutionalConfig, ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import (
     BahdanauConfig,
     ContextConfig,
@@ -30,10 +29,9 @@ from heedful.generation.search import BeamSearch, GreedySearch
 from heedful.inspection.heads import compute_head_measures
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.watch import watch_attention
-from heedful.metrics.alignment import GoldAlignment
+from heedful.metrics.error_rates import GoldAlignment
 from heedful.metrics.translation import bleu
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType
 from heedful.tasks.embedder import Embedder

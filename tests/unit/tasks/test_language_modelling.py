@@ -14,7 +14,7 @@ from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.data.tokenizers import EOS, CharacterTokenizer
 from heedful.generation import MultinomialSampler, SuppressTokens
 from heedful.generation.search import GreedySearch, SamplingSearch
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tasks.language.objective import LanguageModelingObjective
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tensors import Tokens

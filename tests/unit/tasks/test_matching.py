@@ -17,7 +17,7 @@ from heedful.data.corpus import Corpus, ExampleEncoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.errors import DataError
 from heedful.metrics.ranking import rank_paired_targets
-from heedful.models.text_matcher import MAX_SCALE, TextMatcher
+from heedful.models.heads import MAX_SCALE, TextMatcher
 from heedful.tasks.matching.objective import MatchingObjective, contrastive_loss, find_shared_texts, number_texts
 from heedful.tasks.matching.task import build_matching_evaluator
 

@@ -13,9 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import RunError
+from heedful.models.heads import MultitaskModel, TokenClassifier
 from heedful.models.interface import Encoder
-from heedful.models.multitask import MultitaskModel
-from heedful.models.token_classifier import TokenClassifier
 from heedful.tasks.multitask.objective import MultitaskMember, MultitaskObjective
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tasks.predictor import MultiHeadPredictor

@@ -20,7 +20,7 @@ import heedful
 from heedful import load_recipe
 from heedful.data.corpus import Corpus
 from heedful.errors import DataError, RecipeError, RunError
-from heedful.metrics.bootstrap import BootstrapOptions
+from heedful.metrics.metric import BootstrapOptions
 from heedful.recipes.generation import SampledContinuationConfig
 from heedful.runs.export import export_hugging_face
 from heedful.runs.load import open_run

@@ -12,7 +12,7 @@ from torch import nn
 from heedful.architectures.build import build_language_model
 from heedful.architectures.recurrent import RecurrentDecoderConfig
 from heedful.errors import RecipeError
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tasks.language.objective import (
     DocumentPieces,
     LanguageModelingObjective,

@@ -14,8 +14,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.documents import DocumentChunk
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, WordTokenizer
-from heedful.models.masked_language_model import MaskedLanguageModel
-from heedful.models.replaced_token_detector import ReplacedTokenDetector
+from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector
 from heedful.tasks.pretraining import objective as losses
 from heedful.tasks.pretraining.data import (
     NextSentencePairing,

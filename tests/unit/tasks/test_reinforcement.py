@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.recurrent import RecurrentConfig
-from heedful.attention import MovingBaseline, hard
+from heedful.attention import MovingBaseline, normalizers
 from heedful.data.batches import PairBatch, collate_pairs
 from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
@@ -28,7 +28,7 @@ from heedful.tasks.likelihood import log_likelihoods
 LETTERS = CharacterTokenizer("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))
 READINGS = ("bahdanau", "luong")
-likeliest = hard._select_keys
+likeliest = normalizers._select_keys
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from heedful.data.tokenizers import CharacterTokenizer, Tokenizer, learn_sentenc
 from heedful.errors import RecipeError
 from heedful.generation import MultinomialSampler, SuppressTokens
 from heedful.generation.search import GreedySearch, SamplingSearch
-from heedful.models.language_model import LanguageModel
+from heedful.models.generative import LanguageModel
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, strip_incomplete_character
 

@@ -13,8 +13,8 @@ import torch
 from outside import outside
 
 import heedful
-from heedful.architectures.build_memory import build_memory_network
-from heedful.architectures.memory import MemoryNetworkConfig
+from heedful.architectures.build import build_memory_network
+from heedful.architectures.model import MemoryNetworkConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import learn_words

@@ -16,7 +16,7 @@ from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tagged import TaggedSentence
 from heedful.data.tokenizers import CharacterTokenizer
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.heads import TokenClassifier
 from heedful.tasks.tagging.data import build_tagging_encoding
 from heedful.tasks.tagging.objective import TaggingObjective
 from heedful.tasks.tagging.predictor import Tagger

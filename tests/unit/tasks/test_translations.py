@@ -16,7 +16,7 @@ from heedful.architectures.model import TransformerConfig
 from heedful.data.tokenizers import EOS, UNK, CharacterTokenizer, Tokenizer, WordTokenizer, learn_sentencepiece
 from heedful.data.word_alignments import map_pieces_to_words
 from heedful.generation.search import GreedySearch
-from heedful.metrics.utility import ChrFUtility
+from heedful.metrics.weighted_sacrebleu import ChrFUtility
 from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
 from heedful.tasks.search_factory import LengthLimits

@@ -22,14 +22,13 @@ from heedful.architectures.classifiers import (
 )
 from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
-from heedful.blocks.linear import build_xavier_linear
-from heedful.models.encoders import FirstTokenPooler, MeanPooler, SelfAttentivePooler
+from heedful.blocks.feedforward import build_xavier_linear
+from heedful.models.convolutional import ConvWindow, WindowEncoder
+from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.models.interface import Encoder
 from heedful.models.ngram_classifier import NgramClassifier
 from heedful.models.pair_encoder import PairEncoder
-from heedful.models.text_classifier import TextClassifier
-from heedful.models.text_cnn import ConvWindow, WindowEncoder
-from heedful.models.token_classifier import TokenClassifier
+from heedful.models.transformer import FirstTokenPooler, MeanPooler, SelfAttentivePooler
 from heedful.tensors import Tokens
 
 _DEVIATION: Final = 0.2

@@ -1,4 +1,4 @@
-"""Build image classifiers from configs of `architectures.glimpses`."""
+"""Build models of pictures and video clips from their configs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,106 @@ from heedful.architectures.glimpses import (
     WholePictureConvolutionConfig,
     WholePictureFeedForwardConfig,
 )
+from heedful.architectures.vision import (
+    ConvolutionalVisionConfig,
+    EfficientNetLite0Config,
+    MotionConfig,
+    ResNetConfig,
+    VisionConfig,
+)
+from heedful.attention import SinusoidalPosition
 from heedful.attention.dropout import Dropout
-from heedful.blocks.linear import build_xavier_linear
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.recurrent import LSTM, RecurrentCell, ReLUCell
-from heedful.blocks.retina import Retina
+from heedful.blocks.vision import Retina
 from heedful.errors import RecipeError
-from heedful.models.glimpses import GlimpseClassifier, GlimpseNetwork, GlimpsePolicy, LearnedPolicy, RandomPolicy
-from heedful.models.picture_classifier import PictureClassifier, WholePictureClassifier
+from heedful.models.picture_classifier import (
+    GlimpseClassifier,
+    GlimpseNetwork,
+    GlimpsePolicy,
+    LearnedPolicy,
+    PictureClassifier,
+    RandomPolicy,
+    WholePictureClassifier,
+)
+from heedful.models.vision import (
+    EfficientNetLite0,
+    FrameEncoder,
+    MotionNetwork,
+    RegionEncoder,
+    ResNet,
+    SmallVisionBackbone,
+    VisionBackbone,
+)
 from heedful.registry import load_object
+
+
+def build_vision_backbone(config: VisionConfig) -> VisionBackbone:
+    """Build an image network with new weights."""
+    network: VisionBackbone = load_object(config.built_by, context=f"model.pictures.kind = {config.kind!r}")(config)
+    return network
+
+
+def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> VisionBackbone:
+    """Load the weights that the config names into an image network.
+
+    Raises:
+        DataError: the file does not exist or cannot be read.
+        RunError: the file holds another network.
+    """
+    load_object(config.read_by, context=f"model.pictures.kind = {config.kind!r}")(network, config.weights_file)
+    return network
+
+
+def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
+    """Build the encoder that makes a memory of image annotations, with slots `d_model` wide, for images of this
+    size.
+    """
+    rows = -(-size // config.region_stride) if config.places else None
+    return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)
+
+
+def build_small_backbone(config: ConvolutionalVisionConfig) -> SmallVisionBackbone:
+    """Build a small image network to be trained with the rest of the model."""
+    return SmallVisionBackbone(config.widths, extra_convolutions=config.more)
+
+
+def build_resnet(config: ResNetConfig) -> ResNet:
+    """Build a residual network."""
+    return ResNet(config.depth, stride=config.stride)
+
+
+def build_efficientnet_lite0(config: EfficientNetLite0Config) -> EfficientNetLite0:
+    """Build an EfficientNet-lite0."""
+    return EfficientNetLite0(stride=config.stride)
+
+
+def build_clip_encoder(
+    vision: VisionConfig,
+    motion: MotionConfig | None,
+    *,
+    d_model: int,
+    encode_times: bool,
+    d_features: int | None = None,
+) -> FrameEncoder:
+    """Build a newly initialised encoder that makes a memory of the frames of clips.
+
+    Args:
+        vision: image network for each frame.
+        motion: motion network over neighbouring frames; None for none.
+        d_model: width of the slots.
+        encode_times: whether to add sinusoids of the frame number.
+        d_features: width of precomputed frame vectors, which replace `vision`.
+    """
+    return FrameEncoder(
+        build_vision_backbone(vision) if d_features is None else None,
+        None if motion is None else MotionNetwork(motion.widths),
+        d_frame=vision.d_annotation if d_features is None else d_features,
+        d_model=d_model,
+        times=SinusoidalPosition(d_model) if encode_times else None,
+        dropout=vision.dropout,
+    )
+
 
 PictureShape = tuple[int, int, int]
 """Channels, height and width."""

@@ -1,13 +1,24 @@
-"""Configs of image networks: small ones trained with the model, and pre-trained ones."""
+"""Configs of models of pictures and video clips."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from heedful.recipes.config import Config, InputPath, PositiveInt, Probability, add_default_kind
+from heedful.architectures.model import MemoryDecoderConfig
+from heedful.architectures.stack import TransformerMemoryDecoderConfig
+from heedful.recipes.config import (
+    Config,
+    InputPath,
+    LengthLimit,
+    PositiveInt,
+    Probability,
+    add_default_kind,
+    config_error,
+)
+from heedful.recipes.recipe import ArchitectureConfig
 
 
 class VisionConfig(Config):
@@ -51,7 +62,7 @@ class VisionConfig(Config):
 class ConvolutionalVisionConfig(VisionConfig):
     """Convolutions of stride 2 with ReLU and group norm; trained from scratch."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:build_small_backbone"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_small_backbone"
 
     kind: Literal["convolutional"] = "convolutional"
     widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (32, 64, 128)
@@ -101,7 +112,7 @@ class PretrainedVisionConfig(VisionConfig):
 class ResNetConfig(PretrainedVisionConfig):
     """A residual network (He et al. 2016) with weights of torchvision or timm."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:build_resnet"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_resnet"
 
     kind: Literal["resnet"] = "resnet"
     depth: Literal[18, 34, 50, 101] = 50
@@ -118,7 +129,7 @@ class ResNetConfig(PretrainedVisionConfig):
 class EfficientNetLite0Config(PretrainedVisionConfig):
     """EfficientNet-lite0 with weights of EfficientNet-PyTorch or timm."""
 
-    built_by: ClassVar = "heedful.architectures.build_pictures:build_efficientnet_lite0"
+    built_by: ClassVar = "heedful.architectures.build_vision:build_efficientnet_lite0"
 
     kind: Literal["efficientnet_lite0"] = "efficientnet_lite0"
     stride: Literal[16, 32] = 32
@@ -135,3 +146,51 @@ AnyVisionConfig = Annotated[
     Field(discriminator="kind"),
     add_default_kind("convolutional"),
 ]
+
+
+class MemoryModelArchitecture(ArchitectureConfig):
+    """Abstract: an encoder of pictures or clips, and a decoder that reads its memory."""
+
+    d_model: PositiveInt = 256
+    """width of the memory's slots, and of the decoder unless model.decoder.d_model is given"""
+    decoder: MemoryDecoderConfig = TransformerMemoryDecoderConfig()
+    """the decoder that generates text"""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _set_decoder_width(cls, table: Any) -> Any:
+        """Use the width of the memory for the decoder if none is given."""
+        if not isinstance(table, dict) or not isinstance(table.get("decoder", {}), dict):
+            return table
+        width = table.get("d_model", cls.model_fields["d_model"].default)
+        return {**table, "decoder": {"d_model": width, **table.get("decoder", {})}}
+
+    @field_validator("decoder")
+    @classmethod
+    def _check_slot_width(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
+        width = info.data.get("d_model")
+        if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
+            raise config_error(
+                "model.decoder.d_model",
+                f"= {decoder.d_slot} must be model.d_model = {width}, the width of the slots that it reads",
+            )
+        return decoder
+
+    @property
+    def length_limit(self) -> LengthLimit | None:
+        """Maximum number of positions of the decoder."""
+        decoder_limit = self.decoder.length_limit
+        return (
+            None
+            if decoder_limit is None
+            else LengthLimit(decoder_limit.key.replace("model.", "model.decoder.", 1), decoder_limit.tokens)
+        )
+
+
+class MotionConfig(Config):
+    """Convolutions over 3 frames and 3 x 3 pixels, of spatial stride 2, with group norm over the channels of each
+    frame.
+    """
+
+    widths: Annotated[tuple[PositiveInt, ...], Field(min_length=1, strict=False)] = (8, 16, 32)
+    """channels after each halving of the frames; each layer sees one more frame on both sides"""

@@ -1,10 +1,11 @@
-"""Build scores, normalizers and weight functions from configs."""
+"""Build what several families share: attention scores and weights, and the subsampling of frames."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from heedful.architectures.attention import HeadsConfig, ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.frames import HidingConfig, ShortenedConfig
 from heedful.attention import (
     LinearChain,
     Normalizer,
@@ -15,6 +16,10 @@ from heedful.attention import (
     scores,
     softmax,
 )
+from heedful.blocks.convolution import ConvSubsampling, SpecAugment
+from heedful.models.interface import Encoder
+from heedful.models.transformer import SubsampledEncoder
+from heedful.tensors import FeatureBatch
 
 
 def build_score(
@@ -52,3 +57,18 @@ def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> Wei
         return None
     score = build_score(config, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)
     return ScoredWeights(score, build_normalizer(config.weights))
+
+
+def build_subsampled_encoder(
+    config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
+) -> SubsampledEncoder:
+    """Put a newly initialised convolutional subsampling, with vectors of this width, before an encoder."""
+    subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
+    return SubsampledEncoder(
+        subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)
+    )
+
+
+def _build_spec_augment(config: HidingConfig) -> SpecAugment:
+    bands, frames = (config.band_masks, config.bands), (config.frame_masks, config.frames)
+    return SpecAugment(bands=bands, frames=frames, share=config.share)

@@ -1,24 +1,24 @@
-"""Transformer encoders, poolers and wrappers of encoders."""
+"""Transformer encoders and decoders, and the poolers that turn hidden vectors into one vector."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, final
+from typing import Any, Final, Literal, TypeAlias, final
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.nn import functional
 
 from heedful.attention.attention import MultiHopAttention
-from heedful.attention.attention_trace import assign_roles
-from heedful.attention.hooks import ENCODER_SELF, SUMMARY
-from heedful.blocks.linear import build_xavier_linear
-from heedful.blocks.subsampling import ConvSubsampling, SpecAugment
+from heedful.attention.hooks import DECODER_SELF, ENCODER_SELF, SUMMARY, assign_roles
+from heedful.blocks.convolution import ConvSubsampling, SpecAugment
+from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.transformer import TransformerStack
-from heedful.models.interface import Encoder
-from heedful.tensors import FeatureBatch, FrameLayout, Memory, Tokens
+from heedful.models.interface import Decoder, Encoder, State
+from heedful.tensors import FeatureBatch, FrameLayout, Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens
 
 
 class Pooler(nn.Module, ABC):
@@ -166,3 +166,120 @@ class NamedEncoders(nn.Module):
         """Return a memory for each source; sources and memories have the same names."""
         assert source.keys() == set(self._names), f"sources {[*source]}, but encoders of {[*self._names]}"
         return {name: self.get_submodule(name)(source[name]) for name in self._names}
+
+
+PoolingMode: TypeAlias = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+"""Ways of pooling: the first token; the maximum of each dimension; the mean; the sum divided by the root of the number
+of tokens; the mean in which token t of 1, 2 ... has weight t (Muennighoff 2022); the last token."""
+POOLING_MODES: Final[Sequence[PoolingMode]] = (
+    "cls",
+    "max",
+    "mean",
+    "mean_sqrt_len_tokens",
+    "weightedmean",
+    "lasttoken",
+)
+"""All pooling modes, in the order in which their results are concatenated."""
+
+
+@final
+class MultiModePooler(Pooler):
+    """Pools the hidden vectors of all tokens, including special ones, by one or several modes.
+
+    Args:
+        modes: at least one; the results are concatenated in the order of `POOLING_MODES`.
+    """
+
+    def __init__(self, modes: Iterable[PoolingMode]) -> None:
+        super().__init__()
+        chosen = {*modes}
+        assert chosen, "a text becomes a vector in some way"
+        self.modes = tuple(mode for mode in POOLING_MODES if mode in chosen)
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows for this module."""
+        return f"modes={', '.join(self.modes)}"
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B d_pooled"]:
+        """Return the pooled vectors of all modes, concatenated; zeros for a text without tokens."""
+        return torch.cat([_pool(mode, hidden, positions) for mode in self.modes], 1)
+
+
+def _pool(
+    mode: PoolingMode, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+) -> Float[Tensor, "B d_model"]:
+    is_token = (positions >= 0).unsqueeze(-1)
+    rows = torch.arange(len(hidden), device=hidden.device)
+    pooled: Tensor
+    match mode:
+        case "cls":
+            pooled = hidden[rows, (positions == 0).byte().argmax(1)] * is_token.any(1)
+        case "lasttoken":
+            pooled = hidden[rows, positions.argmax(1)] * is_token.any(1)
+        case "max":
+            pooled = hidden.masked_fill(~is_token, -torch.inf).amax(1).nan_to_num(neginf=0.0)
+        case "mean":
+            pooled = mean_pool(hidden, positions)
+        case "mean_sqrt_len_tokens":
+            pooled = (hidden * is_token).sum(1) / is_token.sum(1).clamp(min=1).sqrt()
+        case "weightedmean":
+            weights = (positions + 1).unsqueeze(-1).to(hidden.dtype)
+            pooled = (hidden * weights).sum(1) / weights.sum(1).clamp(min=1)
+    return pooled
+
+
+@final
+class UnitNorm(nn.Module):
+    """Normalisation to length 1, x / |x|; a zero vector stays zero."""
+
+    def forward(self, x: Float[Tensor, "B d"]) -> Float[Tensor, "B d"]:
+        """Return vectors of length 1."""
+        return functional.normalize(x, dim=-1)
+
+
+@final
+class SentencePooler(Pooler):
+    """Pooling followed by further maps.
+
+    Args:
+        pooling: pools the hidden vectors.
+        steps: maps of the pooled vector, applied in order.
+    """
+
+    def __init__(self, pooling: MultiModePooler, steps: Sequence[nn.Module]) -> None:
+        super().__init__()
+        self.pooling = pooling
+        self.steps = nn.Sequential(*steps)
+
+    def forward(
+        self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
+    ) -> Float[Tensor, "B d_vector"]:
+        """Return the vector of each text."""
+        vectors: Tensor = self.steps(self.pooling(hidden, positions))
+        return vectors
+
+
+class TransformerDecoder(Decoder):
+    """Transformer decoder: a causal stack with cross-attention to every memory (Vaswani et al. 2017, 3.1)."""
+
+    def __init__(self, stack: TransformerStack) -> None:
+        super().__init__()
+        self.stack = stack
+        assign_roles(stack, DECODER_SELF)
+
+    def init_state(self, memory: Memories | None) -> State:
+        """Return the state before the first token, with each memory projected for each layer."""
+        return self.stack.init_state(memory)
+
+    def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
+        """Return the hidden vectors of the tokens and the state after them."""
+        result: tuple[Tensor, State] = self.stack(tokens, state)
+        return result
+
+    def decode_greedy(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
+    ) -> tuple[MultiStepOutput, State] | None:
+        """Run several steps of greedy search in one call, or return None if the stack cannot."""
+        return self.stack.decode_greedy(output, tokens, state, limits=limits)
