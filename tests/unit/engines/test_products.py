@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from heedful.engines import int8
 from heedful.engines.int8 import (
     HAS_VNNI,
     INPUT_LEVELS,
@@ -111,7 +112,7 @@ def test_the_fastest_kernel_is_looked_for_once_for_each_shape_and_number_of_vect
         asked.append((kernel.__name__, len(x)))
         return {"FloatKernel": len(x), "Other": 5}[kernel.__name__]
 
-    monkeypatch.setattr(int8_kernels, "find_kernels", lambda: (FloatKernel, Other))
+    monkeypatch.setattr(int8, "find_kernels", lambda: (FloatKernel, Other))
     monkeypatch.setattr(Int8Product, "_time_kernel", seconds)
     monkeypatch.setattr(Int8Product, "_fastest_kernels", {})
     given = matrix()

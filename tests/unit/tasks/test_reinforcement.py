@@ -76,7 +76,7 @@ def draw(monkeypatch: pytest.MonkeyPatch) -> Callable[[Sequence[int]], None]:
             assert probabilities.shape[:2] == (1, 1)
             return (torch.arange(probabilities.size(-1)) == next(steps)) & visible
 
-        monkeypatch.setattr(hard, "_select_keys", taken)
+        monkeypatch.setattr(normalizers, "_select_keys", taken)
 
     return force
 
@@ -173,7 +173,7 @@ def test_sentences_side_by_side_learn_what_they_learn_alone(
     corpus: Corpus, monkeypatch: pytest.MonkeyPatch, reading: str
 ) -> None:
     """Padding draws nothing, earns nothing, and is no label of the baseline."""
-    monkeypatch.setattr(hard, "_select_keys", lambda p, visible, **_: likeliest(p, visible, sample=False))
+    monkeypatch.setattr(normalizers, "_select_keys", lambda p, visible, **_: likeliest(p, visible, sample=False))
     made, what = model(reading), task(corpus, smoothing=0.1, reward=0.7, entropy=0.2)
     what.on_update(1.3)
     together = what.build_batch(np.arange(3))
