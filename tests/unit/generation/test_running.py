@@ -235,13 +235,13 @@ def test_steps_of_rows_that_come_and_go_are_kept() -> None:
             columns = torch.full((count, length), step), torch.full((count, length, 3), float(step))
             newer = StepHistory.empty_like(columns[0].new_zeros(count), torch.zeros(count, 3)).extend(columns)
             history, texts = concat_rows([history, newer]), [*texts, *([step] * length for _ in range(count))]
+            assert len(history) == max(map(len, texts)), "older steps are dropped with those who had them"
         assert history.counts.tolist() == list(map(len, texts))
         rows = torch.tensor(dice.sample(range(len(texts)), k=dice.randint(1, len(texts))))
-        found, vectors = history.collect(rows)
+        found, vectors = select_rows(history, rows).to_columns()
         for row, ids_of_row, first in zip(rows.tolist(), found.tolist(), vectors[:, :, 0].tolist(), strict=True):
             size = len(texts[row])
             assert ids_of_row[:size] == [int(number) for number in first[:size]] == texts[row]
-        assert found.size(1) == max(map(len, texts)), "older steps are dropped with those who had them"
 
 
 def test_beams_are_traced_alike_by_lists_and_by_tensors() -> None:
