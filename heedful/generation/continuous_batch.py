@@ -275,7 +275,7 @@ class ContinuousBatch:
         try:
             ahead = entry.batch.advance_ahead(self._engine, entry.tokens, self._state)
         except HeedfulError as error:
-            return _fail(entry, error)
+            return self._fail(entry, error)
         if ahead is None:
             return None
         entry.batch, result, self._state = ahead
@@ -289,7 +289,7 @@ class ContinuousBatch:
         try:
             entry.batch, result = entry.batch.advance(logits, rows_per_sentence=rows_per_sentence)
         except HeedfulError as error:
-            return _fail(entry, error), None
+            return self._fail(entry, error), None
         entry.tokens = result.next_tokens
         return self._finish_done(entry, result.num_done), result.beams
 
@@ -351,6 +351,11 @@ class ContinuousBatch:
             batch = batch.keep_rows(index_tensor)
             state = select_rows(state, RowSelection.keep_groups(index_tensor, self._width))
         return _DoneSentences(batch, entry.release(indices), state)
+
+    def _fail(self, entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
+        """Let the sentences of an entry leave with an error; those that wait have their results."""
+        failed = [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
+        return failed + self._finish(entry, []) if entry.waiting else failed
 
     def _finish(self, entry: _BatchEntry, indices: Sequence[int]) -> list[FinishedRequest]:
         """Let sentences leave and return their hypotheses or errors, together with those that wait."""
@@ -446,11 +451,6 @@ def sort_finished(finished: Iterable[FinishedRequest]) -> list[FinishedRequest]:
 def collect_resume_state(finished: Iterable[FinishedRequest]) -> ResumeState:
     """Return the model state after the hypotheses of all these sentences."""
     return concat_rows([sentence.resume_state for sentence in finished if sentence.resume_state is not None])
-
-
-def _fail(entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
-    """Let all sentences of an entry leave with an error."""
-    return [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:

@@ -364,6 +364,29 @@ def test_where_nothing_may_follow_only_that_party_fails(history_model: Callable[
     assert same(found[0].hypotheses, alone(model, Sentence(1, 0, GreedySearch(EOS), 9, 1, ())))
 
 
+@pytest.mark.parametrize("kind", ["greedy", "beam"])
+def test_an_error_in_the_middle_costs_nobody_what_had_ended(kind: str, history_model: Callable[..., Any]) -> None:
+    """Eight sentences end early and leave; then nothing may follow in the others, whose ninth row has no numbers."""
+    model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0)
+    calls = []
+
+    def step(tokens: Tokens, state: Any) -> Any:
+        logits, state = model.step(tokens, state)
+        calls.append(len(logits))
+        return (torch.full_like(logits, float("nan")) if len(calls) > 5 else logits), state
+
+    sentences = [Sentence(key, 0, GreedySearch(EOS), 3 if key < 8 else 12, 1, ()) for key in range(10)]
+    search = GreedySearch(EOS) if kind == "greedy" else BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 1)
+    running = ContinuousBatch(step, width=search.rows_per_sentence)
+    running.add_requests(model.init_state(list(range(10))), request(sentences), search)
+    found = {each.request_id: each for each in running.run()}
+    assert sorted(found) == list(range(10)) and not len(running)
+    for key in range(10):
+        assert isinstance(found[key].error, RunError) == (key >= 8)
+        if key < 8:
+            assert len(found[key].hypotheses[0].ids) == 3
+
+
 def test_it_does_not_grow(history_model: Callable[..., Any]) -> None:
     """A search that never ends holds no more than those who are in it."""
     model = history_model(VOCABULARY, seed=6, eos=EOS)
