@@ -18,7 +18,7 @@ from heedful.generation.lexical_constraints import ConstraintBanks
 from heedful.generation.penalties import LengthPenalty
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.processors import LogitsPipeline, PipelineState, keep_selected
-from heedful.generation.results import Hypothesis, HypothesisBatch, PrefillOutput, ResumeState, sum_values
+from heedful.generation.results import Hypothesis, HypothesisBatch, PrefillOutput, ResumeState
 from heedful.generation.samplers import LogitsFilter, apply_filters
 from heedful.generation.topk import TopKResult, compute_logsumexp, top_k
 from heedful.models.interface import State, Step
@@ -114,11 +114,12 @@ class BeamGroup:
     def reorder(self, rows: RowSelection) -> BeamGroup:
         """Return the group with the selected sentences."""
         beam_state, history = select_rows((self.beam_state, self.history), rows)
-        pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(rows.origin, self.width))
+        state_width = self.width if len(self.history) else 1
+        pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(rows.origin, state_width))
         return BeamGroup(beam_state, history, pipeline_state)
 
     def concat(self, others: Sequence[BeamGroup]) -> BeamGroup:
-        """Concatenate the sentences of several groups of equal width, whose logits processors have no state."""
+        """Concatenate the sentences of several groups of equal width; see `DecodeBatch.concat`."""
         parts = [(group.beam_state, group.history) for group in (self, *others)]
         return BeamGroup(*concat_rows(parts), self.pipeline_state)
 
@@ -127,18 +128,17 @@ class BeamGroup:
         done = self.beam_state.done.index_fill(0, indices, True)
         return replace(self, beam_state=replace(self.beam_state, done=done))
 
-    def finalize(self, indices: Int[Tensor, " B"], options: BeamOptions) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-        """Return the best hypotheses of the sentences at these indices; see `finalize_hypotheses`."""
-        beam_state = select_rows(self.beam_state, indices)
-        return finalize_hypotheses(beam_state, self.history.collect(indices), options=options)
+    def finalize(self, options: BeamOptions) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
+        """Return the best hypotheses of all sentences; see `finalize_hypotheses`."""
+        return finalize_hypotheses(self.beam_state, self.history, options=options)
 
-    def find_best_so_far(self, indices: Int[Tensor, " B"], options: BeamOptions) -> list[Hypothesis]:
+    def find_best_so_far(self, options: BeamOptions) -> list[Hypothesis]:
         """Return the best live hypothesis of each sentence, or the best finished one if its score is higher."""
-        beam_state = select_rows(self.beam_state, indices)
+        beam_state = self.beam_state
         best_live = beam_state.live_scores[:, :1] / options.divisors[beam_state.lengths].unsqueeze(1)
         finished_is_worse = (beam_state.finished[:, :, 0] < best_live).unsqueeze(2)
         beam_state = replace(beam_state, finished=beam_state.finished.masked_fill(finished_is_worse, -math.inf))
-        hypotheses, _ = finalize_hypotheses(beam_state, self.history.collect(indices), options=options)
+        hypotheses, _ = finalize_hypotheses(beam_state, self.history, options=options)
         return [ranked[0] for ranked in hypotheses.to_hypotheses(beam_state.prefill)]
 
 
@@ -191,30 +191,28 @@ class BeamBatch(DecodeBatch):
         group, prompt_state = select_rows((self.group, self.prompt_state), indices)
         return replace(self, group=group, prompt_state=prompt_state)
 
-    def concat(self, other: DecodeBatch) -> BeamBatch:
-        """Concatenate the sentences of this batch and of another one."""
-        assert isinstance(other, BeamBatch)
-        options = max(self.options, other.options, key=lambda options: len(options.divisors))
-        return replace(self, group=concat_rows([self.group, other.group]), options=options)
+    def concat(self, others: Sequence[BeamBatch]) -> BeamBatch:
+        """Concatenate the sentences of this batch and of others."""
+        parts = (self, *others)
+        group, prompt_state = concat_rows([(batch.group, batch.prompt_state) for batch in parts])
+        options = max((batch.options for batch in parts), key=lambda options: len(options.divisors))
+        return replace(self, group=group, options=options, prompt_state=prompt_state)
 
     def finish(self, indices: Int[Tensor, " B"]) -> BeamBatch:
         """Mark the sentences at these indices as done."""
         return replace(self, group=self.group.mark_done(indices))
 
-    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """Return the best hypotheses of the sentences at these indices."""
-        return self.group.finalize(indices, self.options)[0]
+    def finalize(self) -> HypothesisBatch:
+        """Return the best hypotheses of each sentence."""
+        return self.group.finalize(self.options)[0]
 
-    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+    def partial_outputs(self) -> list[list[int]]:
         """Return the best live hypothesis of each sentence, or the best finished one if its score is higher."""
-        return [list(best.ids) for best in self.group.find_best_so_far(indices, self.options)]
+        return [list(best.ids) for best in self.group.find_best_so_far(self.options)]
 
-    def build_resume_state(
-        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
-    ) -> ResumeState:
+    def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
         """Return the model state after the hypotheses; see `replay_hypotheses`."""
-        prefill, prompt_state = select_rows((self.prefill, self.prompt_state), indices)
-        return replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill)
+        return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
 
 def compute_length_divisors(prefill: PrefillOutput, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
@@ -350,7 +348,7 @@ def _summarize_step(beam_state: BeamState, selected: BeamCandidates) -> tuple[in
 
 def finalize_hypotheses(
     beam_state: BeamState,
-    history: tuple[Tensor, ...],
+    history: StepHistory,
     *,
     options: BeamOptions,
 ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
@@ -368,14 +366,14 @@ def finalize_hypotheses(
     order = (all_scores[:, :, 0] == -math.inf).byte().sort(dim=1, stable=True).indices[:, :n_best]
     scores, totals, last_scores = all_scores.gather(1, order.unsqueeze(2).expand(-1, -1, 3)).unbind(2)
     counts, beams = (part.gather(1, order) for part in (indices // width, indices % width))
-    ids, values = trace_beams(*history, beams=beams, counts=counts)
+    ids, values = trace_beams(*history.to_columns(), beams=beams, counts=counts)
     values.scatter_(2, counts.unsqueeze(2), last_scores.unsqueeze(2))
     last_tokens = last_tokens.gather(1, order)
     ids.scatter_(2, counts.unsqueeze(2), last_tokens.unsqueeze(2))
     has_ended = order < n_best
     if options.pipeline.penalties:  # the ranking is not by the probabilities of the model
         is_generated = torch.arange(values.size(2), device=values.device) < (counts + has_ended).unsqueeze(2)
-        totals = prefill.prefix_log_probabilities.sum(1, keepdim=True) + sum_values(values, is_generated)
+        totals = prefill.prefix_log_probabilities.sum(1, keepdim=True) + torch.where(is_generated, values, 0.0).sum(2)
     finished = has_ended & (last_tokens == options.eos)
     interrupted = ~beam_state.done.unsqueeze(1).expand_as(finished)
     return HypothesisBatch(

@@ -7,7 +7,7 @@ The rows of all its sentences are read by the model together. What comes out of 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, final
 
 import torch
@@ -46,9 +46,21 @@ class FinishedRequest:
     resume_state: ResumeState | None = None
 
 
+@dataclass(frozen=True)
+class _DoneSentences:
+    """Sentences that have left a batch, with their request ids and, if it is kept, the model state of their rows."""
+
+    batch: DecodeBatch
+    request_ids: Sequence[int]
+    state: State
+
+
 @dataclass(eq=False)
 class _BatchEntry:
-    """A decode batch with the request ids of its sentences (None where one has left) and its next input tokens."""
+    """A decode batch with the request ids of its sentences (None where one has left) and its next input tokens.
+
+    `waiting` holds sentences that have left, but whose results are built together with those of the others.
+    """
 
     batch: DecodeBatch
     request_ids: list[int | None]
@@ -56,6 +68,7 @@ class _BatchEntry:
     until: InterruptCondition
     keep_state: bool
     num_active: int
+    waiting: list[_DoneSentences] = field(default_factory=list)
 
     @property
     def active_indices(self) -> list[int]:
@@ -92,7 +105,7 @@ class _BatchEntry:
 
     def merge(self, other: _BatchEntry) -> None:
         """Add the sentences of another entry."""
-        self.batch = self.batch.concat(other.batch)
+        self.batch = self.batch.concat([other.batch])
         self.tokens = _concat_tokens([self.tokens, other.tokens])
         self.request_ids += other.request_ids
         self.num_active += other.num_active
@@ -112,7 +125,8 @@ class _BatchEntry:
         }
         if not indices:
             return {}
-        return dict(zip(indices.values(), self.batch.partial_outputs(self.to_index_tensor([*indices])), strict=True))
+        batch = self.batch.keep_rows(self.to_index_tensor([*indices]))
+        return dict(zip(indices.values(), batch.partial_outputs(), strict=True))
 
     def to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " B"]:
         """Convert sentence indices to a tensor."""
@@ -128,16 +142,14 @@ class ContinuousBatch:
     Args:
         step: `Engine.step` of the model.
         width: rows of each sentence, equal for all searches that are added.
-        finish_share: share of the sentences that must be done before they are returned. The results of several
-            sentences cost less together.
     """
 
-    def __init__(self, step: Step, *, width: int, finish_share: float = 0.0) -> None:
+    def __init__(self, step: Step, *, width: int) -> None:
         engine = getattr(step, "__self__", None)
         self._step = step
         self._engine = engine if isinstance(engine, MultiStepDecoder) else None
         self._width = width
-        self._finish_share = finish_share
+        self._builds_together = False
         self._entries: list[_BatchEntry] = []
         self._state: State = None
         self._next_id = 0
@@ -206,14 +218,18 @@ class ContinuousBatch:
     def run(self) -> list[FinishedRequest]:
         """Decode until all sentences have finished, and return them.
 
-        Several tokens of every row are decoded in one call where the engine knows how.
+        Nobody waits for single sentences or tokens, which saves work: results are built together, and several tokens of
+        every row are decoded in one call where the engine knows how.
         """
-        finished = list[FinishedRequest]()
-        while len(self):
-            finished += self._prepare_step()
-            if self._entries:
-                ahead = self._decode_ahead()
-                finished += self._decode_one() if ahead is None else ahead
+        finished, self._builds_together = list[FinishedRequest](), True
+        try:
+            while len(self):
+                finished += self._prepare_step()
+                if self._entries:
+                    ahead = self._decode_ahead()
+                    finished += self._decode_one() if ahead is None else ahead
+        finally:
+            self._builds_together = False
         return finished
 
     @torch.inference_mode()
@@ -259,7 +275,7 @@ class ContinuousBatch:
         try:
             ahead = entry.batch.advance_ahead(self._engine, entry.tokens, self._state)
         except HeedfulError as error:
-            return _fail(entry, error)
+            return self._fail(entry, error)
         if ahead is None:
             return None
         entry.batch, result, self._state = ahead
@@ -273,7 +289,7 @@ class ContinuousBatch:
         try:
             entry.batch, result = entry.batch.advance(logits, rows_per_sentence=rows_per_sentence)
         except HeedfulError as error:
-            return _fail(entry, error), None
+            return self._fail(entry, error), None
         entry.tokens = result.next_tokens
         return self._finish_done(entry, result.num_done), result.beams
 
@@ -315,44 +331,65 @@ class ContinuousBatch:
         return finished
 
     def _finish_done(self, entry: _BatchEntry, num_done: int) -> list[FinishedRequest]:
-        """Finish the sentences of an entry that are done, if they are enough."""
+        """Finish the sentences of an entry that are done; if results are built together, only when all are done."""
         num_sentences = len(entry.request_ids)
-        num_new = num_done - (num_sentences - entry.num_active)
-        if not num_new or (num_done < num_sentences and num_done < self._finish_share * num_sentences):
+        waits = self._builds_together and num_done < num_sentences
+        if num_done == num_sentences - entry.num_active or (waits and num_done < _COMPACTION_THRESHOLD * num_sentences):
             return []
         done = entry.batch.done_mask.tolist()
-        return self._finish(entry, [index for index in entry.active_indices if done[index]])
+        indices = [index for index in entry.active_indices if done[index]]
+        if waits:
+            entry.waiting.append(self._take_out(entry, indices))
+            return []
+        return self._finish(entry, indices)
+
+    def _take_out(self, entry: _BatchEntry, indices: Sequence[int]) -> _DoneSentences:
+        """Let sentences leave an entry."""
+        batch, state = entry.batch, self._select_state(entry) if entry.keep_state else None
+        if len(indices) < len(entry.request_ids):
+            index_tensor = entry.to_index_tensor(indices)
+            batch = batch.keep_rows(index_tensor)
+            state = select_rows(state, RowSelection.keep_groups(index_tensor, self._width))
+        return _DoneSentences(batch, entry.release(indices), state)
+
+    def _fail(self, entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
+        """Let the sentences of an entry leave with an error; those that wait have their results."""
+        failed = [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
+        return failed + self._finish(entry, []) if entry.waiting else failed
 
     def _finish(self, entry: _BatchEntry, indices: Sequence[int]) -> list[FinishedRequest]:
-        """Let sentences leave and return their hypotheses or errors."""
-        state = self._select_state(entry) if entry.keep_state else None
-        return self._build_results(entry, indices, entry.release(indices), state)
+        """Let sentences leave and return their hypotheses or errors, together with those that wait."""
+        first, *others = parts = [*entry.waiting, self._take_out(entry, indices)]
+        entry.waiting = []
+        batch = first.batch.concat([part.batch for part in others]) if others else first.batch
+        request_ids = [request_id for part in parts for request_id in part.request_ids]
+        state = concat_rows([part.state for part in parts])
+        return self._build_results(_DoneSentences(batch, request_ids, state), keep_state=entry.keep_state)
 
-    def _build_results(
-        self, entry: _BatchEntry, indices: Sequence[int], request_ids: Sequence[int], state: State
-    ) -> list[FinishedRequest]:
+    def _build_results(self, done: _DoneSentences, *, keep_state: bool) -> list[FinishedRequest]:
         """Return the results of sentences; one without a hypothesis does not affect the others."""
-        batch, index_tensor = entry.batch, entry.to_index_tensor(indices)
-        hypotheses = batch.finalize(index_tensor)
+        batch, hypotheses = done.batch, done.batch.finalize()
         try:
-            is_whole = len(indices) == len(entry.request_ids)
-            ranked = hypotheses.to_hypotheses(batch.prefill if is_whole else select_rows(batch.prefill, index_tensor))
+            ranked = hypotheses.to_hypotheses(batch.prefill)
         except HeedfulError as error:
-            if len(indices) == 1:
-                return [FinishedRequest(request_ids[0], (), error)]
-            return [
-                result
-                for index, request_id in zip(indices, request_ids, strict=True)
-                for result in self._build_results(entry, [index], [request_id], state)
+            if len(done.request_ids) == 1:
+                return [FinishedRequest(done.request_ids[0], (), error)]
+            rows = torch.arange(len(done.request_ids), device=batch.prefill.positions.device).unsqueeze(1)
+            parts = [
+                _DoneSentences(
+                    batch.keep_rows(row),
+                    [request_id],
+                    select_rows(done.state, RowSelection.keep_groups(row, self._width)),
+                )
+                for row, request_id in zip(rows, done.request_ids, strict=True)
             ]
-        resume_states: Sequence[ResumeState | None] = [None] * len(indices)
-        if entry.keep_state:
-            resume_state = batch.build_resume_state(index_tensor, hypotheses, step=self._step, state=state)
+            return [result for part in parts for result in self._build_results(part, keep_state=keep_state)]
+        resume_states: Sequence[ResumeState | None] = [None] * len(ranked)
+        if keep_state:
+            resume_state = batch.build_resume_state(hypotheses, step=self._step, state=done.state)
             resume_states = resume_state.split([len(found) for found in ranked])
-        return [
-            FinishedRequest(request_id, found, None, resume_state)
-            for request_id, found, resume_state in zip(request_ids, ranked, resume_states, strict=True)
-        ]
+        results = zip(done.request_ids, ranked, resume_states, strict=True)
+        return [FinishedRequest(request_id, found, None, resume_state) for request_id, found, resume_state in results]
 
     def _select_state(self, entry: _BatchEntry) -> State:
         """Return the model state of the rows of an entry."""
@@ -395,7 +432,7 @@ def generate(step: Step, state: State, request: GenerationRequest, search: Batch
     Raises:
         RunError: a sentence has no hypothesis.
     """
-    batch = ContinuousBatch(step, width=search.rows_per_sentence, finish_share=_COMPACTION_THRESHOLD)
+    batch = ContinuousBatch(step, width=search.rows_per_sentence)
     _, finished = batch.add_requests(state, request, search)
     finished = sort_finished([*finished, *batch.run()])
     resume_state = collect_resume_state(finished) if request.keep_state else None
@@ -414,11 +451,6 @@ def sort_finished(finished: Iterable[FinishedRequest]) -> list[FinishedRequest]:
 def collect_resume_state(finished: Iterable[FinishedRequest]) -> ResumeState:
     """Return the model state after the hypotheses of all these sentences."""
     return concat_rows([sentence.resume_state for sentence in finished if sentence.resume_state is not None])
-
-
-def _fail(entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
-    """Let all sentences of an entry leave with an error."""
-    return [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -45,7 +46,11 @@ class StepHistory:
     @property
     def counts(self) -> Int[Tensor, " N"]:
         """Number of steps of each row."""
-        return self.packed[0].size(1) + len(self.steps) - self.starts
+        return len(self) - self.starts
+
+    def __len__(self) -> int:
+        """Return the number of steps of the rows that have been there longest."""
+        return self.packed[0].size(1) + len(self.steps)
 
     def append(self, step: tuple[Tensor, ...]) -> StepHistory:
         """Return the history with one more step."""
@@ -53,37 +58,38 @@ class StepHistory:
 
     def extend(self, columns: tuple[Tensor, ...]) -> StepHistory:
         """Return the history with several more steps, [rows, steps, ...] for each field."""
-        packed = (torch.cat(parts, 1) for parts in zip(self._pack(), columns, strict=True))
+        packed = (torch.cat(parts, 1) for parts in zip(self._all_packed, columns, strict=True))
         return StepHistory(self.starts, tuple(packed))
 
     def reorder(self, rows: RowSelection) -> StepHistory:
         """Return the history of the selected rows."""
-        return StepHistory(
-            self.starts[rows.origin], tuple(field.index_select(0, rows.origin) for field in self._pack())
-        )._drop_unused()
+        packed = tuple(field.index_select(0, rows.origin) for field in self._all_packed)
+        return StepHistory(self.starts.index_select(0, rows.origin), packed)
 
     def concat(self, others: Sequence[StepHistory]) -> StepHistory:
-        """Concatenate the rows of several histories, whose next step is the same."""
-        parts = [(history.starts, history._pack()) for history in (self, *others)]
+        """Concatenate the rows of several histories, whose next step is the same; drop steps that no row has."""
+        parts = [(history.starts, history._all_packed) for history in (self, *others)]
         size = max(fields[0].size(1) for _, fields in parts)
         starts = torch.cat([starts + size - fields[0].size(1) for starts, fields in parts])
+        unused = int(starts.min()) if len(starts) else 0
         columns = zip(*(fields for _, fields in parts), strict=True)
-        packed = tuple(pad_and_concat(column, axis=1, fill=0, pad_left=True) for column in columns)
-        return StepHistory(starts, packed)._drop_unused()
+        packed = (pad_and_concat(column, axis=1, fill=0, pad_left=True) for column in columns)
+        return StepHistory(starts - unused, tuple(field[:, unused:] for field in packed))
 
-    def collect(self, rows: Int[Tensor, " B"]) -> tuple[Tensor, ...]:
-        """Return each field of some rows as [rows, steps, ...], from the first step of each row on.
+    def to_columns(self) -> tuple[Tensor, ...]:
+        """Return each field as [rows, steps, ...], from the first step of each row on.
 
         What comes after the last step of a row means nothing.
         """
-        packed, starts = self._pack(), self.starts[rows]
-        if not bool(starts.any()):
-            return tuple(field.index_select(0, rows) for field in packed)
-        size = packed[0].size(1)
-        columns = starts.unsqueeze(1) + torch.arange(size, device=rows.device)
-        return tuple(field[rows.unsqueeze(1), columns.clamp(max=size - 1)] for field in packed)
+        packed, device = self._all_packed, self.starts.device
+        if not bool(self.starts.any()):
+            return packed
+        columns = self.starts.unsqueeze(1) + torch.arange(len(self), device=device)
+        rows = torch.arange(len(self.starts), device=device).unsqueeze(1)
+        return tuple(field[rows, columns.clamp(max=len(self) - 1)] for field in packed)
 
-    def _pack(self) -> tuple[Tensor, ...]:
+    @cached_property
+    def _all_packed(self) -> tuple[Tensor, ...]:
         """Return each field of all steps, [rows, steps, ...]."""
         if not self.steps:
             return self.packed
@@ -91,11 +97,6 @@ class StepHistory:
         if not self.packed[0].size(1):
             return newer
         return tuple(torch.cat((older, column), 1) for older, column in zip(self.packed, newer, strict=True))
-
-    def _drop_unused(self) -> StepHistory:
-        """Drop the columns before the first step of all rows."""
-        unused = int(self.starts.min()) if len(self.starts) else 0
-        return StepHistory(self.starts - unused, tuple(field[:, unused:] for field in self.packed))
 
 
 @dataclass(frozen=True)
@@ -166,32 +167,32 @@ class DecodeBatch(ABC):
         """Keep only the sentences at these indices."""
 
     @abstractmethod
-    def concat(self, other: DecodeBatch) -> DecodeBatch:
-        """Concatenate the sentences of this batch and of another one with the same merge key."""
+    def concat(self, others: Sequence[Any]) -> DecodeBatch:
+        """Concatenate the sentences of this batch and of others of its class.
+
+        They have the same merge key, or take no further step: states of logits processors are not concatenated.
+        """
 
     @abstractmethod
     def finish(self, indices: Int[Tensor, " B"]) -> DecodeBatch:
         """Mark the sentences at these indices as done."""
 
     @abstractmethod
-    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """Return the best hypotheses found for the sentences at these indices."""
+    def finalize(self) -> HypothesisBatch:
+        """Return the best hypotheses found for each sentence."""
 
     @abstractmethod
-    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
-        """Return the best token ids so far of the sentences at these indices; they may still change."""
+    def partial_outputs(self) -> list[list[int]]:
+        """Return the best token ids so far of each sentence; they may still change."""
 
     @abstractmethod
-    def build_resume_state(
-        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
-    ) -> ResumeState:
-        """Return the model state after the hypotheses of the sentences at these indices.
+    def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
+        """Return the model state after the hypotheses.
 
         The request must have asked for it with `keep_state`.
 
         Args:
-            indices: of the sentences.
-            hypotheses: of these sentences, from `finalize`.
+            hypotheses: of all sentences, from `finalize`.
             step: `Engine.step` of the model.
             state: model state of all rows, which has read all tokens but the newest.
         """

@@ -88,31 +88,29 @@ class DiverseBeamBatch(DecodeBatch):
         groups, prompt_state = select_rows((self.groups, self.prompt_state), indices)
         return replace(self, groups=groups, prompt_state=prompt_state)
 
-    def concat(self, other: DecodeBatch) -> DiverseBeamBatch:
-        """Concatenate the sentences of this batch and of another one."""
-        assert isinstance(other, DiverseBeamBatch)
-        options = max(self.options, other.options, key=lambda options: len(options.divisors))
-        return replace(self, groups=concat_rows([self.groups, other.groups]), options=options)
+    def concat(self, others: Sequence[DiverseBeamBatch]) -> DiverseBeamBatch:
+        """Concatenate the sentences of this batch and of others."""
+        parts = (self, *others)
+        groups, prompt_state = concat_rows([(batch.groups, batch.prompt_state) for batch in parts])
+        options = max((batch.options for batch in parts), key=lambda options: len(options.divisors))
+        return replace(self, groups=groups, options=options, prompt_state=prompt_state)
 
     def finish(self, indices: Int[Tensor, " B"]) -> DiverseBeamBatch:
         """Mark the sentences at these indices as done."""
         return replace(self, groups=tuple(group.mark_done(indices) for group in self.groups))
 
-    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """Return the best distinct hypotheses of the sentences at these indices."""
-        return merge_groups([group.finalize(indices, self.options) for group in self.groups], n_best=self.n_best)
+    def finalize(self) -> HypothesisBatch:
+        """Return the best distinct hypotheses of each sentence."""
+        return merge_groups([group.finalize(self.options) for group in self.groups], n_best=self.n_best)
 
-    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+    def partial_outputs(self) -> list[list[int]]:
         """Return the best hypothesis so far of any group for each sentence, live or finished."""
-        sentences = zip(*(group.find_best_so_far(indices, self.options) for group in self.groups), strict=True)
+        sentences = zip(*(group.find_best_so_far(self.options) for group in self.groups), strict=True)
         return [list(max(best, key=lambda hypothesis: hypothesis.score).ids) for best in sentences]
 
-    def build_resume_state(
-        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
-    ) -> ResumeState:
+    def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
         """Return the model state after the hypotheses; see `replay_hypotheses`."""
-        prefill, prompt_state = select_rows((self.prefill, self.prompt_state), indices)
-        return replay_hypotheses(step, prompt_state, hypotheses, prefill=prefill)
+        return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
     def _build_inputs(self, ids: Int[Tensor, "G width"]) -> Tokens:
         """Build the input tokens of the next step; a group that is done in its sentence gets no token."""

@@ -228,9 +228,3 @@ def _build_hypotheses(
     if not hypotheses or any(math.isnan(hypothesis.score) for hypothesis in hypotheses):
         raise NoTokenError(index)
     return hypotheses
-
-
-def sum_values(values: Float[Tensor, "B n T"], mask: Bool[Tensor, "B n T"]) -> Float[Tensor, "B n"]:
-    """Return the sum of the masked values of each row, exactly the same however many columns follow the last one."""
-    sums = torch.where(mask, values, 0.0).cumsum(2)
-    return sums[:, :, -1]

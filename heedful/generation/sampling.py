@@ -18,7 +18,7 @@ from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LogitsProcessor
 from heedful.generation.prefill import GenerationRequest, prefill_prompt
 from heedful.generation.processors import LogitsPipeline, PipelineState
-from heedful.generation.results import HypothesisBatch, NoTokenError, PrefillOutput, ResumeState, sum_values
+from heedful.generation.results import HypothesisBatch, NoTokenError, PrefillOutput, ResumeState
 from heedful.generation.samplers import GreedySampler, Sampler, SamplerContext, SuppressTokens
 from heedful.generation.stopping_criteria import InterruptCondition, StopOnToken, StoppingCriterion, never_interrupt
 from heedful.generation.topk import compute_logsumexp
@@ -192,7 +192,7 @@ class SamplingBatch(DecodeBatch):
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> SamplingBatch:
         """Keep only the sentences at these indices."""
-        rows = RowSelection.keep_groups(indices, self.width)
+        rows = indices if self.width == 1 else RowSelection.keep_groups(indices, self.width)
         row_state, history, pipeline_state = select_rows((self.row_state, self.history, self.pipeline_state), rows)
         return replace(
             self,
@@ -202,10 +202,9 @@ class SamplingBatch(DecodeBatch):
             pipeline_state=pipeline_state,
         )
 
-    def concat(self, other: DecodeBatch) -> SamplingBatch:
-        """Concatenate the sentences of this batch and of another one."""
-        assert isinstance(other, SamplingBatch)
-        parts = [(batch.sentences, batch.row_state, batch.history) for batch in (self, other)]
+    def concat(self, others: Sequence[SamplingBatch]) -> SamplingBatch:
+        """Concatenate the sentences of this batch and of others."""
+        parts = [(batch.sentences, batch.row_state, batch.history) for batch in (self, *others)]
         sentences, row_state, history = concat_rows(parts)
         return replace(self, sentences=sentences, row_state=row_state, history=history)
 
@@ -214,37 +213,30 @@ class SamplingBatch(DecodeBatch):
         rows = RowSelection.keep_groups(indices, self.width).origin
         return replace(self, row_state=replace(self.row_state, done=self.row_state.done.index_fill(0, rows, True)))
 
-    def finalize(self, indices: Int[Tensor, " B"]) -> HypothesisBatch:
-        """Return all samples of the sentences at these indices, best first."""
-        return self._rank_rows(indices)[0]
+    def finalize(self) -> HypothesisBatch:
+        """Return all samples of each sentence, best first."""
+        return self._rank_rows()[0]
 
-    def partial_outputs(self, indices: Int[Tensor, " B"]) -> list[list[int]]:
+    def partial_outputs(self) -> list[list[int]]:
         """Return the tokens that the first row of each sentence has written so far."""
-        ids, _, token_counts = self._collect_columns(indices)
-        prefill = self.prefill
-        sentences = zip(
-            prefill.prefix[indices].tolist(),
-            prefill.prefix_lengths[indices].tolist(),
-            ids[:, 0].tolist(),
-            token_counts[:, 0].tolist(),
-            strict=True,
-        )
+        ids, _, token_counts = self._collect_columns()
+        prefixes, lengths = self.prefill.prefix.tolist(), self.prefill.prefix_lengths.tolist()
         outputs = []
-        for prefix, prefix_length, row, count in sentences:
+        for prefix, prefix_length, row, count in zip(
+            prefixes, lengths, ids[:, 0].tolist(), token_counts[:, 0].tolist(), strict=True
+        ):
             has_ended = count > 0 and row[count - 1] == self.options.eos
             outputs.append([*prefix[:prefix_length], *row[: count - has_ended]])
         return outputs
 
-    def build_resume_state(
-        self, indices: Int[Tensor, " B"], hypotheses: HypothesisBatch, *, step: Step, state: State
-    ) -> ResumeState:
+    def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
         """Return the model state of the rows that wrote the hypotheses."""
-        rows = (indices.unsqueeze(1) * self.width + self._rank_rows(indices)[1]).flatten()
-        if not torch.equal(rows, torch.arange(len(self.row_state.done), device=rows.device)):
-            state = select_rows(state, rows)
-        prefill = select_rows(self.prefill, indices)
-        first_positions = prefill.positions.repeat_interleave(self.width)
-        return ResumeState.from_generated(state, hypotheses.to_tokens(prefill), first_positions=first_positions)
+        if self.width > 1:
+            order = self._rank_rows()[1]
+            first_rows = torch.arange(len(order), device=order.device).unsqueeze(1) * self.width
+            state = select_rows(state, (first_rows + order).flatten())
+        first_positions = self.prefill.positions.repeat_interleave(self.width)
+        return ResumeState.from_generated(state, hypotheses.to_tokens(self.prefill), first_positions=first_positions)
 
     def _require_tokens(self, failed_row: int) -> None:
         if failed_row >= 0:
@@ -262,22 +254,22 @@ class SamplingBatch(DecodeBatch):
             rows.positions, rows.lengths, rows.limits, rows.done, stop.token_id, self.suppressed_ids, steps
         )
 
-    def _collect_columns(self, indices: Int[Tensor, " B"]) -> tuple[Tensor, Tensor, Tensor]:
-        """Return ids and log-probabilities [B, width, T] and token counts [B, width] of some sentences."""
-        rows, shape = RowSelection.keep_groups(indices, self.width).origin, (len(indices), self.width)
-        ids, positions, values = self.history.collect(rows)
-        is_step = torch.arange(ids.size(1), device=ids.device) < self.history.counts[rows].unsqueeze(1)
+    def _collect_columns(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Return ids and log-probabilities [B, width, T] and token counts [B, width]."""
+        ids, positions, values = self.history.to_columns()
+        is_step = torch.arange(ids.size(1), device=ids.device) < self.history.counts.unsqueeze(1)
         token_counts = ((positions >= 0) & is_step).sum(1)
-        return ids.view(*shape, ids.size(1)), values.view(*shape, ids.size(1)), token_counts.view(shape)
+        shape = (len(self.sentences.positions), self.width, ids.size(1))
+        return ids.reshape(shape), values.reshape(shape), token_counts.view(shape[:2])
 
-    def _rank_rows(self, indices: Int[Tensor, " B"]) -> tuple[HypothesisBatch, Int[Tensor, "B width"]]:
-        """Return all samples of some sentences, best first, and the row of each in its sentence."""
-        ids, values, token_counts = self._collect_columns(indices)
+    def _rank_rows(self) -> tuple[HypothesisBatch, Int[Tensor, "B width"]]:
+        """Return all samples, best first, and the row of each in its sentence."""
+        ids, values, token_counts = self._collect_columns()
         ids, values = functional.pad(ids, (0, 1)), functional.pad(values, (0, 1))  # there may be no token
-        interrupted = ~self.row_state.done.view(-1, self.width)[indices]
+        interrupted = ~self.row_state.done.view(-1, self.width)
         is_token = torch.arange(ids.size(2), device=ids.device) < token_counts.unsqueeze(2)
-        prefix_sums = self.prefill.prefix_log_probabilities[indices].sum(1, keepdim=True)
-        totals = prefix_sums + sum_values(values, is_token)
+        prefix_sums = self.prefill.prefix_log_probabilities.sum(1, keepdim=True)
+        totals = prefix_sums + torch.where(is_token, values, 0.0).sum(2)
         last = ids.gather(2, (token_counts - 1).clamp(min=0).unsqueeze(2)).squeeze(2)
         finished = (token_counts > 0) & (last == self.options.eos)
         counts, order = token_counts - finished.long(), totals.sort(dim=1, descending=True, stable=True).indices

@@ -235,13 +235,13 @@ def test_steps_of_rows_that_come_and_go_are_kept() -> None:
             columns = torch.full((count, length), step), torch.full((count, length, 3), float(step))
             newer = StepHistory.empty_like(columns[0].new_zeros(count), torch.zeros(count, 3)).extend(columns)
             history, texts = concat_rows([history, newer]), [*texts, *([step] * length for _ in range(count))]
+            assert len(history) == max(map(len, texts)), "older steps are dropped with those who had them"
         assert history.counts.tolist() == list(map(len, texts))
         rows = torch.tensor(dice.sample(range(len(texts)), k=dice.randint(1, len(texts))))
-        found, vectors = history.collect(rows)
+        found, vectors = select_rows(history, rows).to_columns()
         for row, ids_of_row, first in zip(rows.tolist(), found.tolist(), vectors[:, :, 0].tolist(), strict=True):
             size = len(texts[row])
             assert ids_of_row[:size] == [int(number) for number in first[:size]] == texts[row]
-        assert found.size(1) == max(map(len, texts)), "older steps are dropped with those who had them"
 
 
 def test_beams_are_traced_alike_by_lists_and_by_tensors() -> None:
@@ -362,6 +362,29 @@ def test_where_nothing_may_follow_only_that_party_fails(history_model: Callable[
     while len(running):
         found += running.step()
     assert same(found[0].hypotheses, alone(model, Sentence(1, 0, GreedySearch(EOS), 9, 1, ())))
+
+
+@pytest.mark.parametrize("kind", ["greedy", "beam"])
+def test_an_error_in_the_middle_costs_nobody_what_had_ended(kind: str, history_model: Callable[..., Any]) -> None:
+    """Eight sentences end early and leave; then nothing may follow in the others, whose ninth row has no numbers."""
+    model = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0)
+    calls = []
+
+    def step(tokens: Tokens, state: Any) -> Any:
+        logits, state = model.step(tokens, state)
+        calls.append(len(logits))
+        return (torch.full_like(logits, float("nan")) if len(calls) > 5 else logits), state
+
+    sentences = [Sentence(key, 0, GreedySearch(EOS), 3 if key < 8 else 12, 1, ()) for key in range(10)]
+    search = GreedySearch(EOS) if kind == "greedy" else BeamSearch(EOS, 3, GNMTLengthPenalty(0.6), 1)
+    running = ContinuousBatch(step, width=search.rows_per_sentence)
+    running.add_requests(model.init_state(list(range(10))), request(sentences), search)
+    found = {each.request_id: each for each in running.run()}
+    assert sorted(found) == list(range(10)) and not len(running)
+    for key in range(10):
+        assert isinstance(found[key].error, RunError) == (key >= 8)
+        if key < 8:
+            assert len(found[key].hypotheses[0].ids) == 3
 
 
 def test_it_does_not_grow(history_model: Callable[..., Any]) -> None:
