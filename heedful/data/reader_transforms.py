@@ -6,14 +6,12 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
-from typing import Final, TypeVar, final
+from typing import Final, final
 
-from heedful.data.readers import ExampleReader, SentencePair
+from heedful.data.readers import ExampleReader, SentencePair, T_co
 from heedful.errors import DataError
 
 _WILDCARDS: Final = re.compile(r"[*?\[]")
-
-T_co = TypeVar("T_co", covariant=True)
 
 
 @final

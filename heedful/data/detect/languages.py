@@ -213,7 +213,10 @@ _MIN_PROBABILITY: Final = 0.8
 were then taken for a language that is not similar to theirs."""
 _MAX_CHARACTERS: Final = 100_000
 """Largest number of characters that are read to identify a language."""
+_TEXT_CHARACTERS: Final = 300
+"""Number of characters of each text that are read, so that a few long ones do not decide."""
 _STRETCH_CHARACTERS: Final = 1000
+"""Number of characters that are identified together."""
 _IDENTIFIED_VARIETIES: Final[Mapping[str, str]] = {
     **{"ary": "ar", "arz": "ar", "fuv": "ff", "gug": "gn", "hbo": "he", "kik": "ki", "sdh": "ku"},
     **{"wuu": "zh", "yue": "zh"},
@@ -307,17 +310,26 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
 
     Probabilities are averaged over stretches, because py3langid becomes uncertain of long texts that repeat words.
     """
-    text = " ".join(texts)[:_MAX_CHARACTERS]
+    text = " ".join(text[:_TEXT_CHARACTERS] for text in texts)[:_MAX_CHARACTERS]
     if not any(map(str.isalpha, text)):
         return LanguageInfo()
     weights = Counter[str]()
     for start in range(0, len(text), _STRETCH_CHARACTERS):
         stretch = text[start : start + _STRETCH_CHARACTERS]
-        for label, probability in _load_identifier().rank(stretch):
-            weights[_get_code(label)] += probability * len(stretch)
+        code, probability = _identify(stretch)
+        weights[code] += probability * len(stretch)
     ((code, weight),) = weights.most_common(1)
     is_certain = weight >= _MIN_PROBABILITY * len(text)
     return LanguageInfo(code) if is_certain and code in LANGUAGE_NAMES else LanguageInfo()
+
+
+def _identify(text: str) -> tuple[str, float]:
+    """Return the code of the most probable language of a text, and its probability, with all its varieties."""
+    label, probability = _load_identifier().classify(text)
+    code = _get_code(label)
+    if code in _IDENTIFIED_VARIETIES.values() and probability < _MIN_PROBABILITY:
+        probability = sum(value for other, value in _load_identifier().rank(text) if _get_code(other) == code)
+    return code, probability
 
 
 def _get_code(label: str) -> str:

@@ -32,7 +32,7 @@ from heedful.data.detect.languages import LanguageInfo, guess_language, is_other
 
 _NUMBER: Final = re.compile(r"\d(?:[\d.,\u00a0\u202f'’]*\d)?")  # noqa: RUF001  # separators of thousands
 _NON_DIGITS: Final = re.compile(r"\D")
-_MIN_TOKENS: Final = 10
+_MIN_TOKENS: Final = 20
 """Estimated number of tokens of a text from which on it may be in a third language."""
 LanguageFault = Literal["swapped", "same", "other"]
 
@@ -157,7 +157,7 @@ class PairLanguageCheck(TextCheck[LanguageFault]):
     """Finds pairs with a side in the other side's language, or in a third one.
 
     A language that is similar to the expected one is no fault, unless the sides are exactly swapped. A third language
-    is looked for in texts of at least about ten tokens, since short ones may be names or terms.
+    is looked for in texts of at least about twenty tokens, since short ones may be names or terms.
     """
 
     name = "language"
