@@ -4863,7 +4863,7 @@ CORPORA = (
         (FILTER,),
     ),
     Mutant("backtranslate: chance begins anew", "cli/backtranslate.py", "start=num_done + 1)", "start=1)", (BACK,)),
-    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "        file.truncate()\n", "", (BACK,)),
+    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "            file.truncate()\n", "", (BACK,)),
     Mutant(
         "backtranslate: another tag is gone on with",
         "cli/backtranslate.py",
@@ -6043,8 +6043,8 @@ ANNOTATED = (
     Mutant(
         "annotation: all pairs draw alike",
         "cli/annotate.py",
-        "SeededRandom(args.seed, _STREAM, pairs)",
-        "SeededRandom(args.seed, _STREAM)",
+        "SeededRandom(self.seed, _STREAM, pairs)",
+        "SeededRandom(self.seed, _STREAM)",
         (ANNOTATE,),
     ),
     Mutant(
