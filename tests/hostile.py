@@ -250,23 +250,25 @@ def tensors_file(content: bytes, draw: random.Random) -> bytes:
 def _record(folder: Path) -> tuple[Path, Callable[[], object]]:
     from inspected import made_up
 
-    from heedful.cli.inspect import run
+    from heedful.cli.commands import run_command
     from heedful.errors import HeedfulError
     from heedful.inspection.record_files import load_record, save_record
 
     path = folder / "record.safetensors"
     record = made_up(layers=2, heads=2, walk=True)
     save_record(record, path)
-    run(["--record", str(path), "-o", str(folder.with_name("page.html")), "--terminal"])  # what is loaded once
+    run_command(
+        "inspect", ["--record", str(path), "-o", str(folder.with_name("page.html")), "--terminal"]
+    )  # what is loaded once
 
     def use() -> None:
         repr(load_record(path))
         made = [f"{folder.with_name('made')}{suffix}" for suffix in (".html", ".csv", ".npz", ".svg")]
-        run(["--record", str(path), "-o", made[0], "--numbers", made[1], "--terminal"])
-        run(["--record", str(path), "--numbers", made[2], "--heads", "0", "-o", made[0]])
+        run_command("inspect", ["--record", str(path), "-o", made[0], "--numbers", made[1], "--terminal"])
+        run_command("inspect", ["--record", str(path), "--numbers", made[2], "--heads", "0", "-o", made[0]])
         for view in ("alignment", "heads", "model", "rollout", "flow", "positions", "tree", "decoding", "unrolled"):
             try:
-                run(["--record", str(path), "--view", view, "--figure", made[3]])
+                run_command("inspect", ["--record", str(path), "--view", view, "--figure", made[3]])
             except HeedfulError:
                 continue
 

@@ -65,6 +65,7 @@ DETACHMENT = "tests/unit/tasks/test_quality_estimation.py"
 SIGNED = "tests/unit/cli/test_calibrate.py"
 KNESER_NEY = "tests/unit/metrics/test_kneser_ney.py"
 FACES = "tests/unit/tasks/test_faces.py"
+SEARCH_OPTIONS = "tests/unit/recipes/test_search_options.py"
 LOOKING = "tests/unit/inspection/test_looking.py"
 UNROLLED = "tests/unit/inspection/test_unrolled.py"
 FLOW = "tests/unit/inspection/test_flow.py"
@@ -4851,7 +4852,7 @@ CORPORA = (
         (FILTER,),
     ),
     Mutant("backtranslate: chance begins anew", "cli/backtranslate.py", "start=num_done + 1)", "start=1)", (BACK,)),
-    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "        file.truncate()\n", "", (BACK,)),
+    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "            file.truncate()\n", "", (BACK,)),
     Mutant(
         "backtranslate: another tag is gone on with",
         "cli/backtranslate.py",
@@ -5832,6 +5833,34 @@ CHOSEN = (
         (COVERAGE,),
     ),
     Mutant(
+        "options: what is not set has a rule too",
+        "tasks/search_factory.py",
+        "and value != field.default:",
+        "and value is not None:",
+        (f"{SEARCH_OPTIONS}::test_a_new_option_needs_only_its_key_and_its_filter",),
+    ),
+    Mutant(
+        "options: an option of one kind does not imply it",
+        "recipes/generation_options.py",
+        "if [kind] in owners_of_keys)",
+        "if [kind] == owners_of_keys)",
+        (f"{SEARCH_OPTIONS}::test_an_option_of_one_kind_implies_it",),
+    ),
+    Mutant(
+        "options: requests have no bounds of the server",
+        "serving/search_fields.py",
+        "if option.value_type in (int, float) and not any(",
+        "if option.value_type in (int, float) and any(",
+        (f"{SEARCH_OPTIONS}::test_requests_have_the_bounds_of_recipes_and_of_the_server",),
+    ),
+    Mutant(
+        "help: flags that are off show a default",
+        "cli/help.py",
+        "if option.value_type is None or option.default in",
+        "if option.default in",
+        ("tests/unit/cli/test_arguments.py::test_help_shows_types_defaults_and_groups",),
+    ),
+    Mutant(
         "coverage: the beam holds no more than is told",
         "tasks/search_factory.py",
         (
@@ -6038,8 +6067,8 @@ ANNOTATED = (
     Mutant(
         "annotation: all pairs draw alike",
         "cli/annotate.py",
-        "SeededRandom(args.seed, _STREAM, pairs)",
-        "SeededRandom(args.seed, _STREAM)",
+        "SeededRandom(self.seed, _STREAM, pairs)",
+        "SeededRandom(self.seed, _STREAM)",
         (ANNOTATE,),
     ),
     Mutant(

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
 
-from heedful.cli.arguments import OutputPath, PositionalPaths, parse_arguments
+from heedful.cli.arguments import OutputPath, PositionalPaths
 from heedful.cli.options import ParallelTextOptions
 from heedful.cli.output import wrap_write_errors
 from heedful.errors import DataError, RecipeError
@@ -53,35 +52,34 @@ class AnnotateArguments:
         if self.output.exists() and not self.overwrite:
             raise RecipeError(f"{self.output}: already exists; choose another --output, or add --overwrite")
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        from heedful.data.detect.part_writers import LinePartWriter
+        from heedful.data.random_numbers import SeededRandom
+        from heedful.tasks.predictor import escape_cell
+        from heedful.tasks.translation.glossary import TermAnnotator, TermGlossary
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(AnnotateArguments, argv, program="heedful annotate")
-    from heedful.data.detect.part_writers import LinePartWriter
-    from heedful.data.random_numbers import SeededRandom
-    from heedful.tasks.predictor import escape_cell
-    from heedful.tasks.translation.glossary import TermAnnotator, TermGlossary
-
-    first_file, *other_files = args.files
-    reader = (
-        ParallelTextOptions(source=first_file, target=other_files[0])
-        if other_files
-        else ParallelTextOptions(data=first_file)
-    ).build_reader()
-    annotation = TermAnnotator(TermGlossary.from_file(args.glossary), args.way)
-    pairs = num_with_terms = num_annotated = 0
-    with wrap_write_errors(args.output, "--output"), LinePartWriter(args.output) as saver:
-        for pairs, pair in enumerate(reader, 1):
-            source = annotation.annotate_source(pair.source, pair.target)
-            if source != pair.source:
-                num_with_terms += 1
-                is_annotated = SeededRandom(args.seed, _STREAM, pairs).next_float() < args.share
-                num_annotated += is_annotated
-                source = source if is_annotated else pair.source
-            saver.write_example(f"{escape_cell(source)}\t{escape_cell(pair.target)}")
-        if not pairs:
-            raise DataError(f"{first_file}: contains no pair; check the file")
-    print(
-        f"written: {args.output}, {pairs:,} pairs; {num_with_terms:,} have terms, and {num_annotated:,} were annotated"
-    )
-    return 0
+        first_file, *other_files = self.files
+        reader = (
+            ParallelTextOptions(source=first_file, target=other_files[0])
+            if other_files
+            else ParallelTextOptions(data=first_file)
+        ).build_reader()
+        annotation = TermAnnotator(TermGlossary.from_file(self.glossary), self.way)
+        pairs = num_with_terms = num_annotated = 0
+        with wrap_write_errors(self.output, "--output"), LinePartWriter(self.output) as saver:
+            for pairs, pair in enumerate(reader, 1):
+                source = annotation.annotate_source(pair.source, pair.target)
+                if source != pair.source:
+                    num_with_terms += 1
+                    is_annotated = SeededRandom(self.seed, _STREAM, pairs).next_float() < self.share
+                    num_annotated += is_annotated
+                    source = source if is_annotated else pair.source
+                saver.write_example(f"{escape_cell(source)}\t{escape_cell(pair.target)}")
+            if not pairs:
+                raise DataError(f"{first_file}: contains no pair; check the file")
+        print(
+            f"written: {self.output}, {pairs:,} pairs; {num_with_terms:,} have terms, and {num_annotated:,} were "
+            "annotated"
+        )
+        return 0

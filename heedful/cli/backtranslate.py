@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import islice
 from typing import IO, TYPE_CHECKING, Final
 
-from heedful.cli.arguments import DeviceOptions, OutputPath, PositionalPath, parse_arguments, require_minimum
+from heedful.cli.arguments import DeviceOptions, OutputPath, PositionalPath, require_minimum
 from heedful.cli.options import DirectionOptions, SearchOptions
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RecipeError
@@ -59,38 +59,36 @@ class BacktranslateArguments:
         if self.output.exists() and self.text.exists() and self.output.samefile(self.text):
             raise RecipeError(f"--output: {self.output} is read as well; choose another file")
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        sentences = _read_sentences(self)
+        num_sentences = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
+        num_done, num_bytes = (0, 0) if self.overwrite else _count_done(self)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(BacktranslateArguments, argv, program="heedful backtranslate")
-    sentences = _read_sentences(args)
-    num_sentences = sum(1 for _ in sentences)  # a file that is missing or broken shows before a model is loaded
-    num_done, num_bytes = (0, 0) if args.overwrite else _count_done(args)
+        from heedful.cli.progress import CountingProgress
+        from heedful.runs.device import tune_malloc
+        from heedful.tasks.search_factory import build_length_limits, build_search
+        from heedful.tasks.translation.translator import Translator
 
-    from heedful.cli.progress import CountingProgress
-    from heedful.runs.device import tune_malloc
-    from heedful.tasks.search_factory import build_length_limits, build_search
-    from heedful.tasks.translation.translator import Translator
-
-    tune_malloc()
-    translator = args.direction.apply_to(args.computing.load_predictor(Translator, args.run, use="translates"))
-    config = args.searching.apply_to(translator.generation)
-    if num_done:
-        log(f"{args.output}: {num_done:,} of {num_sentences:,} pairs exist already; continuing after them")
-    pair_writer = _PairWriter(
-        translator, build_search(config, translator.target, seed=args.seed), build_length_limits(config), args
-    )
-    with wrap_write_errors(args.output, "--output"), args.output.open("r+b" if num_bytes else "wb") as file:
-        file.seek(num_bytes)
-        file.truncate()
-        with CountingProgress("sentences") as on_progress:
-            remaining = islice(_read_with_context(args, translator), num_done, None)
-            while batch := list(islice(remaining, _CHUNK_SIZE)):
-                pair_writer.write(batch, file, start=num_done + 1)
-                num_done += len(batch)
-                on_progress(num_done, num_sentences)
-    print(f"written: {args.output}, {num_done:,} pairs")
-    return 0
+        tune_malloc()
+        translator = self.direction.apply_to(self.computing.load_predictor(Translator, self.run, use="translates"))
+        config = self.searching.apply_to(translator.generation)
+        if num_done:
+            log(f"{self.output}: {num_done:,} of {num_sentences:,} pairs exist already; continuing after them")
+        pair_writer = _PairWriter(
+            translator, build_search(config, translator.target, seed=self.seed), build_length_limits(config), self
+        )
+        with wrap_write_errors(self.output, "--output"), self.output.open("r+b" if num_bytes else "wb") as file:
+            file.seek(num_bytes)
+            file.truncate()
+            with CountingProgress("sentences") as on_progress:
+                remaining = islice(_read_with_context(self, translator), num_done, None)
+                while batch := list(islice(remaining, _CHUNK_SIZE)):
+                    pair_writer.write(batch, file, start=num_done + 1)
+                    num_done += len(batch)
+                    on_progress(num_done, num_sentences)
+        print(f"written: {self.output}, {num_done:,} pairs")
+        return 0
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from heedful.cli.arguments import DeviceOptions, PositionalPath, parse_arguments, require_minimum
+from heedful.cli.arguments import DeviceOptions, PositionalPath, require_minimum
 from heedful.cli.options import ParallelTextOptions
 from heedful.cli.output import log, wrap_write_errors
 from heedful.errors import RunError
@@ -32,41 +31,39 @@ class CalibrateArguments:
     def __post_init__(self) -> None:
         require_minimum(self, sentences=1, batch_tokens=1)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        reader = self.text.build_reader_if_given()
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(CalibrateArguments, argv, program="heedful calibrate")
-    reader = args.text.build_reader_if_given()
+        from heedful.atomic_io import MODEL_FILE, read_manifest, write_run_files
+        from heedful.data.context import add_context
+        from heedful.runs.device import tune_malloc
+        from heedful.runs.load import open_run, require_task
+        from heedful.tasks.translation.calibration import calibrate
+        from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE
+        from heedful.tasks.translation.translator import Translator
 
-    from heedful.atomic_io import MODEL_FILE, read_manifest, write_run_files
-    from heedful.data.context import add_context
-    from heedful.runs.device import tune_malloc
-    from heedful.runs.load import open_run, require_task
-    from heedful.tasks.translation.calibration import calibrate
-    from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE
-    from heedful.tasks.translation.translator import Translator
-
-    run_opened = open_run(args.run)
-    require_task(run_opened, "translation")
-    weights = read_manifest(args.run).files.get(MODEL_FILE)
-    if weights is None:
-        raise RunError(
-            f"{args.run}: its training is not finished, so its model will still change; finish training first"
-        )
-    data = run_opened.recipe.data
-    text = data.reader("validation") if reader is None else reader
-    pair_reader = (
-        text if reader is None else add_context(text, max_sentences=data.context_size)
-    )  # a recipe's have theirs
-    pairs = [pair for pair in pair_reader if pair.source and pair.target]
-    if len(pairs) > args.sentences:  # spread over the text, which may be in an order
-        pairs = [pairs[index * len(pairs) // args.sentences] for index in range(args.sentences)]
-    tune_malloc()
-    translator = args.computing.load_predictor(Translator, args.run, use="translates")
-    log(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
-    calibration = calibrate(translator, pairs, weights=weights, batch_tokens=args.batch_tokens)
-    with wrap_write_errors(args.run / CONFIDENCE_FILE, "run"):
-        write_run_files(args.run, {CONFIDENCE_FILE: calibration.confidence.model_dump()})
-    print(calibration.to_table().format_text(), end="")
-    print(f"written: {args.run / CONFIDENCE_FILE}")
-    return 0
+        run_opened = open_run(self.run)
+        require_task(run_opened, "translation")
+        weights = read_manifest(self.run).files.get(MODEL_FILE)
+        if weights is None:
+            raise RunError(
+                f"{self.run}: its training is not finished, so its model will still change; finish training first"
+            )
+        data = run_opened.recipe.data
+        text = data.reader("validation") if reader is None else reader
+        pair_reader = (
+            text if reader is None else add_context(text, max_sentences=data.context_size)
+        )  # a recipe's have theirs
+        pairs = [pair for pair in pair_reader if pair.source and pair.target]
+        if len(pairs) > self.sentences:  # spread over the text, which may be in an order
+            pairs = [pairs[index * len(pairs) // self.sentences] for index in range(self.sentences)]
+        tune_malloc()
+        translator = self.computing.load_predictor(Translator, self.run, use="translates")
+        log(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
+        calibration = calibrate(translator, pairs, weights=weights, batch_tokens=self.batch_tokens)
+        with wrap_write_errors(self.run / CONFIDENCE_FILE, "run"):
+            write_run_files(self.run, {CONFIDENCE_FILE: calibration.confidence.model_dump()})
+        print(calibration.to_table().format_text(), end="")
+        print(f"written: {self.run / CONFIDENCE_FILE}")
+        return 0

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from heedful.cli.arguments import OptionalPage, parse_arguments, require_minimum
+from heedful.cli.arguments import OptionalPage, require_minimum
 from heedful.cli.line_commands import (
     RunLineOptions,
     check_coverage,
@@ -40,38 +39,36 @@ class CaptionArguments(RunLineOptions):
     """page (HTML) of the pictures, with the attention for each word"""
     inline_option: ClassVar[str] = "shown"
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        require_minimum(self, n_best=1)
+        noun = _check_search(self)
+        names = list(self.shown or self.read_lines())
+        if self.page is not None and len(names) > _MAX_PAGE_FILES:
+            raise RecipeError(f"--page: {len(names):,} files are too many for one page; give at most {_MAX_PAGE_FILES}")
+        if noun is not None:
+            require_files(self.shown, noun=noun)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(CaptionArguments, argv, program="heedful caption")
-    require_minimum(args, n_best=1)
-    noun = _check_search(args)
-    names = list(args.shown or args.read_lines())
-    if args.page is not None and len(names) > _MAX_PAGE_FILES:
-        raise RecipeError(f"--page: {len(names):,} files are too many for one page; give at most {_MAX_PAGE_FILES}")
-    if noun is not None:
-        require_files(args.shown, noun=noun)
+        from heedful.tasks.captioning.predictor import BaseCaptioner
+        from heedful.tasks.search_factory import build_length_limits, build_search
 
-    from heedful.tasks.captioning.predictor import BaseCaptioner
-    from heedful.tasks.search_factory import build_length_limits, build_search
+        use = "describes pictures or clips"
+        captioner = self.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
+        config = self.searching.apply_to(captioner.generation)
+        line_format = replace(
+            captioner.line_format(),
+            search=build_search(config, captioner.target.tokenizer, n_best=self.n_best, seed=self.seed),
+            length=build_length_limits(config),
+            all_candidates=self.n_best > 1,
+        )
+        inputs = line_format.parse_lines(iter(names), source_name="shown" if self.shown else self.input_name)
+        exit_code = self.write_answers(line_format, inputs, as_json=self.format == "jsonl")
+        if self.page is not None:
+            from heedful.inspection.page import write_page
+            from heedful.tasks.captioning.page import build_caption_page
 
-    use = "describes pictures or clips"
-    captioner = args.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
-    config = args.searching.apply_to(captioner.generation)
-    line_format = replace(
-        captioner.line_format(),
-        search=build_search(config, captioner.target.tokenizer, n_best=args.n_best, seed=args.seed),
-        length=build_length_limits(config),
-        all_candidates=args.n_best > 1,
-    )
-    inputs = line_format.parse_lines(iter(names), source_name="shown" if args.shown else args.input_name)
-    exit_code = args.write_answers(line_format, inputs, as_json=args.format == "jsonl")
-    if args.page is not None:
-        from heedful.inspection.page import write_page
-        from heedful.tasks.captioning.page import build_caption_page
-
-        write_page(build_caption_page(captioner, names, search=line_format.search), args.page)
-    return exit_code
+            write_page(build_caption_page(captioner, names, search=line_format.search), self.page)
+        return exit_code
 
 
 def _check_search(args: CaptionArguments) -> str | None:

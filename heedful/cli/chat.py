@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import DeviceOptions, OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.arguments import DeviceOptions, OptionalPage, PositionalPath
 from heedful.cli.options import ContinuationOptions
 from heedful.cli.output import ResultOutput, log, open_output, require_writable, wrap_write_errors
 from heedful.errors import HeedfulError
@@ -45,32 +45,30 @@ class ChatArguments:
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        if self.page is not None:
+            require_writable(self.page, "--page")
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(ChatArguments, argv, program="heedful chat")
-    if args.page is not None:
-        require_writable(args.page, "--page")
+        from heedful.generation.search import GreedySearch, SamplingSearch
+        from heedful.tasks.conversation.predictor import ChatPredictor
+        from heedful.tasks.search_factory import build_continuation_search
 
-    from heedful.generation.search import GreedySearch, SamplingSearch
-    from heedful.tasks.conversation.predictor import ChatPredictor
-    from heedful.tasks.search_factory import build_continuation_search
+        chat_model = self.computing.load_predictor(ChatPredictor, self.run, use="talks", step=self.step)
+        config = self.searching.apply_to(chat_model.generation)
+        search, chat_model.limit = build_continuation_search(config, chat_model.encoder.special_ids, seed=self.seed)
+        chat_model.stop = config.stop
+        assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched with a beam"
+        with open_output(None) as out:
+            chat = ChatSession(chat_model, search, out, is_interactive=sys.stdin.isatty())
+            chat.run()
+        if self.page is not None:
+            from heedful.inspection.page import write_page
+            from heedful.tasks.conversation.transcript import render_transcript
 
-    chat_model = args.computing.load_predictor(ChatPredictor, args.run, use="talks", step=args.step)
-    config = args.searching.apply_to(chat_model.generation)
-    search, chat_model.limit = build_continuation_search(config, chat_model.encoder.special_ids, seed=args.seed)
-    chat_model.stop = config.stop
-    assert isinstance(search, GreedySearch | SamplingSearch), "continuations are not searched with a beam"
-    with open_output(None) as out:
-        chat = ChatSession(chat_model, search, out, is_interactive=sys.stdin.isatty())
-        chat.run()
-    if args.page is not None:
-        from heedful.inspection.page import write_page
-        from heedful.tasks.conversation.transcript import render_transcript
-
-        write_page(render_transcript(chat_model, chat.turns, title=f"A conversation with {args.run}"), args.page)
-        log(f"wrote {args.page}")
-    return 0
+            write_page(render_transcript(chat_model, chat.turns, title=f"A conversation with {self.run}"), self.page)
+            log(f"wrote {self.page}")
+        return 0
 
 
 class ChatSession:

@@ -12,7 +12,6 @@ from typing import Annotated, Final, Literal, final, get_origin
 
 from heedful.bundled import list_recipes, list_studies
 from heedful.cli import serve
-from heedful.cli.arguments import parse_arguments
 from heedful.cli.commands import COMMANDS, load_arguments_class
 from heedful.cli.option_parser import CommandOption, OptionParser, Positional, build_parser
 from heedful.recipes.config import Config
@@ -35,12 +34,10 @@ class CompletionArguments:
     shell: Annotated[Literal["bash", "zsh", "fish"], Positional]
     """the shell"""
 
-
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(CompletionArguments, argv, program="heedful completion")
-    print(_SHELLS[args.shell].build_script(collect_command_words()), end="")
-    return 0
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        print(_SHELLS[self.shell].build_script(collect_command_words()), end="")
+        return 0
 
 
 @dataclass(frozen=True)

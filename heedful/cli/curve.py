@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import OptionalOutput, PositionalPaths, parse_arguments
+from heedful.cli.arguments import OptionalOutput, PositionalPaths
 from heedful.cli.output import log, open_output, require_writable, wrap_write_errors
 from heedful.errors import RecipeError, RunError
 from heedful.files import check_path_name
@@ -39,28 +39,26 @@ class CurveArguments:
     follow: bool = False
     """redraw when there is new data, until all runs are finished; Ctrl-C stops it"""
 
-
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(CurveArguments, argv, program="heedful curve")
-    _check_arguments(args)
-    if args.follow:
-        return _follow_runs(args.runs)
-    plots = _read_curves(args.runs)
-    if plots.is_empty:
-        raise RunError(
-            f"{args.runs[0]}: has no measurements yet; the first ones come after 50 updates, or with the first "
-            "validation (training.evaluate_every); --follow waits for it"
-        )
-    if args.output is None:
-        with open_output(None) as out:
-            out.write(_draw_text(plots))
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        _check_arguments(self)
+        if self.follow:
+            return _follow_runs(self.runs)
+        plots = _read_curves(self.runs)
+        if plots.is_empty:
+            raise RunError(
+                f"{self.runs[0]}: has no measurements yet; the first ones come after 50 updates, or with the first "
+                "validation (training.evaluate_every); --follow waits for it"
+            )
+        if self.output is None:
+            with open_output(None) as out:
+                out.write(_draw_text(plots))
+            return 0
+        text = plots.to_html() if self.output.suffix == ".html" else plots.to_svg()
+        with wrap_write_errors(self.output, "--output"):
+            self.output.write_text(text, encoding="utf-8")
+        log(f"written: {self.output}")
         return 0
-    text = plots.to_html() if args.output.suffix == ".html" else plots.to_svg()
-    with wrap_write_errors(args.output, "--output"):
-        args.output.write_text(text, encoding="utf-8")
-    log(f"written: {args.output}")
-    return 0
 
 
 def _check_arguments(args: CurveArguments) -> None:

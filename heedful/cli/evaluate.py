@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from heedful.cli.arguments import OptionalPage, PositionalPath, parse_arguments
+from heedful.cli.arguments import OptionalPage, PositionalPath
 from heedful.cli.line_commands import STANDARD_INPUT
 from heedful.cli.option_parser import RenamedFrom
 from heedful.cli.options import EvaluationOptions
@@ -51,28 +50,26 @@ class EvaluateArguments(EvaluationOptions):
     task: str | None = None
     """for runs with several tasks: evaluate only this one"""
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        for path in (self.system, self.against):
+            if path is not None:
+                check_path_name(path)
+            if path is not None and not path.exists() and path != STANDARD_INPUT:
+                raise RecipeError(f"{path}: no such run folder or file; check the path")
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(EvaluateArguments, argv, program="heedful evaluate")
-    for path in (args.system, args.against):
-        if path is not None:
-            check_path_name(path)
-        if path is not None and not path.exists() and path != STANDARD_INPUT:
-            raise RecipeError(f"{path}: no such run folder or file; check the path")
+        from heedful.runs.load import open_run
 
-    from heedful.runs.load import open_run
-
-    args.computing.set_num_threads()
-    opened_run = open_run(args.system) if args.system.is_dir() else None
-    if opened_run is None and args.computing.adapter is not None:
-        raise RecipeError(f"--adapter: is for a model, but {args.system} is a file; leave it out")
-    if opened_run is None or opened_run.task.report_class is not None:
-        _report_systems(args, opened_run)
-    else:
-        _print_metrics(args, opened_run)
-    sys.stdout.flush()
-    return 0
+        self.computing.set_num_threads()
+        opened_run = open_run(self.system) if self.system.is_dir() else None
+        if opened_run is None and self.computing.adapter is not None:
+            raise RecipeError(f"--adapter: is for a model, but {self.system} is a file; leave it out")
+        if opened_run is None or opened_run.task.report_class is not None:
+            _report_systems(self, opened_run)
+        else:
+            _print_metrics(self, opened_run)
+        sys.stdout.flush()
+        return 0
 
 
 def _report_systems(args: EvaluateArguments, opened_run: Run[Any, Any] | None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -11,7 +11,6 @@ from heedful.cli.arguments import (
     DeviceOptions,
     PositionalPath,
     TextsOrPositionals,
-    parse_arguments,
     require_minimum,
 )
 from heedful.cli.line_commands import (
@@ -56,39 +55,39 @@ class GenerateArguments:
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        require_minimum(self, n_best=1)
+        if self.prompt and self.input is not None:
+            raise RecipeError("--prompt and --input: give one of them")
+        _check_early(self)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(GenerateArguments, argv, program="heedful generate")
-    require_minimum(args, n_best=1)
-    if args.prompt and args.input is not None:
-        raise RecipeError("--prompt and --input: give one of them")
-    _check_early(args)
+        from heedful.generation.search import GreedySearch, SamplingSearch
+        from heedful.tasks.language.predictor import TextGenerator
+        from heedful.tasks.search_factory import build_continuation_search
 
-    from heedful.generation.search import GreedySearch, SamplingSearch
-    from heedful.tasks.language.predictor import TextGenerator
-    from heedful.tasks.search_factory import build_continuation_search
-
-    prompts = _read_prompts(args)
-    language_model = args.computing.load_predictor(TextGenerator, args.run, use="writes", step=args.step)
-    config = args.searching.apply_to(language_model.generation)
-    search, limit = build_continuation_search(config, language_model.tokenizer.special, n=args.n_best, seed=args.seed)
-    language_model.limit, language_model.stop = limit, config.stop
-    is_single = args.input is None and len(args.prompt) <= 1 and args.n_best == 1
-    checked_prompts = _warn_long_prompts(language_model, prompts)
-    if is_single and args.format == "text" and isinstance(search, GreedySearch | SamplingSearch):
-        _stream_continuation(language_model, next(checked_prompts), search=search, args=args)
-        return 0
-    # a user who types waits for an answer to each line
-    is_interactive_input = args.input is not None and is_interactive(args.input)
-    line_format = replace(language_model.line_format(), search=search, complete=args.complete)
-    return write_answers(
-        line_format,
-        checked_prompts,
-        output=args.output,
-        as_json=args.format == "jsonl",
-        chunk=1 if is_interactive_input else None,
-    )
+        prompts = _read_prompts(self)
+        language_model = self.computing.load_predictor(TextGenerator, self.run, use="writes", step=self.step)
+        config = self.searching.apply_to(language_model.generation)
+        search, limit = build_continuation_search(
+            config, language_model.tokenizer.special, n=self.n_best, seed=self.seed
+        )
+        language_model.limit, language_model.stop = limit, config.stop
+        is_single = self.input is None and len(self.prompt) <= 1 and self.n_best == 1
+        checked_prompts = _warn_long_prompts(language_model, prompts)
+        if is_single and self.format == "text" and isinstance(search, GreedySearch | SamplingSearch):
+            _stream_continuation(language_model, next(checked_prompts), search=search, args=self)
+            return 0
+        # a user who types waits for an answer to each line
+        is_interactive_input = self.input is not None and is_interactive(self.input)
+        line_format = replace(language_model.line_format(), search=search, complete=self.complete)
+        return write_answers(
+            line_format,
+            checked_prompts,
+            output=self.output,
+            as_json=self.format == "jsonl",
+            chunk=1 if is_interactive_input else None,
+        )
 
 
 def _check_early(args: GenerateArguments) -> None:

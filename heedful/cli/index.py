@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,7 +9,6 @@ from typing import TYPE_CHECKING
 from heedful.cli.arguments import (
     DeviceOptions,
     PositionalPath,
-    parse_arguments,
 )
 from heedful.cli.output import log
 from heedful.errors import RecipeError
@@ -49,39 +47,36 @@ class IndexArguments:
     """replace an existing index"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        from heedful.cli.progress import CountingProgress
+        from heedful.retrieval.index_folder import build_index
+        from heedful.runs.load import load_embedder
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(IndexArguments, argv, program="heedful index")
-
-    from heedful.cli.progress import CountingProgress
-    from heedful.retrieval.index_folder import build_index
-    from heedful.runs.load import load_embedder
-
-    args.computing.set_num_threads()
-    passages = _build_passage_reader(args)
-    encoder = None
-    if args.model is None and args.computing.adapter is not None:
-        raise RecipeError("--adapter: is for the encoder, but no encoder is given; give --model too")
-    if args.model is not None:
-        encoder = load_embedder(args.model, **args.computing.load_kwargs)
-    with CountingProgress("vectors") as on_progress:
-        built_index = build_index(
-            args.index,
-            passages,
-            encoder=encoder,
-            model=args.model,
-            rebuild=args.rebuild,
-            on_progress=on_progress,
-            log=log,
-        )
-    if built_index.cut:
-        log(
-            f"{built_index.cut:,} of them are longer than the model reads: their vectors cover only the beginning, the "
-            "search by words covers all; cut long texts into shorter passages for better results"
-        )
-    log(f"written: {args.index}")
-    return 0
+        self.computing.set_num_threads()
+        passages = _build_passage_reader(self)
+        encoder = None
+        if self.model is None and self.computing.adapter is not None:
+            raise RecipeError("--adapter: is for the encoder, but no encoder is given; give --model too")
+        if self.model is not None:
+            encoder = load_embedder(self.model, **self.computing.load_kwargs)
+        with CountingProgress("vectors") as on_progress:
+            built_index = build_index(
+                self.index,
+                passages,
+                encoder=encoder,
+                model=self.model,
+                rebuild=self.rebuild,
+                on_progress=on_progress,
+                log=log,
+            )
+        if built_index.cut:
+            log(
+                f"{built_index.cut:,} of them are longer than the model reads: their vectors cover only the beginning, "
+                "the search by words covers all; cut long texts into shorter passages for better results"
+            )
+        log(f"written: {self.index}")
+        return 0
 
 
 def _build_passage_reader(args: IndexArguments) -> PassageReader:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +12,6 @@ from heedful.cli.arguments import (
     DeviceOptions,
     OptionalFigure,
     TextOrPositional,
-    parse_arguments,
     require_minimum,
 )
 from heedful.cli.option_parser import FileSuffixes, OptionInfo, Positional, RenamedFrom
@@ -108,34 +107,32 @@ class InspectArguments:
     """a kept checkpoint instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        _check_arguments(self)
+        self.computing.set_num_threads()
+        if self.compare is not None:
+            from heedful.cli.inspect_corpus import compare_records
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(InspectArguments, argv, program="heedful inspect")
-    _check_arguments(args)
-    args.computing.set_num_threads()
-    if args.compare is not None:
-        from heedful.cli.inspect_corpus import compare_records
+            compare_records(*self.compare, json_file=self.json)
+        elif self.data is not None:
+            from heedful.cli.inspect_corpus import survey_heads
 
-        compare_records(*args.compare, json_file=args.json)
-    elif args.data is not None:
-        from heedful.cli.inspect_corpus import survey_heads
-
-        assert args.run is not None
-        survey_heads(
-            args.run,
-            args.data,
-            gold=args.gold,
-            importance=args.importance,
-            sentences=args.sentences,
-            page=args.output,
-            json_file=args.json,
-            direction=args.direction,
-            **args.computing.load_kwargs,
-        )
-    else:
-        _write_views(_make_record(args), args)
-    return 0
+            assert self.run is not None
+            survey_heads(
+                self.run,
+                self.data,
+                gold=self.gold,
+                importance=self.importance,
+                sentences=self.sentences,
+                page=self.output,
+                json_file=self.json,
+                direction=self.direction,
+                **self.computing.load_kwargs,
+            )
+        else:
+            _write_views(_make_record(self), self)
+        return 0
 
 
 def _check_arguments(args: InspectArguments) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
-from heedful.cli.arguments import parse_arguments, require_minimum
+from heedful.cli.arguments import require_minimum
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
 from heedful.cli.option_parser import Positional
 from heedful.cli.options import DirectionOptions, SearchOptions
@@ -105,26 +105,24 @@ class RerankArguments(ModelLineOptions):
         if self.tune == STANDARD_INPUT and not self.text and self.input in (None, STANDARD_INPUT):
             raise RecipeError("--tune: standard input cannot hold the sentences too; name a file with --input")
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        weights = _build_weights(self)
+        if self.tune is not None and self.output is not None:
+            require_writable(self.output, "--output")
+        texts: Iterable[str] = self.text or self.read_lines()
+        references = None if self.tune is None else _read_references(self.tune)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(RerankArguments, argv, program="heedful rerank")
-    weights = _build_weights(args)
-    if args.tune is not None and args.output is not None:
-        require_writable(args.output, "--output")
-    texts: Iterable[str] = args.text or args.read_lines()
-    references = None if args.tune is None else _read_references(args.tune)
+        from heedful.runs.device import tune_malloc
+        from heedful.tasks.translation.noisy_channel import RerankLineFormat
 
-    from heedful.runs.device import tune_malloc
-    from heedful.tasks.translation.noisy_channel import RerankLineFormat
-
-    tune_malloc()
-    line_format = _add_translator(args, RerankLineFormat(_build_channel(args), weights, num_candidates=args.n_best))
-    if references is None:
-        return args.write_answers(
-            line_format, line_format.parse_lines(texts, source_name=args.input_name), as_json=args.format == "jsonl"
-        )
-    return _tune_weights(args, line_format, texts, references)
+        tune_malloc()
+        line_format = _add_translator(self, RerankLineFormat(_build_channel(self), weights, num_candidates=self.n_best))
+        if references is None:
+            return self.write_answers(
+                line_format, line_format.parse_lines(texts, source_name=self.input_name), as_json=self.format == "jsonl"
+            )
+        return _tune_weights(self, line_format, texts, references)
 
 
 def _build_weights(args: RerankArguments) -> ChannelWeights:

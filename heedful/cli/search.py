@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -12,7 +12,6 @@ from heedful.cli.arguments import (
     DeviceOptions,
     PositionalPath,
     TextsOrPositionals,
-    parse_arguments,
     require_minimum,
 )
 from heedful.cli.line_commands import is_interactive, open_lines
@@ -59,36 +58,34 @@ class SearchArguments:
     """text for people, or JSON with all scores and positions, a line for each question"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        _check_arguments(self)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(SearchArguments, argv, program="heedful search")
-    _check_arguments(args)
+        from heedful.retrieval.index import load_index
 
-    from heedful.retrieval.index import load_index
+        self.computing.set_num_threads()
+        index = load_index(self.index, model=self.model, **self.computing.load_kwargs)
+        if self.measure is not None:
+            _measure_search(index, self.measure, self)
+            return 0
+        results = _search_questions(index, self)
+        if self.output is not None and self.output.suffix == ".html":
+            from heedful.atomic_io import atomic_replace
+            from heedful.cli.search_output import render_page
 
-    args.computing.set_num_threads()
-    index = load_index(args.index, model=args.model, **args.computing.load_kwargs)
-    if args.measure is not None:
-        _measure_search(index, args.measure, args)
+            page_html = render_page(list(results), name=str(self.index))
+            with atomic_replace(self.output) as temporary_file:
+                temporary_file.write_text(page_html, encoding="utf-8")
+            return 0
+        with open_output(self.output) as out:
+            for result in results:
+                if self.format == "jsonl":
+                    out.write(result.to_json() + "\n")
+                else:
+                    result.print_table(out.stream)
+                out.flush()
         return 0
-    results = _search_questions(index, args)
-    if args.output is not None and args.output.suffix == ".html":
-        from heedful.atomic_io import atomic_replace
-        from heedful.cli.search_output import render_page
-
-        page_html = render_page(list(results), name=str(args.index))
-        with atomic_replace(args.output) as temporary_file:
-            temporary_file.write_text(page_html, encoding="utf-8")
-        return 0
-    with open_output(args.output) as out:
-        for result in results:
-            if args.format == "jsonl":
-                out.write(result.to_json() + "\n")
-            else:
-                result.print_table(out.stream)
-            out.flush()
-    return 0
 
 
 def _check_arguments(args: SearchArguments) -> None:

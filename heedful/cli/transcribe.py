@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from heedful.cli.arguments import OptionalPage, PositionalPaths, parse_arguments, require_minimum
+from heedful.cli.arguments import OptionalPage, PositionalPaths, require_minimum
 from heedful.cli.line_commands import (
     RunLineOptions,
     check_number_of_outputs,
@@ -38,29 +37,27 @@ class TranscribeArguments(RunLineOptions):
 
     inline_option: ClassVar[str] = "sounds"
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        require_minimum(self, n_best=1)
+        if self.page is not None and len(self.sounds) != 1:
+            raise RecipeError(f"--page: shows one sound, but {len(self.sounds)} are given; give one")
+        _check_early(self)
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(TranscribeArguments, argv, program="heedful transcribe")
-    require_minimum(args, n_best=1)
-    if args.page is not None and len(args.sounds) != 1:
-        raise RecipeError(f"--page: shows one sound, but {len(args.sounds)} are given; give one")
-    _check_early(args)
+        from heedful.tasks.speech.predictor import SpeechRecognizer
 
-    from heedful.tasks.speech.predictor import SpeechRecognizer
-
-    names = args.read_lines()
-    recognizer = args.load_predictor(SpeechRecognizer, use="transcribes")
-    exit_code = args.answer_lines(
-        recognizer.line_format(),
-        lines=names,
-        generation=args.searching.apply_to(recognizer.generation),
-        n_best=args.n_best,
-        seed=args.seed,
-    )
-    if args.page is not None:
-        write_viewer(recognizer.inspect(args.sounds[0]), args.page)
-    return exit_code
+        names = self.read_lines()
+        recognizer = self.load_predictor(SpeechRecognizer, use="transcribes")
+        exit_code = self.answer_lines(
+            recognizer.line_format(),
+            lines=names,
+            generation=self.searching.apply_to(recognizer.generation),
+            n_best=self.n_best,
+            seed=self.seed,
+        )
+        if self.page is not None:
+            write_viewer(recognizer.inspect(self.sounds[0]), self.page)
+        return exit_code
 
 
 def _check_early(args: TranscribeArguments) -> None:

@@ -14,7 +14,6 @@ from heedful.cli import translate_documents
 from heedful.cli.arguments import (
     PositionalPaths,
     TextsOrPositionals,
-    parse_arguments,
     require_minimum,
 )
 from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
@@ -95,45 +94,43 @@ class TranslateArguments(ModelLineOptions):
     def require_output(self, output: Path) -> None:
         """Accept any name here; whether it fits depends on the input file (`check_documents`)."""
 
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        document_files = translate_documents.find_documents(self)
+        _check_arguments(self, document_files)
+        run_folders = [path for path in self.runs if path not in document_files]
+        if self.ray:
+            from heedful.cli.translate_ray import translate_with_ray
 
-def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
-    args = parse_arguments(TranslateArguments, argv, program="heedful translate")
-    document_files = translate_documents.find_documents(args)
-    _check_arguments(args, document_files)
-    run_folders = [path for path in args.runs if path not in document_files]
-    if args.ray:
-        from heedful.cli.translate_ray import translate_with_ray
+            return translate_with_ray(self)
 
-        return translate_with_ray(args)
+        from heedful.runs.device import tune_malloc
+        from heedful.tasks.translation.translations import add_context
+        from heedful.tasks.translation.translator import Translator
 
-    from heedful.runs.device import tune_malloc
-    from heedful.tasks.translation.translations import add_context
-    from heedful.tasks.translation.translator import Translator
+        tune_malloc()
+        check_search(self, run_folders)
+        document = self.filling.read_document(document_files[0]) if document_files else None
+        inputs = None if document else read_input_sentences(self)
+        self.require_outputs()
+        memory = self.remembering.read_memory(self.filling.get_languages(document, to=self.direction.to))
+        predictor = self.computing.load_predictor(Translator, *run_folders, use="translates", step=self.step)
+        translator = self.direction.apply_to(predictor, document=document)
+        with _show_progress(enabled=not self.is_interactive) as tick:
+            line_format = build_translation_format(translator, self, on_progress=tick)
+            if document is not None:
+                protector = build_protected_format(line_format, self).translator
+                return self.filling.fill_document(document, protector, memory=memory, output=self.output)
+            assert inputs is not None
+            inputs = add_context(inputs, translator)
+            model_lines = build_protected_format(line_format, self) if self.protect else line_format
+            as_json = self.format == "jsonl"
+            if memory is None:
+                return self.write_answers(model_lines, inputs, as_json=as_json)
+            from heedful.tasks.translation.memory_lookup import MemoryLineFormat
 
-    tune_malloc()
-    check_search(args, run_folders)
-    document = args.filling.read_document(document_files[0]) if document_files else None
-    inputs = None if document else read_input_sentences(args)
-    args.require_outputs()
-    memory = args.remembering.read_memory(args.filling.get_languages(document, to=args.direction.to))
-    predictor = args.computing.load_predictor(Translator, *run_folders, use="translates", step=args.step)
-    translator = args.direction.apply_to(predictor, document=document)
-    with _show_progress(enabled=not args.is_interactive) as tick:
-        line_format = build_translation_format(translator, args, on_progress=tick)
-        if document is not None:
-            protector = build_protected_format(line_format, args).translator
-            return args.filling.fill_document(document, protector, memory=memory, output=args.output)
-        assert inputs is not None
-        inputs = add_context(inputs, translator)
-        model_lines = build_protected_format(line_format, args) if args.protect else line_format
-        as_json = args.format == "jsonl"
-        if memory is None:
-            return args.write_answers(model_lines, inputs, as_json=as_json)
-        from heedful.tasks.translation.memory_lookup import MemoryLineFormat
-
-        memory_format = MemoryLineFormat(model_lines, memory, accelerators=args.protect)
-        return args.write_answers(memory_format, inputs, as_json=as_json)
+            memory_format = MemoryLineFormat(model_lines, memory, accelerators=self.protect)
+            return self.write_answers(memory_format, inputs, as_json=as_json)
 
 
 def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> None:

@@ -114,9 +114,9 @@ def test_a_document_to_standard_output(say: Say, run: Path, tmp_path: Path, monk
     stream = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     with monkeypatch.context() as patch:
         patch.setattr(sys, "stdout", stream)
-        from heedful.cli.translate import run as translate
+        from heedful.cli.commands import run_command
 
-        assert translate([str(run), str(path)]) == 0
+        assert run_command("translate", [str(run), str(path)]) == 0
     assert stream.buffer.getvalue() == out.read_bytes()  # type: ignore[attr-defined]
 
 

@@ -82,6 +82,8 @@ def test_a_new_option_needs_only_its_key_and_its_filter() -> None:
         assert isinstance(search, SamplingSearch) and isinstance(search.sampler, MultinomialSampler)
         return list(search.sampler.filters)
 
+    plain = build_search(SamplingConfig(repetition_penalty=1.0), CharacterTokenizer("ab", lowercase=False))
+    assert isinstance(plain, SamplingSearch) and not (*plain.penalties, *plain.logits_masks)
     always = build_filters(SamplingConfig())
     assert build_filters(_SuppressingSampling()) == always
     new_filters = [TopKFilter(3), SuppressTokens((5,))]

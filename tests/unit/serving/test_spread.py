@@ -144,13 +144,13 @@ def test_files_are_translated_as_the_command_would_and_gone_on_with(trained: Pat
 @pytest.fixture
 def complaint(tmp_path: Path, trained: Path) -> Callable[..., str]:
     """What `heedful translate --ray` says of options."""
-    from heedful.cli.translate import run
+    from heedful.cli.commands import run_command
 
     (tmp_path / "a.txt").write_text("1\n", encoding="utf-8")
 
     def say(*words: object) -> str:
         with pytest.raises(RecipeError) as error:
-            run([str(trained), "--ray", str(tmp_path / "a.txt"), *map(str, words)])
+            run_command("translate", [str(trained), "--ray", str(tmp_path / "a.txt"), *map(str, words)])
         return str(error.value)
 
     return say
