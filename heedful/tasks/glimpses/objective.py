@@ -86,7 +86,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         stream, corpus_rows = self.train["pictures"].stream, rows % len(self.train)
         pictures = stream[corpus_rows]
         if self.config.warp is not None:
-            pictures = warp_pictures(pictures, rows, warp=self.config.warp, seed=self.seed)
+            pictures = warp_pictures(pictures, rows, **self.config.warp.model_dump(), seed=self.seed)
         rendered = render_scenes(self.renderer, pictures, others=stream, numbers=rows.tolist(), seed=self.seed)
         noise = sample_training_noise(rows, copies=self.config.copies, draws=self.draws, seed=self.seed)
         return move_to_device(

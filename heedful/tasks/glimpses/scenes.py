@@ -10,7 +10,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, final
+from typing import Final, final
 
 import numpy as np
 import torch
@@ -21,9 +21,6 @@ from torch.nn import functional
 from heedful.data.random_numbers import SeededRandom
 from heedful.models.picture_classifier import GlimpseTrace, PictureClassifier
 from heedful.tasks.glimpses.data import PictureSequence, PictureShape, PixelArray, hash_pixels
-
-if TYPE_CHECKING:
-    from heedful.tasks.glimpses.recipe import WarpConfig
 
 _SCENE_STREAM: Final = 1
 _GLIMPSE_STREAM: Final = 2
@@ -167,27 +164,46 @@ def run_glimpses(
 
 
 def warp_pictures(
-    pictures: UInt8[np.ndarray, "B C H W"], numbers: Int[np.ndarray, " B"], *, warp: WarpConfig, seed: int
+    pictures: UInt8[np.ndarray, "B C H W"],
+    numbers: Int[np.ndarray, " B"],
+    *,
+    degrees: float,
+    scale: float,
+    shear: float,
+    shift: float,
+    seed: int,
 ) -> UInt8[np.ndarray, "B C H W"]:
-    """Rotate, scale, shear and shift each picture randomly, by its number and the seed; fill the outside with 0."""
+    """Rotate, scale, shear and shift each picture randomly, by its number and the seed; fill the outside with 0.
+
+    Each amount is drawn uniformly from minus to plus its value.
+
+    Args:
+        pictures: any number of them.
+        numbers: of the pictures.
+        degrees: of rotation.
+        scale: share by which height and width become larger or smaller, independently.
+        shear: degrees by which upright lines are slanted.
+        shift: pixels to each side.
+        seed: of the amounts.
+    """
     random_offsets = (
         np.stack([SeededRandom(seed, number, _WARP_STREAM).uniform(6) for number in numbers.tolist()]) * 2 - 1
     )
     angles, shears = (
-        random_offsets[:, 0] * math.radians(warp.degrees),
-        np.tan(random_offsets[:, 1] * math.radians(warp.shear)),
+        random_offsets[:, 0] * math.radians(degrees),
+        np.tan(random_offsets[:, 1] * math.radians(shear)),
     )
     height, width = pictures.shape[2:]
     rotation = np.array([[np.cos(angles), -np.sin(angles)], [np.sin(angles), np.cos(angles)]]).transpose(2, 0, 1)
     transform = np.zeros_like(rotation)
     transform[:, 0, 0], transform[:, 1, 1] = (
-        1 + warp.scale * random_offsets[:, 2],
-        1 + warp.scale * random_offsets[:, 3],
+        1 + scale * random_offsets[:, 2],
+        1 + scale * random_offsets[:, 3],
     )
     transform[:, 0, 1] = shears
-    shift = warp.shift * 2 * random_offsets[:, 4:] / (width, height)
+    offset = shift * 2 * random_offsets[:, 4:] / (width, height)
     pixels = np.array([[1, height / width], [width / height, 1]])  # axes of torch's grids go from -1 to 1
-    matrix = torch.from_numpy(np.concatenate([rotation @ transform * pixels, shift[:, :, None]], 2)).float()
+    matrix = torch.from_numpy(np.concatenate([rotation @ transform * pixels, offset[:, :, None]], 2)).float()
     grid = functional.affine_grid(matrix, list(pictures.shape), align_corners=False)
     warped = functional.grid_sample(torch.from_numpy(pictures).float(), grid, align_corners=False)
     return warped.round().clamp(0, 255).byte().numpy()

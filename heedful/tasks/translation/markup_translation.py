@@ -36,8 +36,7 @@ from heedful.localisation.protection import (
 )
 from heedful.localisation.segments import InlineCode, Segment, flatten_nodes, list_codes
 from heedful.tasks.predictor import LineFormat
-from heedful.tasks.translation.translations import Translation, TranslationInput, add_context
-from heedful.tasks.translation.translator import Translator
+from heedful.tasks.translation.translations import SentenceTranslator, Translation, TranslationInput, add_context
 
 TranslateFunction: TypeAlias = Callable[[Sequence[SourceSentence]], list[Translation]]
 """Translates texts, in their order."""
@@ -107,7 +106,7 @@ class MarkupTranslator:
         translate: translates texts; by default with the translator's own search.
     """
 
-    translator: Translator
+    translator: SentenceTranslator
     translate: TranslateFunction | None = None
 
     def translate_segments(

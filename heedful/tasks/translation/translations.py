@@ -41,8 +41,18 @@ class SentenceTranslator(Protocol):
     """What line formats need of a `heedful.tasks.translation.translator.Translator`, which knows them."""
 
     @property
+    def source(self) -> Tokenizer:
+        """Return the tokenizer of source texts."""
+        ...
+
+    @property
     def target(self) -> Tokenizer:
         """Return the tokenizer of translations."""
+        ...
+
+    @property
+    def context(self) -> int:
+        """Return how many previous sentences are read with each."""
         ...
 
     @property
@@ -53,6 +63,11 @@ class SentenceTranslator(Protocol):
     @property
     def confidence(self) -> ConfidenceCurve | None:
         """Return the curve of expected quality of a calibrated model."""
+        ...
+
+    @property
+    def has_attention(self) -> bool:
+        """Return whether words can be aligned."""
         ...
 
     def following(self, lines: Iterable[str]) -> Iterator[SourceSentence]:
@@ -86,6 +101,7 @@ class SentenceTranslator(Protocol):
         batch_tokens: int = 4096,
         tick: Callable[[int], None] | None = None,
         first: int = 1,
+        heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Translation]:
         """Translate sentences, in their order."""
         ...

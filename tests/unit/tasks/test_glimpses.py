@@ -233,19 +233,24 @@ def test_warping_moves_and_keeps() -> None:
     shown[:, :, 8:13, 5:10] = 200
     numbers = np.array([4, 5, 6])
     still = WarpConfig(degrees=0, scale=0, shear=0, shift=0)
-    assert np.array_equal(warp_pictures(shown, numbers, warp=still, seed=1), shown)
-    shifted = warp_pictures(shown, numbers, warp=WarpConfig(degrees=0, scale=0, shear=0, shift=3), seed=1).astype(float)
+    assert np.array_equal(warp_pictures(shown, numbers, **still.model_dump(), seed=1), shown)
+    shifted = warp_pictures(
+        shown, numbers, **WarpConfig(degrees=0, scale=0, shear=0, shift=3).model_dump(), seed=1
+    ).astype(float)
     assert shifted.sum((1, 2, 3)) == pytest.approx(shown.astype(float).sum((1, 2, 3)), rel=0.02)  # bytes are rounded
     middle = (shifted * np.arange(21)[:, None]).sum((1, 2, 3)) / shifted.sum((1, 2, 3))
     assert (abs(middle - 10) <= 3.1).all() and abs(middle - 10).max() > 0.5
-    turned = warp_pictures(shown, numbers, warp=WarpConfig(degrees=45, scale=0, shear=0, shift=0), seed=1).astype(float)
+    turned = warp_pictures(
+        shown, numbers, **WarpConfig(degrees=45, scale=0, shear=0, shift=0).model_dump(), seed=1
+    ).astype(float)
     # a square that is turned is as large as before, in a picture that is no square either
     assert turned.sum((1, 2, 3)) == pytest.approx(shown.astype(float).sum((1, 2, 3)), rel=0.05)
     rows, columns = np.mgrid[-10:11, -7:8]
     spread = [(each * (rows**2 + columns**2)).sum((1, 2, 3)) / each.sum((1, 2, 3)) for each in (turned, shown)]
     assert spread[0] == pytest.approx(spread[1], rel=0.1), "rays are turned, not drawn out"  # pixels are blurred
-    assert np.array_equal(warp_pictures(shown[1:2], numbers[1:2], warp=WarpConfig(), seed=1)[0], warp_pictures(
-        shown, numbers, warp=WarpConfig(), seed=1)[1])  # fmt: skip
+    usual = WarpConfig().model_dump()
+    alone = warp_pictures(shown[1:2], numbers[1:2], **usual, seed=1)[0]
+    assert np.array_equal(alone, warp_pictures(shown, numbers, **usual, seed=1)[1])
 
 
 def test_chance_is_of_a_picture_whatever_stands_beside_it() -> None:
