@@ -25,8 +25,7 @@ from heedful.data.bucketing import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import tune_malloc
-from heedful.tasks.criteria import LikelihoodCriterion
-from heedful.tasks.generation_objective import GenerationObjective
+from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion
 from heedful.training.callbacks import (
     Callback,
     CheckpointSaver,
@@ -36,9 +35,8 @@ from heedful.training.callbacks import (
     ValidationResult,
 )
 from heedful.training.distributed import init_distributed
-from heedful.training.optimizers import Adam
+from heedful.training.optimizers import Adam, ConstantSchedule
 from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
-from heedful.training.schedules import ConstantSchedule
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 RATE, BETAS, EPSILON, SMOOTHING = 1e-4, (0.9, 0.98), 1e-9, 0.1

@@ -47,8 +47,7 @@ from heedful.models.interface import Encoder
 from heedful.models.recurrent_decoder import LuongDecoder, SourceAttention, StateInit
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tensors import Memory, Tokens
-from heedful.training.optimizers import Adam
-from heedful.training.schedules import CosineSchedule
+from heedful.training.optimizers import Adam, CosineSchedule
 
 OPERATORS = ("+", "*")
 SYMBOLS = ("$", "(", ")", *OPERATORS, *map(str, range(21)))

@@ -304,7 +304,7 @@ COSTS = (
     ),
     Mutant(
         "a part of a loss is a mean over the labels of the loss",
-        "tasks/example_objective.py",
+        "tasks/objective.py",
         "counts[name] += part.count",
         "counts[name] += loss.count",
         ("tests/unit/training/test_own_loop.py",),
@@ -489,7 +489,7 @@ ATTENTION = (
     ),
     Mutant(
         "types of restored tensors are not looked at",
-        "training/checkpoint_savers.py",
+        "training/callbacks.py",
         "if (tensor.shape, tensor.dtype) != (expected[name].shape, expected[name].dtype):",
         "if tensor.shape != expected[name].shape:",
         (f"{OPTIMIZERS}::test_moments_that_are_not_those_of_a_parameter_are_refused",),
@@ -1419,7 +1419,7 @@ TASKS = (
     ),
     Mutant(
         "padding is learned like a word",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "positions = (batch.labels >= 0).flatten()",
         "positions = (batch.labels >= -1).flatten()",
         (f"{TASK}::test_the_loss_is_the_sum_over_labels",),
@@ -1496,14 +1496,14 @@ TASKS = (
     ),
     Mutant(
         "heads are pushed towards nothing",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "(gram - identity).square()",
         "gram.square()",
         (f"{PENALTIES}::test_decorrelation",),
     ),
     Mutant(
         "padding is penalised",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "call_weights * real_queries[site.declaration.queries][:, None, :, None]",
         "call_weights",
         (f"{TASK}::test_losses_of_parts_add_up_to_that_of_the_whole",),
@@ -1601,42 +1601,42 @@ TASKS = (
     ),
     Mutant(
         "a sentence is expected to earn what a label does",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "real.sum(1, keepdim=True)",
         "real.any(1, keepdim=True)",
         (DRAWS,),
     ),
     Mutant(
         "padding learns from its draws",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "torch.where(real, terms, 0.0)",
         "terms",
         (DRAWS,),
     ),
     Mutant(
         "sentences earn what others earned",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "positions // labels.size(1), token_log_likelihoods",
         "positions % len(labels), token_log_likelihoods",
         (DRAWS,),
     ),
     Mutant(
         "the surrogate's value is reported",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "(surrogate_loss - surrogate_loss.detach())",
         "surrogate_loss",
         (DRAWS,),
     ),
     Mutant(
         "only what was earned is weighted",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "baseline=weight * expected_reward",
         "baseline=expected_reward",
         (DRAWS,),
     ),
     Mutant(
         "the baseline is of the wrong sign",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "torch.tensor(-nll,",
         "torch.tensor(nll,",
         (DRAWS,),
@@ -1817,7 +1817,7 @@ GENERATION = (
     ),
     Mutant(
         "a word that a writer completes is repeated",
-        "tasks/stop_strings.py",
+        "tasks/continuations.py",
         "self._prompt_length = len(tokenizer.decode(prompt)) + num_unspelled",
         "self._prompt_length = len(tokenizer.decode(self._prompt))",
         (f"{PARTIAL_WORDS}::test_a_writer_completes_the_last_word_of_a_prompt_if_it_is_asked_to",),
@@ -1964,7 +1964,7 @@ GENERATION = (
     ),
     Mutant(
         "the beginning of a stop string is shown",
-        "tasks/stop_strings.py",
+        "tasks/continuations.py",
         "kept[: len(kept) - max(partial_sizes, default=0)]",
         "kept",
         ("tests/unit/tasks/test_stop_strings.py::test_what_is_certain_of_a_growing_text_never_changes",),
@@ -2097,14 +2097,14 @@ TRAINING = (
     ),
     Mutant(
         "Noam warms up one update too late",
-        "training/schedules.py",
+        "training/optimizers.py",
         "step * self.warmup**-1.5)",
         "(step - 1) * self.warmup**-1.5)",
         (f"{SCHEDULES}::test_noam_is_the_papers_equation",),
     ),
     Mutant(
         "the cosine turns too early",
-        "training/schedules.py",
+        "training/optimizers.py",
         "decay_fraction = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))",
         "decay_fraction = min(1.0, step / max(1, self.steps))",
         (f"{SCHEDULES}::test_the_cosine_turns_around_its_middle_and_ends_at_its_floor",),
@@ -3526,7 +3526,7 @@ COMMANDS = (
     ),
     Mutant(
         "runs are compared with the one before them",
-        "runs/compare.py",
+        "runs/evaluate.py",
         "sampling, reports[0] if reports else None",
         "sampling, reports[-1] if reports else None",
         ("tests/unit/cli/test_compare.py::test_all_runs_are_tested_against_the_first",),
@@ -3917,7 +3917,7 @@ CAPTIONED = (
     ),
     Mutant(
         "padding pays attention to a picture",
-        "tasks/criteria.py",
+        "tasks/generation_objective.py",
         "torch.where(real, weights, 0.0).sum(1)).square()",
         "weights.sum(1)).square()",
         (f"{ATTEND}::test_the_penalty_is_that_of_plain_loops_and_has_a_gradient",),
@@ -4081,14 +4081,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "a long time for a text gives no larger GPT",
-        "tasks/language/auto_settings.py",
+        "tasks/language/task.py",
         "if seconds >= decoder_size.min_seconds][-1]",
         "if min_seconds >= decoder_size.min_seconds][0]",
         (LABELLED_FITTING,),
     ),
     Mutant(
         "a GPT expects the last of its limits, not the first",
-        "tasks/language/auto_settings.py",
+        "tasks/language/task.py",
         "max(1.0, min((limit",
         "max(1.0, max((limit",
         (LABELLED_FITTING,),
@@ -4263,14 +4263,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "the clock starts again at each update",
-        "training/schedules.py",
+        "training/optimizers.py",
         "1 + int(time_fraction * self.TICKS)",
         "step + int(time_fraction * self.TICKS)",
         (SCHEDULES,),
     ),
     Mutant(
         "a clock that ends training first is not heard",
-        "training/schedules.py",
+        "training/optimizers.py",
         (
             "falls linearly, with the time if that runs faster\n        than the updates.\n"
             '        """\n        step = max(step, int(time_fraction * self.steps))'
@@ -4283,7 +4283,7 @@ FIRST_HOUR = (
     ),
     Mutant(
         "a warm-up beside the clock is over at once",
-        "training/schedules.py",
+        "training/optimizers.py",
         "return warmup_factor * self.schedule.get_rate(",
         "return self.schedule.get_rate(",
         (SCHEDULES,),
@@ -4793,14 +4793,14 @@ CORPORA = (
     ),
     Mutant(
         "filter: models need not agree",
-        "tasks/translation/dual_score.py",
+        "tasks/translation/corpus_filter.py",
         "abs(entropies[0] - entropies[1]) + sum(entropies) / 2",
         "sum(entropies) / 2",
         (SIEVE,),
     ),
     Mutant(
         "filter: the model back is asked for the way there",
-        "tasks/translation/dual_score.py",
+        "tasks/translation/corpus_filter.py",
         "backward.score([reversed_pairs[index]",
         "backward.score([pairs[index]",
         (SIEVE,),

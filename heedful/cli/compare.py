@@ -18,7 +18,7 @@ from heedful.recipes.option_words import split_options
 
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
-    from heedful.runs.compare import ComparedRun
+    from heedful.runs.evaluate import ComparedRun
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +70,7 @@ class _ComparedEntry:
         """Build the run to compare, with a complete recipe; raise `RunError` if it was never trained and will not
         be.
         """
-        from heedful.runs.compare import ComparedRun
+        from heedful.runs.evaluate import ComparedRun
         from heedful.runs.resolve import resolve_recipe
 
         return (
@@ -90,8 +90,8 @@ def run(argv: Sequence[str]) -> int:
 
     import torch
 
-    from heedful.runs.compare import build_shared_evaluator, compare_runs
     from heedful.runs.device import find_device
+    from heedful.runs.evaluate import build_shared_evaluator, compare_runs
 
     find_device(args.computing.device)
     threads = args.computing.threads or torch.get_num_threads()

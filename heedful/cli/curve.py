@@ -16,7 +16,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.files import check_path_name
 
 if TYPE_CHECKING:
-    from heedful.runs.curve_plots import CurvePlots
+    from heedful.runs.learning_curve import CurvePlots
 
 METRICS_FILE: Final = "metrics.jsonl"
 _POLL_SECONDS: Final = 2.0
@@ -78,8 +78,7 @@ def _check_arguments(args: CurveArguments) -> None:
 
 def _read_curves(runs: Sequence[Path]) -> CurvePlots:
     """Read the learning curves of runs."""
-    from heedful.runs.curve_plots import CurvePlots
-    from heedful.runs.learning_curve import read_curve
+    from heedful.runs.learning_curve import CurvePlots, read_curve
 
     return CurvePlots({str(folder): read_curve(folder / METRICS_FILE) for folder in runs})
 

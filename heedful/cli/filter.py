@@ -238,7 +238,7 @@ def _build_score(args: FilterArguments) -> PairScorer | None:
     if not args.models:
         return None
     from heedful.runs.device import tune_malloc
-    from heedful.tasks.translation.dual_score import dual_agreement
+    from heedful.tasks.translation.corpus_filter import dual_agreement
     from heedful.tasks.translation.translator import Translator
 
     tune_malloc()

@@ -75,8 +75,7 @@ def run(argv: Sequence[str]) -> int:
     )
     files = args.files or _ask_for_files()
     from heedful.data.detect.registry import sniff_file
-    from heedful.recipes.dataset_proposals import propose_datasets
-    from heedful.recipes.document_split import keep_documents_whole
+    from heedful.recipes.dataset_proposals import keep_documents_whole, propose_datasets
 
     all_files = [*files, *args.also]
     require_named_files(all_files)

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn
 
 from heedful.cli.output import log
-from heedful.tasks.unit_names import UnitNames
+from heedful.tasks.objective import UnitNames
 from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, ValidationResult
 from heedful.training.eta import TrainingForecast
 

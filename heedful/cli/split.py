@@ -56,8 +56,7 @@ def run(argv: Sequence[str]) -> int:
     from heedful.data.detect.hash_sample import DatasetSplitter
     from heedful.data.detect.registry import sniff_file
     from heedful.data.detect.split import build_plan, write_parts
-    from heedful.recipes.dataset_proposals import propose_datasets
-    from heedful.recipes.document_split import keep_documents_whole
+    from heedful.recipes.dataset_proposals import keep_documents_whole, propose_datasets
 
     require_named_files(args.files)
     proposal = propose_datasets([sniff_file(file) for file in args.files], task=args.task, columns=args.columns)[0]

@@ -1,4 +1,4 @@
-"""Tasks for which files can be used: the data forms of all tasks are matched against the files."""
+"""Tasks for which files can be used, by the data forms of all tasks; and data that are split by documents."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from heedful.data.detect.format import DataFormat, DetectedDataset
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape
 from heedful.errors import DataError, RecipeError
 from heedful.recipes.recipe import get_recipe_class
+from heedful.recipes.reference import list_keys
 from heedful.registry import list_tasks, load_object, suggest_task
 
 MIN_CERTAINTY: Final = 0.8
@@ -108,3 +109,26 @@ def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Seq
         "their names) "
         "one file of texts and labels, of tagged words, of questions, or of text; docs/new.md shows each form"
     )
+
+
+def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column: str | None) -> DatasetProposal:
+    """Return the proposal with data that are split by whole documents.
+
+    Args:
+        proposal: the proposed task and data.
+        blank_lines: whether empty lines end documents.
+        column: the column of a table that names the document.
+
+    Raises:
+        RecipeError: this task or form of data has no such documents.
+    """
+    if not blank_lines and column is None:
+        return proposal
+    option = "--documents" if blank_lines else "--document-column"
+    if all(key.path != "data.train.document_column" for key in list_keys(proposal.task)):
+        raise RecipeError(f'{option}: task = "{proposal.task}" has no documents; leave it out')
+    if blank_lines and column is not None:
+        raise RecipeError(
+            "--documents, --document-column: empty lines end documents, or a column names them; give one of them"
+        )
+    return replace(proposal, dataset=proposal.dataset.keep_documents_whole(blank_lines=blank_lines, column=column))

@@ -25,8 +25,13 @@ from heedful.atomic_io import (
 from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix
 from heedful.errors import RunError
 from heedful.files import read_json
-from heedful.training.callbacks import CheckpointSaver, TrainingSnapshot, TrainState, ValidationResult
-from heedful.training.checkpoint_savers import require_same_tensors
+from heedful.training.callbacks import (
+    CheckpointSaver,
+    TrainingSnapshot,
+    TrainState,
+    ValidationResult,
+    require_same_tensors,
+)
 
 _GATHERED_KEY = "gathered"
 METRICS_FILE = "metrics.jsonl"

@@ -74,7 +74,7 @@ class TrainResult:
         return f"TrainResult({str(self.folder)!r}, {ended})"
 
     def _repr_html_(self) -> str:
-        from heedful.runs.curve_plots import CurvePlots
+        from heedful.runs.learning_curve import CurvePlots
 
         curve = CurvePlots({str(self.folder): read_curve(self.folder / METRICS_FILE)})
         return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"

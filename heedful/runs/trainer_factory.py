@@ -29,17 +29,20 @@ from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.task import Run
 from heedful.training.callbacks import Callback
 from heedful.training.distributed import DistributedContext
-from heedful.training.optimizers import SGD, Adam, MovingAverage, Optimizer
-from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
-from heedful.training.schedules import (
+from heedful.training.optimizers import (
+    SGD,
+    Adam,
     ConstantSchedule,
     CosineSchedule,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     LinearSchedule,
+    MovingAverage,
     NoamSchedule,
+    Optimizer,
     TimeBasedSchedule,
 )
+from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 

@@ -1,24 +1,278 @@
-"""Training objective of models that generate a target from a source: likelihood, perplexity, and metrics of
-generated texts.
-"""
+"""Training objective of models that generate a target from a source: loss criteria, perplexity, and metrics of generated texts."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from typing import Any, final
 
 import numpy as np
-from jaxtyping import Int
+import torch
+from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.hooks import SOURCE_AXIS, WRITTEN_AXIS
+from heedful.attention.normalizers import MovingBaseline, SampleStatistics, compute_reinforce_loss
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
+from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.watch import watch_attention
 from heedful.models.generative import ConditionalModel
-from heedful.tasks.criteria import Criterion, LikelihoodCriterion, select_labelled
-from heedful.tasks.likelihood import score_labels
-from heedful.tasks.objective import CorpusObjective, Loss, RowIndices
+from heedful.recipes.training import DecoderTrainingConfig
+from heedful.tasks.likelihood import cross_entropy, log_likelihoods, score_labels
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
+from heedful.tensors import Tokens
+
+
+def decorrelation_penalty(weights: Iterable[Float[Tensor, "B H Q K"]]) -> Float[Tensor, ""]:
+    """Sum |A A^T - I|^2 (Frobenius) over attention calls and queries, where row j of A is head j's weights.
+
+    Off the diagonal it pushes heads apart, on the diagonal it makes each head attend to few keys (Lin et al. 2017, eq.
+    8, there for the hops of a sentence embedding; here for multi-head attention). Queries without visible keys, such as
+    padding, do not count.
+    """
+    penalties = []
+    for call_weights in weights:
+        heads = call_weights.transpose(1, 2)
+        gram = heads @ heads.transpose(-2, -1)
+        identity = torch.eye(gram.size(-1), dtype=gram.dtype, device=gram.device)
+        is_real = (heads.sum((-2, -1)) > 0).to(gram.dtype)
+        penalties.append(((gram - identity).square().sum((-2, -1)) * is_real).sum())
+    assert penalties, "decorrelation needs attention weights"
+    return torch.stack([p.float() for p in penalties]).sum()
+
+
+class Criterion(ABC):
+    """A loss summed over the labels of a batch; its part `nll` is the unsmoothed negative log-likelihood."""
+
+    part_names: frozenset[str]
+    """Names of the loss parts."""
+
+    @abstractmethod
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
+        """Compute the loss of a batch."""
+
+    def on_update(self, nll: float) -> None:
+        """Handle the end of an update, given its mean `nll`, which is the same in all processes; does nothing by
+        default.
+        """
+        return
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the criterion's state; empty by default."""
+        return {}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the state that `state_dict` returned."""
+        return
+
+
+def select_labelled(
+    hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
+) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
+    """Return the hidden vectors at the positions that have a label, and these labels."""
+    positions = (batch.labels >= 0).flatten().nonzero().squeeze(1)
+    return hidden.flatten(0, 1).index_select(0, positions), batch.labels.flatten().index_select(0, positions)
+
+
+@final
+class LikelihoodCriterion(Criterion):
+    """Label-smoothed negative log-likelihood of the targets (Szegedy et al. 2016, section 7).
+
+    Args:
+        smoothing: probability taken from the right token and spread over the vocabulary.
+    """
+
+    part_names = frozenset({"nll"})
+
+    def __init__(self, smoothing: float = 0.0) -> None:
+        self.smoothing = smoothing
+
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
+        """Run the model on a batch and compute the loss of all labels."""
+        return self.loss_from_hidden(model(batch.source, batch.target), batch, output=model.output)
+
+    def loss_from_hidden(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
+        """Compute the loss from the model's hidden vectors."""
+        labelled_hidden, labels = select_labelled(hidden, batch)
+        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
+        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
+
+
+@final
+class DecorrelationCriterion(Criterion):
+    """The likelihood plus a penalty on similar attention heads (see `decorrelation_penalty`).
+
+    Args:
+        likelihood: likelihood of the targets.
+        weight: weight of the penalty per label.
+    """
+
+    part_names = frozenset({"nll", "decorrelation"})
+
+    def __init__(self, likelihood: LikelihoodCriterion, *, weight: float) -> None:
+        self.likelihood = likelihood
+        self.weight = weight
+
+    def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
+        """Compute likelihood plus penalty."""
+        with watch_attention(model, detach=False) as weights:
+            likelihood = self.likelihood.loss(model, batch)
+        # padding also has queries where everything is visible; they must not count
+        real_queries = {SOURCE_AXIS: batch.source.positions >= 0, WRITTEN_AXIS: batch.target.positions >= 0}
+        penalty = decorrelation_penalty(
+            call_weights * real_queries[site.declaration.queries][:, None, :, None]
+            for name, site in find_attention_sites(model).items()
+            for call_weights in weights.get(name, ())
+        )
+        total = likelihood.total + self.weight * penalty
+        parts = {**likelihood.parts, "decorrelation": LossPart(penalty.detach(), likelihood.count)}
+        return Loss(total, likelihood.count, parts)
+
+
+class AddedTermCriterion(Criterion):
+    """Another criterion, `base`, plus a term that is reported as a part of the loss, `part`.
+
+    Abstract: subclasses define the loss.
+    """
+
+    def __init__(self, base: Criterion, *, part: str) -> None:
+        self.base = base
+        self.part_names = base.part_names | {part}
+
+    def on_update(self, nll: float) -> None:
+        """Forward the update to the base criterion."""
+        self.base.on_update(nll)
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the base criterion's state."""
+        return self.base.state_dict()
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the base criterion's state."""
+        self.base.load_state_dict(tensors)
+
+
+@final
+class DoublyStochasticCriterion(AddedTermCriterion):
+    """Another criterion plus lambda sum_i (1 - sum_t alpha_ti)^2, so that all source slots get attention (Xu et al.
+    2015, 4.2.1).
+
+    alpha_ti is the weight of target token t on slot i, the mean over heads; each attention to a memory adds its own
+    term. The part `unread` is the sum of squares per target. All rows must have equally many slots, as pictures have.
+
+    Args:
+        other: the other criterion.
+        weight: lambda.
+    """
+
+    def __init__(self, other: Criterion, *, weight: float) -> None:
+        super().__init__(other, part="unread")
+        self.weight = weight
+
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
+        """Compute the other criterion's loss plus the penalty."""
+        with watch_attention(model, detach=False) as weights_by_site:
+            loss = self.base.loss(model, batch)
+        real = (batch.labels >= 0).unsqueeze(-1)
+        penalty = loss.total.new_zeros(())
+        for name, site in find_attention_sites(model).items():
+            if site.declaration.kind == "cross" and (calls := weights_by_site.get(name)):
+                weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
+                penalty = penalty + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
+        parts = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
+        return Loss(loss.total + self.weight * penalty, loss.count, parts)
+
+
+@final
+class ReinforceCriterion(Criterion):
+    """The likelihood plus the REINFORCE gradient of hard attention, whose slots are sampled from the softmax (Xu et
+    al. 2015, 4.1).
+
+    The reward of all samples of a sentence is the log-likelihood of its target minus a baseline. The baseline is a
+    moving mean per label over updates, multiplied by the number of labels, so that long sentences are not penalised for
+    their length.
+
+    Args:
+        likelihood: likelihood of the targets.
+        reward: lambda_r (the equation after 12), the weight of the reward; 1 gives the gradient of the paper's lower
+            bound.
+        entropy: lambda_e, the weight of the samples' entropy.
+        decay: decay of the baseline.
+    """
+
+    part_names = frozenset({"nll", "entropy"})
+
+    def __init__(
+        self, likelihood: LikelihoodCriterion, *, reward: float = 1.0, entropy: float = 0.002, decay: float = 0.9
+    ) -> None:
+        self.likelihood = likelihood
+        self.reward = reward
+        self.entropy = entropy
+        self.baseline = MovingBaseline(decay=decay)
+
+    def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
+        """Compute the likelihood, with the gradients of expected reward and entropy added to its own."""
+        with watch_attention(model, detach=False) as weights_by_site:
+            hidden = model(batch.source, batch.target)
+        likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
+        real = batch.labels >= 0
+        reward = _sentence_log_likelihoods(hidden, batch.labels, output=model.output)
+        expected_reward = self.baseline.value * real.sum(1, keepdim=True)
+        weight, total, entropy = self.reward, likelihood.total, torch.zeros_like(likelihood.total)
+        for samples in _iter_samples(weights_by_site):
+            terms = compute_reinforce_loss(
+                samples, reward=weight * reward, baseline=weight * expected_reward, entropy_weight=self.entropy
+            )
+            surrogate_loss = torch.where(real, terms, 0.0).sum()
+            total = total + (surrogate_loss - surrogate_loss.detach())  # its value means nothing
+            entropy += torch.where(real, samples.entropy, 0.0).sum().detach()
+        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)})
+
+    def on_update(self, nll: float) -> None:
+        """Update the baseline with the mean log-likelihood of the update's labels."""
+        self.baseline = self.baseline.update(torch.tensor(-nll, dtype=torch.float64))
+
+    def state_dict(self) -> Mapping[str, Tensor]:
+        """Return the baseline."""
+        return {"baseline": torch.tensor(self.baseline.value, dtype=torch.float64)}
+
+    def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
+        """Restore the baseline."""
+        self.baseline = MovingBaseline(float(tensors["baseline"]), self.baseline.decay)
+
+
+def _sentence_log_likelihoods(
+    hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear
+) -> Float[Tensor, "B 1"]:
+    """Return log p(target | source, samples) of each sentence."""
+    flat = labels.flatten()
+    positions = (flat >= 0).nonzero().squeeze(1)
+    token_log_likelihoods = log_likelihoods(hidden.detach().flatten(0, 1)[positions], flat[positions], output=output)
+    sums = token_log_likelihoods.new_zeros(len(labels)).index_add(0, positions // labels.size(1), token_log_likelihoods)
+    return sums.unsqueeze(1)
+
+
+def _iter_samples(weights_by_site: Mapping[str, Sequence[Tensor]]) -> Iterator[SampleStatistics]:
+    """Yield the samples of all steps and their distributions for each hard attention."""
+    for name, calls in weights_by_site.items():
+        if distributions := weights_by_site.get(f"{name}.choose"):
+            yield SampleStatistics.from_weights(torch.cat(list(calls), 1), torch.cat(list(distributions), 1))
+
+
+def build_criterion(config: DecoderTrainingConfig) -> Criterion:
+    """Build the criterion of a training config."""
+    likelihood = LikelihoodCriterion(config.label_smoothing)
+    if (reinforce_config := config.reinforce) is not None:
+        return ReinforceCriterion(
+            likelihood,
+            reward=reinforce_config.reward,
+            entropy=reinforce_config.entropy,
+            decay=reinforce_config.baseline_decay,
+        )
+    return likelihood
 
 
 @dataclass(frozen=True)

@@ -1,19 +1,21 @@
-"""Training objectives: the batches of each epoch, a summed loss, and validation metrics."""
+"""Training objectives: the batches of each epoch, a summed loss, validation metrics, and the nouns for what is counted."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from functools import cached_property
-from typing import Any, Generic, TypeVar, final
+from typing import Any, Generic, Protocol, TypeVar, final
 
 import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.data import default_collate
 
-from heedful.data.bucketing import batch_by_size
+from heedful.data.bucketing import batch_by_size, batch_randomly
 from heedful.data.corpus import Corpus
 from heedful.data.mixing import CorpusMixture, sum_tokens_by_text
 from heedful.tensors import move_to_device
@@ -178,3 +180,131 @@ class CorpusObjective(TrainingObjective[Batch]):
         counts, lengths = [text.kept for text in self.train.text_reports], self._train_lengths[:, -1]
         tokens = sum_tokens_by_text(lengths, counts)
         return CorpusMixture(lengths, counts, tokens if self.mix_tokens is None else self.mix_tokens(tokens), self.seed)
+
+
+Example_co = TypeVar("Example_co", covariant=True)
+
+
+class ExampleSequence(Protocol[Example_co]):
+    """A sequence of examples with a length and indexing: a list, a tensor, or a map-style dataset of PyTorch."""
+
+    def __len__(self) -> int:
+        """Return the number of examples."""
+        ...
+
+    def __getitem__(self, index: int, /) -> Example_co:
+        """Return one example."""
+        ...
+
+
+class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
+    """A training objective on examples in memory; subclasses define the loss, and may define collation.
+
+    `evaluate` returns the loss per label of the validation examples, and the mean of each loss part: a loss with a part
+    `accuracy`, the number of right answers and of all answers, is measured by accuracy too.
+
+    Abstract: `loss`.
+
+    Args:
+        train: training examples.
+        validation: validation examples.
+        batch_size: examples in a batch at most.
+        seed: seed of their order.
+    """
+
+    def __init__(
+        self,
+        train: ExampleSequence[Example_co],
+        validation: ExampleSequence[Example_co],
+        *,
+        batch_size: int = 32,
+        seed: int = 1,
+    ) -> None:
+        self.train = train
+        self.validation = validation
+        self.batch_size = batch_size
+        self.seed = seed
+        self.device = torch.device("cpu")
+        if not hasattr(type(self), "metric_names"):
+            self.metric_names = frozenset({"loss", *self.part_names})
+
+    def collate(self, examples: Sequence[Example_co]) -> Batch:
+        """Collate examples into a batch on the CPU: tensors and numbers are stacked, also inside tuples and
+        dictionaries.
+        """
+        batch: Any = default_collate(list(examples))
+        if isinstance(batch, list):
+            batch = tuple(batch)
+        stacked: Batch = batch
+        return stacked
+
+    def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
+        """Return all examples, shuffled, in batches of equal size."""
+        return batch_randomly(len(self.train), max_rows=self.batch_size, seed=self.seed, epoch=epoch)
+
+    @final
+    def build_batch(self, rows: RowIndices) -> Batch:
+        """Build the batch of these examples on the model's device."""
+        return self._collate_on_device(self.train, rows)
+
+    @torch.no_grad()
+    def evaluate(self, model: nn.Module) -> Mapping[str, float]:
+        """Return the loss per label and the mean of each loss part on the validation examples."""
+        totals: dict[str, Tensor | float] = defaultdict(float)
+        counts: dict[str, int] = defaultdict(int)
+        rows = np.arange(len(self.validation))
+        for start in range(0, len(rows), self.batch_size):
+            loss = self.loss(model, self._collate_on_device(self.validation, rows[start : start + self.batch_size]))
+            for name, part in {**loss.parts, "loss": LossPart(loss.total, loss.count)}.items():
+                totals[name] += part.total.detach().double()
+                counts[name] += part.count
+        return {name: float(totals[name]) / max(1, counts[name]) for name in sorted({"loss", *self.part_names})}
+
+    @final
+    def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
+        """Return the requested device, else a GPU if there is one."""
+        self.device = requested or torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        return self.device
+
+    def _collate_on_device(self, examples: ExampleSequence[Example_co], rows: RowIndices) -> Batch:
+        return move_to_device(self.collate([examples[int(row)] for row in rows]), self.device)
+
+
+@final
+@dataclass(frozen=True)
+class UnitNames:
+    """Plural nouns for what a task counts.
+
+    Attributes:
+        examples: elements of a batch.
+        labels: what the loss is summed over; the same word if each example has one label.
+        corpus_examples: elements of a corpus.
+        contents: what is counted in a corpus besides its elements.
+        contents_side: corpus side that holds the contents; None for the last one, empty for none.
+    """
+
+    examples: str = "examples"
+    labels: str = "tokens"
+    corpus_examples: str = "examples"
+    contents: str = "tokens"
+    contents_side: str | None = None
+
+    def describe_size(self, corpus: Corpus, part: str) -> str:
+        """Describe the size of a corpus, as in `400 training examples, 2,100 tokens`."""
+        text = f"{corpus.report.kept:,} {part} {self.corpus_examples}"
+        if self.contents_side == "":
+            return text
+        side = list(corpus.sides.values())[-1] if self.contents_side is None else corpus[self.contents_side]
+        return f"{text}, {len(side.stream):,} {self.contents}"
+
+    def describe_speed(self, *, labels: float, examples: float) -> str:
+        """Describe the training speed per second."""
+        example_rate = f"{_format_rate(examples)} {self.examples}/s"
+        return (
+            example_rate if self.labels == self.examples else f"{_format_rate(labels)} {self.labels}/s  {example_rate}"
+        )
+
+
+def _format_rate(number: float) -> str:
+    """Format a rate, with one decimal if it is small."""
+    return f"{number:,.0f}" if number >= 10 else f"{number:.1f}"

@@ -30,10 +30,9 @@ from heedful.registry import load_object
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
 from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
-from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.portable_model import OutputHead, PretrainedSource
 from heedful.tasks.report import EvaluationReport, RunComparison
-from heedful.tasks.unit_names import UnitNames
 from heedful.tasks.word_vectors import freeze_vectors, init_from_vectors
 from heedful.tensors import Tokens
 

@@ -6,29 +6,33 @@
 
 from heedful.deprecation import module_getattr
 from heedful.training.callbacks import (
+    BestWeightsSaver,
     Callback,
     CallbackList,
     CheckpointSaver,
     EpochPlan,
     LossSum,
+    NullCheckpointSaver,
     StepMetrics,
     TrainingSnapshot,
     TrainState,
     ValidationResult,
 )
-from heedful.training.checkpoint_savers import BestWeightsSaver, NullCheckpointSaver
 from heedful.training.distributed import DistributedContext, init_distributed
 from heedful.training.history import HistoryPoint, TrainingHistory
-from heedful.training.optimizers import SGD, Adam, MovingAverage, Optimizer
-from heedful.training.precision import BF16WithMasters, FullPrecision, Precision
-from heedful.training.schedules import (
+from heedful.training.optimizers import (
+    SGD,
+    Adam,
     ConstantSchedule,
     CosineSchedule,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     LinearSchedule,
+    MovingAverage,
     NoamSchedule,
+    Optimizer,
 )
+from heedful.training.precision import BF16WithMasters, FullPrecision, Precision
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 __all__ = [

@@ -21,12 +21,13 @@ from heedful.training.callbacks import (
     Callback,
     CheckpointSaver,
     EpochPlan,
+    NullCheckpointSaver,
     StepMetrics,
     TrainingSnapshot,
     TrainState,
     ValidationResult,
+    require_same_tensors,
 )
-from heedful.training.checkpoint_savers import NullCheckpointSaver, require_same_tensors
 from heedful.training.distributed import (
     DistributedContext,
     LossAccumulator,
@@ -36,9 +37,8 @@ from heedful.training.distributed import (
     single_process,
 )
 from heedful.training.history import TrainingHistory
-from heedful.training.optimizers import Adam, MovingAverage, Optimizer
+from heedful.training.optimizers import Adam, InverseSquareRootSchedule, LearningRateSchedule, MovingAverage, Optimizer
 from heedful.training.precision import FullPrecision, Precision
-from heedful.training.schedules import InverseSquareRootSchedule, LearningRateSchedule
 
 
 @dataclass(frozen=True)

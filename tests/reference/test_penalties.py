@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from heedful.generation import AverageLength, GNMTLengthPenalty, NoLengthPenalty, PowerLengthPenalty
-from heedful.tasks.criteria import decorrelation_penalty
+from heedful.tasks.generation_objective import decorrelation_penalty
 
 
 def longhand(weights: Tensor) -> float:

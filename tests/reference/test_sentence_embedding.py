@@ -12,7 +12,7 @@ from torch import Tensor
 from heedful.attention import MultiHopAttention
 from heedful.inspection.watch import watch_attention
 from heedful.models.transformer import SelfAttentivePooler
-from heedful.tasks.criteria import decorrelation_penalty
+from heedful.tasks.generation_objective import decorrelation_penalty
 
 POSITIONS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, 0, 1, 2], [0, -1, -1, -1, -1]])
 D_MODEL, HOPS, D_ALIGNMENT = 6, 4, 5

@@ -14,7 +14,12 @@ from heedful.architectures.model import MemoryDecoderConfig
 from heedful.data.batches import PairBatch
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
-from heedful.tasks.criteria import Criterion, DoublyStochasticCriterion, LikelihoodCriterion, ReinforceCriterion
+from heedful.tasks.generation_objective import (
+    Criterion,
+    DoublyStochasticCriterion,
+    LikelihoodCriterion,
+    ReinforceCriterion,
+)
 from heedful.tensors import SOURCE, GridLayout, Memory, Tokens
 
 WIDTH, WORDS, REGIONS = 6, 9, 4

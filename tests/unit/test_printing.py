@@ -41,9 +41,8 @@ from heedful.data.labels import LabelVocabulary
 from heedful.inspection.page import PageTable
 from heedful.metrics.metric import BootstrapOptions
 from heedful.recipes.load import load_recipe
-from heedful.runs.compare import ComparedRun, build_shared_evaluator, compare_runs
-from heedful.runs.curve_plots import CurvePlots
-from heedful.runs.learning_curve import LearningCurve, ValidationPoint
+from heedful.runs.evaluate import ComparedRun, build_shared_evaluator, compare_runs
+from heedful.runs.learning_curve import CurvePlots, LearningCurve, ValidationPoint
 from heedful.runs.learning_curve import TrainingPoint as Point
 from heedful.runs.load import open_run
 from heedful.runs.train import TrainResult

@@ -19,12 +19,12 @@ from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
+from heedful.tasks.continuations import TextStream
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.predictor import ChatPredictor, Reply
 from heedful.tasks.language.predictor import Continuation, TextGenerator
 from heedful.tasks.records import AnswerRecord
 from heedful.tasks.search_factory import build_continuation_search
-from heedful.tasks.stop_strings import TextStream
 
 GROUP = "text"
 _WARM_UP_TOKENS: Final = 2

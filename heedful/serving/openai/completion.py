@@ -29,10 +29,10 @@ from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext, declare_route
 from heedful.serving.settings import ServerLimits
 from heedful.serving.sse import OPENAI_CHUNKS, stream_response
+from heedful.tasks.continuations import TextStream
 from heedful.tasks.language.predictor import Continuation, TextGenerator
 from heedful.tasks.language.token_predictions import TokenPrediction
 from heedful.tasks.predictor import iter_chunks
-from heedful.tasks.stop_strings import TextStream
 
 _DEFAULT_MAX_TOKENS = 16
 """Default number of tokens of a completion, as in OpenAI's interface."""

@@ -10,8 +10,8 @@ from typing import Final, final
 from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizers import Tokenizer
 from heedful.serving.openai.generation import OpenAIMessage
+from heedful.tasks.continuations import ContinuationDecoder, strip_incomplete_character
 from heedful.tasks.language.token_predictions import TokenPrediction
-from heedful.tasks.stop_strings import ContinuationDecoder, strip_incomplete_character
 
 _REPLACEMENT: Final = "\ufffd"
 _CONTEXT_TOKENS: Final = 4

@@ -166,7 +166,7 @@ class CaptioningRecipe(BaseCaptionRecipe):
 
     made_by: ClassVar = "heedful.tasks.captioning.task:TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:CaptioningDemonstration"
-    forms: ClassVar = "heedful.tasks.hinted_formats:PICTURES"
+    forms: ClassVar = "heedful.tasks.data_formats:PICTURES"
 
     task: Literal["captioning"] = "captioning"
     """the task to learn"""
@@ -345,7 +345,7 @@ class VideoRecipe(BaseCaptionRecipe):
 
     made_by: ClassVar = "heedful.tasks.captioning.task:VIDEO_TASK"
     shown_by: ClassVar = "heedful.tasks.captioning.demonstration:VideoDemonstration"
-    forms: ClassVar = "heedful.tasks.hinted_formats:CLIPS"
+    forms: ClassVar = "heedful.tasks.data_formats:CLIPS"
 
     task: Literal["video"] = "video"
     """the task to learn"""

@@ -43,12 +43,16 @@ from heedful.tasks.captioning.evaluation import build_caption_evaluator, build_v
 from heedful.tasks.captioning.picture_features import FrozenVisionFeatures, PictureFeatures, PixelFeatures
 from heedful.tasks.captioning.predictor import Captioner, VideoCaptioner, evaluate_captions
 from heedful.tasks.captioning.recipe import BaseCaptionRecipe, CaptioningRecipe, VideoRecipe
-from heedful.tasks.criteria import DoublyStochasticCriterion, build_criterion
-from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
+from heedful.tasks.generation_objective import (
+    DoublyStochasticCriterion,
+    GenerationMetrics,
+    GenerationObjective,
+    build_criterion,
+)
 from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.search_factory import build_search
 from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE
 
 CAPTIONS: Final = "tokenizer/captions"

@@ -20,7 +20,7 @@ from heedful.models.heads import TextClassifier
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.data import ClassificationBatch, collate_examples, compute_lengths
 from heedful.tasks.classification.recipe import AnswerType
-from heedful.tasks.criteria import decorrelation_penalty as penalty_of
+from heedful.tasks.generation_objective import decorrelation_penalty as penalty_of
 from heedful.tasks.likelihood import cross_entropy
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
 

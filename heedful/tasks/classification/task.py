@@ -32,9 +32,9 @@ from heedful.tasks.classification.objective import METRICS, ClassificationObject
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens, move_to_device
 
 WINDOW_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=30_000)

@@ -21,7 +21,14 @@ from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.generative import ConditionalModel
 from heedful.recipes.generation import ContinuationConfig
 from heedful.tasks.batch_executor import current_executor, stream_ids
-from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall
+from heedful.tasks.continuations import (
+    ContinuationDecoder,
+    ContinuationPrompt,
+    ContinuationSearchCall,
+    StopStrings,
+    TextStream,
+    strip_incomplete_character,
+)
 from heedful.tasks.conversation.data import DialogueEncoder, DialogueTurn, Exchange
 from heedful.tasks.inspection_records import (
     InspectionSelection,
@@ -33,7 +40,6 @@ from heedful.tasks.inspection_records import (
 )
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
 from heedful.tasks.search_factory import build_continuation_search
-from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream, strip_incomplete_character
 from heedful.tensors import Tokens, move_to_device
 
 

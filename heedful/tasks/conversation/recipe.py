@@ -100,7 +100,7 @@ class ConversationRecipe(FineTunableRecipe):
 
     made_by: ClassVar = "heedful.tasks.conversation.task:TASK"
     shown_by: ClassVar = "heedful.tasks.conversation.demonstration:ConversationDemonstration"
-    forms: ClassVar = "heedful.tasks.hinted_formats:DIALOGUES"
+    forms: ClassVar = "heedful.tasks.data_formats:DIALOGUES"
     body: ClassVar = ""
     required_init: ClassVar = "a language model"
 

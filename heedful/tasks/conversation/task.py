@@ -18,11 +18,10 @@ from heedful.tasks.conversation.data import DialogueEncoder, Exchange
 from heedful.tasks.conversation.evaluation import ConversationComparison, ConversationReport, ReplyEvaluator
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.conversation.recipe import ConversationRecipe
-from heedful.tasks.criteria import build_criterion
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.generation_objective import GenerationObjective
+from heedful.tasks.generation_objective import GenerationObjective, build_criterion
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 TEXT_FILE: Final = "tokenizer/text"

@@ -22,8 +22,8 @@ from heedful.tasks.glimpses.predictor import GlimpsePredictor
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe
 from heedful.tasks.glimpses.scenes import SceneRenderer, render_scenes
 from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies
-from heedful.tasks.unit_names import UnitNames
 
 LABELS_FILE: Final = "tokenizer/labels"
 GlimpsesRun: TypeAlias = Run[GlimpsesRecipe, PictureClassifier]

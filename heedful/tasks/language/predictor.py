@@ -23,7 +23,14 @@ from heedful.models.generative import LanguageModel
 from heedful.models.interface import Engine
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.tasks.batch_executor import current_executor, stream_ids
-from heedful.tasks.continuation_search import ContinuationPrompt, ContinuationSearchCall
+from heedful.tasks.continuations import (
+    ContinuationDecoder,
+    ContinuationPrompt,
+    ContinuationSearchCall,
+    StopStrings,
+    TextStream,
+    strip_incomplete_character,
+)
 from heedful.tasks.inspection_records import (
     InspectionSelection,
     add_attribution,
@@ -38,7 +45,6 @@ from heedful.tasks.inspection_records import (
 from heedful.tasks.language.token_predictions import IncrementalTokenPredictor, TokenPrediction, TokenPredictor
 from heedful.tasks.partial_words import encode_prefix, get_spelling
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
-from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, TextStream, strip_incomplete_character
 from heedful.tensors import Tokens, move_to_device
 
 _BATCH_TOKENS: Final = 2**16

@@ -45,7 +45,7 @@ class LanguageRecipe(FineTunableRecipe):
     """A language model continues texts."""
 
     made_by: ClassVar = "heedful.tasks.language.task:TASK"
-    forms: ClassVar = "heedful.tasks.hinted_formats:TEXTS"
+    forms: ClassVar = "heedful.tasks.data_formats:TEXTS"
     auto_keys: ClassVar = (
         *("data.length", "tokenizer"),
         *(f"model.{key}" for key in ("d_model", "layers", "heads", "dropout", "bias", "positions")),

@@ -22,8 +22,8 @@ from heedful.tasks.embedder import Embedder, TextEmbedder
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.matching.objective import SIDES, MatchingObjective, number_texts
 from heedful.tasks.matching.recipe import MatchingRecipe
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, read_examples
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 Ranks = Int[np.ndarray, "2 N"]

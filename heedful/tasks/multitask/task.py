@@ -24,7 +24,7 @@ from heedful.tasks.fine_tuning import FineTuningRecipe
 from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
 from heedful.tasks.multitask.objective import MultitaskMember, MultitaskObjective
 from heedful.tasks.multitask.recipe import MultitaskRecipe
-from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.predictor import MultiHeadPredictor
 from heedful.tasks.report import EvaluatedSystem
 from heedful.tasks.task import (
@@ -39,7 +39,6 @@ from heedful.tasks.task import (
     learn_or_reuse_tokenizer,
     prefix_data_errors,
 )
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 

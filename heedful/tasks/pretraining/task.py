@@ -20,6 +20,7 @@ from heedful.errors import RecipeError
 from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, ReplacedTokenDetector
 from heedful.models.transformer import FirstTokenPooler, TransformerEncoder
 from heedful.tasks.evaluation import EvaluatorOptions
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.pretraining.data import (
     MaskingStrategy,
     NextSentencePairing,
@@ -52,7 +53,6 @@ from heedful.tasks.task import (
     prefix_data_errors,
     read_examples,
 )
-from heedful.tasks.unit_names import UnitNames
 
 TEXT_FILE: Final = "tokenizer/text"
 _MASKING_CLASSES: Final[dict[str, type[MaskingStrategy]]] = {

@@ -19,14 +19,13 @@ from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.spans.data import NO_ANSWER, LabelledWindow, WindowSettings, build_window_encoding, label_windows
 from heedful.tasks.spans.objective import SpanObjective
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.spans.recipe import SpansRecipe
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, read_examples
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 PASSES: Final = 8

@@ -14,8 +14,7 @@ from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
 from heedful.generation.ctc import ctc_loss
 from heedful.models.generative import CTCModel, HybridCTCAttention
-from heedful.tasks.criteria import Criterion, LikelihoodCriterion
-from heedful.tasks.generation_objective import GenerationMetrics
+from heedful.tasks.generation_objective import Criterion, GenerationMetrics, LikelihoodCriterion
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
 from heedful.tasks.speech.data import collate_speech
 from heedful.tensors import FeatureBatch

@@ -139,7 +139,7 @@ class SpeechRecipe(MemoryRecipe):
 
     made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
-    forms: ClassVar = "heedful.tasks.hinted_formats:SOUNDS"
+    forms: ClassVar = "heedful.tasks.data_formats:SOUNDS"
 
     task: Literal["speech"] = "speech"
     """the task to learn"""

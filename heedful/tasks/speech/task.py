@@ -15,11 +15,15 @@ from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.generative import CTCHead, CTCModel, HybridCTCAttention, SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
-from heedful.tasks.criteria import LikelihoodCriterion, build_criterion
 from heedful.tasks.decoder_target import DecoderTarget
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
-from heedful.tasks.objective import TrainingObjective
+from heedful.tasks.generation_objective import (
+    GenerationMetrics,
+    GenerationObjective,
+    LikelihoodCriterion,
+    build_criterion,
+)
+from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
 from heedful.tasks.speech.decoding import build_decoding
 from heedful.tasks.speech.evaluation import SpeechComparison, SpeechEvaluator, SpeechReport
@@ -27,7 +31,6 @@ from heedful.tasks.speech.objective import CTCObjective, JointCTCCriterion
 from heedful.tasks.speech.predictor import SpeechRecognizer
 from heedful.tasks.speech.recipe import SpeechRecipe
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import SOURCE, move_to_device
 
 WORDS: Final = "tokenizer/text"

@@ -92,7 +92,7 @@ class StoriesRecipe(Recipe):
 
     made_by: ClassVar = "heedful.tasks.stories.task:TASK"
     shown_by: ClassVar = "heedful.tasks.stories.demonstration:StoriesDemonstration"
-    forms: ClassVar = "heedful.tasks.hinted_formats:STORIES"
+    forms: ClassVar = "heedful.tasks.data_formats:STORIES"
 
     task: Literal["stories"] = "stories"
     """the task to learn"""

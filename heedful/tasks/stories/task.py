@@ -12,13 +12,13 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.memory_network import MemoryNetwork
 from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.stories.data import StoryEncoder, StoryQuestion
 from heedful.tasks.stories.evaluation import StoriesReport, build_story_evaluator
 from heedful.tasks.stories.objective import StoriesObjective
 from heedful.tasks.stories.predictor import StoryPredictor
 from heedful.tasks.stories.recipe import StoriesRecipe
 from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
-from heedful.tasks.unit_names import UnitNames
 
 WORDS: Final = "tokenizer/words"
 ANSWERS: Final = "tokenizer/answers"

@@ -21,13 +21,13 @@ from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.tagging.data import build_tagging_encoding, compute_tag_metrics, get_placeholder_tag
 from heedful.tasks.tagging.objective import TaggingObjective
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.tagging.recipe import TaggingRecipe
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 PASSES: Final = 15

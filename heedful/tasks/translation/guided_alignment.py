@@ -17,7 +17,7 @@ from heedful.errors import RecipeError
 from heedful.inspection.capture import find_attention_sites
 from heedful.inspection.watch import watch_attention
 from heedful.models.generative import ConditionalModel
-from heedful.tasks.criteria import AddedTermCriterion, Criterion
+from heedful.tasks.generation_objective import AddedTermCriterion, Criterion
 from heedful.tasks.objective import Loss, LossPart
 from heedful.tasks.translation.recipe import GuidedConfig
 from heedful.tensors import Tokens

@@ -30,9 +30,16 @@ from heedful.metrics.translation import bleu, select_bleu_tokenizer
 from heedful.models.generative import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.auto_settings import ComputeBudget, Settings
-from heedful.tasks.criteria import Criterion, DecorrelationCriterion, LikelihoodCriterion, build_criterion
 from heedful.tasks.evaluation import EvaluatorOptions
-from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
+from heedful.tasks.generation_objective import (
+    Criterion,
+    DecorrelationCriterion,
+    GenerationMetrics,
+    GenerationObjective,
+    LikelihoodCriterion,
+    build_criterion,
+)
+from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, read_examples
@@ -46,7 +53,6 @@ from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, Confid
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translator import Translator
-from heedful.tasks.unit_names import UnitNames
 from heedful.tensors import Tokens
 
 SOURCE_TOKENIZER: Final = "tokenizer/source"

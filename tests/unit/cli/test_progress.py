@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from heedful.cli.progress import TrainingProgress
-from heedful.tasks.unit_names import UnitNames
+from heedful.tasks.objective import UnitNames
 from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
 from heedful.training.eta import TrainingForecast
 from heedful.training.trainer import StoppingLimits

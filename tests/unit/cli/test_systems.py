@@ -18,7 +18,6 @@ import torch
 
 import heedful
 from heedful.errors import RecipeError
-from heedful.runs import compare
 from heedful.runs import load as loading
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.language.evaluation import TextEvaluator

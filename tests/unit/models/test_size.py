@@ -15,7 +15,7 @@ from heedful.architectures.recurrent import RecurrentConfig
 from heedful.cli.describe import get_published_size
 from heedful.data.batches import build_pair_batch, to_tokens
 from heedful.models.model_size import TrainingMemory, estimate_training_memory, measure_model
-from heedful.tasks.criteria import LikelihoodCriterion
+from heedful.tasks.generation_objective import LikelihoodCriterion
 
 BASE = {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6}
 

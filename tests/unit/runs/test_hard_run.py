@@ -12,7 +12,7 @@ from heedful.atomic_io import read_manifest
 from heedful.recipes.load import dump
 from heedful.runs.checkpoints import load_snapshot
 from heedful.runs.load import open_run
-from heedful.tasks.criteria import ReinforceCriterion
+from heedful.tasks.generation_objective import ReinforceCriterion
 
 MODEL = """\
 [model]

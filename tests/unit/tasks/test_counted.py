@@ -9,7 +9,7 @@ import pytest
 from heedful.data.corpus import ArraySpec, ExampleEncoder, write_corpus
 from heedful.recipes.recipe import get_recipe_class
 from heedful.registry import list_tasks, load_object
-from heedful.tasks.unit_names import UnitNames
+from heedful.tasks.objective import UnitNames
 
 NOT_TEXTS = {"captioning": "pictures", "video": "clips", "speech": "recordings", "glimpses": "pictures"}
 

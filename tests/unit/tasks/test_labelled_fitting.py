@@ -22,8 +22,8 @@ from heedful.recipes.recipe import Recipe
 from heedful.runs.resolve import fit_recipe
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, TrainingAmount, choose_evaluation_interval
 from heedful.tasks.classification import task as classes
-from heedful.tasks.language.auto_settings import choose_language_settings
 from heedful.tasks.language.recipe import LanguageRecipe
+from heedful.tasks.language.task import choose_language_settings
 from heedful.tasks.spans import task as spans
 from heedful.tasks.tagging.task import TaggedTextSize
 from heedful.tasks.task import get_task

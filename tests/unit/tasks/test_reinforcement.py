@@ -21,8 +21,7 @@ from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, CharacterTokenizer
 from heedful.inspection.watch import watch_attention
-from heedful.tasks.criteria import LikelihoodCriterion, ReinforceCriterion
-from heedful.tasks.generation_objective import GenerationObjective
+from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion, ReinforceCriterion
 from heedful.tasks.likelihood import log_likelihoods
 
 LETTERS = CharacterTokenizer("abcd", lowercase=False)

@@ -20,9 +20,9 @@ from heedful.tasks.translation.corpus_filter import (
     FilterResult,
     ScoreThreshold,
     build_filter_page,
+    dual_agreement,
     filter_pairs,
 )
-from heedful.tasks.translation.dual_score import dual_agreement
 
 PAIRS = [("a", "b"), ("", "b"), ("one two", "one two"), ("a", "b"), ("c", "d"), ("e", "f"), ("g", "h"), ("", "")]
 

@@ -16,8 +16,8 @@ from heedful.errors import RecipeError
 from heedful.generation import MultinomialSampler, SuppressTokens
 from heedful.generation.search import GreedySearch, SamplingSearch
 from heedful.models.generative import LanguageModel
+from heedful.tasks.continuations import ContinuationDecoder, StopStrings, strip_incomplete_character
 from heedful.tasks.language.predictor import TextGenerator
-from heedful.tasks.stop_strings import ContinuationDecoder, StopStrings, strip_incomplete_character
 
 LETTERS = CharacterTokenizer("abcdefg \n", lowercase=False, verbatim=True)
 SILENT = SuppressTokens((*LETTERS.special.suppressed_ids, 3))

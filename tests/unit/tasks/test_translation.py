@@ -22,8 +22,13 @@ from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, PAD, UNK, CharacterTokenizer, Tokenizer
 from heedful.inspection.watch import watch_attention
-from heedful.tasks.criteria import DecorrelationCriterion, LikelihoodCriterion, decorrelation_penalty
-from heedful.tasks.generation_objective import GenerationMetrics, GenerationObjective
+from heedful.tasks.generation_objective import (
+    DecorrelationCriterion,
+    GenerationMetrics,
+    GenerationObjective,
+    LikelihoodCriterion,
+    decorrelation_penalty,
+)
 from heedful.tasks.translation.recipe import TranslationRecipe
 from heedful.tasks.translation.task import SOURCE_TOKENIZER, TARGET_TOKENIZER, TASK
 from heedful.tensors import Tokens

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from heedful.training.schedules import ConstantSchedule
+from heedful.training.optimizers import ConstantSchedule
 from heedful.training.trainer import StoppingLimits, TrainerConfig, _combine_seeds
 
 Make = Callable[..., Any]

@@ -12,8 +12,7 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.errors import TrainingError
-from heedful.tasks.example_objective import ExampleObjective
-from heedful.tasks.objective import Loss, LossPart
+from heedful.tasks.objective import ExampleObjective, Loss, LossPart
 from heedful.training import (
     BestWeightsSaver,
     Callback,

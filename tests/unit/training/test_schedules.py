@@ -7,7 +7,7 @@ from itertools import pairwise
 
 import pytest
 
-from heedful.training.schedules import (
+from heedful.training.optimizers import (
     ConstantSchedule,
     CosineSchedule,
     InverseSquareRootSchedule,

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.errors import RunError, TrainingError
 from heedful.training.callbacks import LossSum
 from heedful.training.distributed import DistributedContext
-from heedful.training.schedules import LinearSchedule, TimeBasedSchedule
+from heedful.training.optimizers import LinearSchedule, TimeBasedSchedule
 from heedful.training.trainer import StoppingLimits, TrainerConfig
 
 Make = Callable[..., Any]

@@ -1,10 +1,10 @@
-"""Stop strings, and the text of a continuation while it is being generated."""
+"""Continuations of prompts: stop strings, the text while it is generated, and the search call that generates them."""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import final
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Int
@@ -13,7 +13,14 @@ from torch import Tensor
 from heedful.argument_checks import to_text_list
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
+from heedful.generation.completion import PartialWord
+from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import Hypothesis
+from heedful.generation.stopping_criteria import InterruptCondition
+from heedful.models.interface import State
+from heedful.tasks.batch_executor import SearchCall
+from heedful.tasks.partial_words import build_completions
+from heedful.tensors import Tokens
 
 _REPLACEMENT = "\ufffd"
 _MAX_REPLACEMENTS = 3
@@ -174,3 +181,54 @@ class TextStream(Iterator[str]):
     def _store_hypothesis(self, ids: Generator[int, None, Hypothesis]) -> Iterator[int]:
         """Pass the ids on and store the generator's result as the hypothesis."""
         self.hypothesis = yield from ids
+
+
+@final
+@dataclass(frozen=True)
+class ContinuationPrompt:
+    """An encoded prompt.
+
+    Attributes:
+        ids: ids of the prompt that the model reads, the first id of a reply included.
+        number: selects the random stream.
+        max_tokens: tokens of the continuation at most.
+        decoder: decodes the continuation.
+        partial_word: characters of the prompt that are not read, and with which the continuation must begin.
+    """
+
+    ids: list[int]
+    number: int
+    max_tokens: int
+    decoder: ContinuationDecoder
+    partial_word: PartialWord | None = None
+
+
+@final
+@dataclass(frozen=True)
+class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
+    """Search call that generates continuations with common stop strings.
+
+    Attributes:
+        stop_strings: the stop strings.
+        until: stops all continuations early.
+        build_inputs: builds, from the ids of prompts, the source of the model (None if it has none) and the tokens
+            that the decoder reads.
+        tokenizer: tokenizer of the prompts.
+    """
+
+    stop_strings: tuple[str, ...]
+    until: InterruptCondition
+    build_inputs: Callable[[Sequence[list[int]]], tuple[Any, Tokens]] = field(compare=False)
+    tokenizer: Tokenizer = field(compare=False)
+
+    def start_search(self, batch: list[ContinuationPrompt]) -> tuple[State, GenerationRequest]:
+        """Return the initial decoding state and the request with the prompts."""
+        source, tokens = self.build_inputs([prompt.ids for prompt in batch])
+        numbers = torch.tensor([prompt.number for prompt in batch], device=tokens.ids.device)
+        limits = torch.tensor([prompt.max_tokens for prompt in batch], device=tokens.ids.device)
+        stop = None
+        if self.stop_strings:
+            stop = StopStringCriterion(StopStrings(self.stop_strings), [prompt.decoder for prompt in batch])
+        masks = build_completions([prompt.partial_word for prompt in batch], tokenizer=self.tokenizer)
+        request = GenerationRequest(tokens, limits, None, numbers, stop, self.until, logits_masks=masks)
+        return self.engine.init_state(source), request
