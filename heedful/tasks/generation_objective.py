@@ -1,4 +1,4 @@
-"""Training objective of models that generate a target from a source: loss criteria, perplexity, and metrics of generated texts."""
+"""Training objective of models that generate a target from a source: loss criteria, perplexity, metrics of texts."""
 
 from __future__ import annotations
 

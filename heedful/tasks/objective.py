@@ -1,4 +1,4 @@
-"""Training objectives: the batches of each epoch, a summed loss, validation metrics, and the nouns for what is counted."""
+"""Training objectives: batches of each epoch, a summed loss, validation metrics, and nouns for what is counted."""
 
 from __future__ import annotations
 

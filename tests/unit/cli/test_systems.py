@@ -18,6 +18,7 @@ import torch
 
 import heedful
 from heedful.errors import RecipeError
+from heedful.runs import evaluate as evaluating
 from heedful.runs import load as loading
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.language.evaluation import TextEvaluator
@@ -222,7 +223,7 @@ def test_options_that_say_nothing_to_a_task_are_refused(say: Say, tuned: Tuned, 
 def test_folders_are_opened_once(say: Say, trained: Path, second: Path, here: Path, monkeypatch: Any) -> None:
     opened: list[Path] = []
     real = loading.open_run
-    for module in (loading, compare):
+    for module in (loading, evaluating):
         monkeypatch.setattr(module, "open_run", lambda folder, *more: opened.append(folder) or real(folder, *more))
     assert say("compare", trained, second, *QUICK).code == 0
     assert opened == [trained, second]
