@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
@@ -313,13 +313,13 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
     text = " ".join(text[:_TEXT_CHARACTERS] for text in texts)[:_MAX_CHARACTERS]
     if not any(map(str.isalpha, text)):
         return LanguageInfo()
-    weights = Counter[str]()
+    weights = defaultdict[str, float](float)
     for start in range(0, len(text), _STRETCH_CHARACTERS):
         stretch = text[start : start + _STRETCH_CHARACTERS]
         code, probability = _identify(stretch)
         weights[code] += probability * len(stretch)
-    ((code, weight),) = weights.most_common(1)
-    is_certain = weight >= _MIN_PROBABILITY * len(text)
+    code = max(weights, key=lambda key: weights[key])
+    is_certain = weights[code] >= _MIN_PROBABILITY * len(text)
     return LanguageInfo(code) if is_certain and code in LANGUAGE_NAMES else LanguageInfo()
 
 
