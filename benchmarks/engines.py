@@ -127,8 +127,7 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
 
 def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
     """The share of products alone that each engine reaches, by the number of sentences in a batch."""
-    from heedful.inspection.plots import PlotLine, draw_line_plot
-    from heedful.inspection.scales import LOGARITHMIC
+    from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 
     assert options.figures is not None
     options.figures.mkdir(parents=True, exist_ok=True)

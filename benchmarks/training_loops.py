@@ -20,8 +20,7 @@ from torch.nn import functional
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
-from heedful.data.batches import PairBatch, collate_pairs
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import PairBatch, batch_by_size, collate_pairs
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import tune_malloc

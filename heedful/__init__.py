@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from heedful.metrics.report import evaluate as evaluate
     from heedful.recipes.load import load_recipe as load_recipe
     from heedful.retrieval.index import load_index as load_index
+    from heedful.runs.export import quantize as quantize
     from heedful.runs.load import load as load
-    from heedful.runs.quantize import quantize as quantize
     from heedful.runs.train import train as train
     from heedful.tasks.captioning.predictor import Captioner as Captioner
     from heedful.tasks.captioning.predictor import VideoCaptioner as VideoCaptioner
@@ -59,7 +59,7 @@ _LAZY = {
     "load_index": "heedful.retrieval.index",
     "load_recipe": "heedful.recipes.load",
     "load_record": "heedful.inspection.record_files",
-    "quantize": "heedful.runs.quantize",
+    "quantize": "heedful.runs.export",
     "save_record": "heedful.inspection.record_files",
     "train": "heedful.runs.train",
 }

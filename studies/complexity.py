@@ -45,8 +45,7 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from heedful.cli.arguments import parse_script_arguments
-from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.inspection.scales import LOGARITHMIC
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 from heedful.runs.device import tune_malloc
 
 TOLERANCE = 0.25

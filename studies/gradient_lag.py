@@ -30,8 +30,7 @@ from torch.nn import functional
 from heedful.attention import AdditiveScore, Attention
 from heedful.blocks.recurrent import GRU, LSTM, Elman, RecurrentCell, UnidirectionalLayer
 from heedful.cli.arguments import parse_script_arguments
-from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.inspection.scales import LOGARITHMIC
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 
 CONSTANT_ERROR = 1 / 6
 """Mean square error of the constant answer 1, which is the mean of the sum."""

@@ -39,7 +39,7 @@ from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import DeepOutput
 from heedful.blocks.recurrent import LSTM, BidirectionalLayer, CellState, RecurrentStack, UnidirectionalLayer
 from heedful.cli.arguments import parse_script_arguments
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size
 from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.models.generative import SequenceToSequence

@@ -315,8 +315,8 @@ def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
         MarianTokenizer,
         build_byte_level_json,
         build_wordpiece_json,
+        load_tokenizer,
     )
-    from heedful.data.tokenizer_loading import load_tokenizer
     from heedful.data.tokenizers import SpecialIds, learn_characters, learn_sentencepiece, learn_words
 
     texts = ["the cat sat on the mat", "a dog runs in the park", "Élan vital ﬁne"] * 20

@@ -649,14 +649,14 @@ ATTENTION = (
     ),
     Mutant(
         "the tree ends branches that were ranked too low",
-        "generation/beam_tree.py",
+        "generation/beam_state.py",
         "if ends and rank < self.width:",
         "if ends:",
         (f"{TREE}::test_the_tree_holds_what_was_ranked",),
     ),
     Mutant(
         "the tree grows from the wrong beam",
-        "generation/beam_tree.py",
+        "generation/beam_state.py",
         "= sorted(live_nodes, key=lambda number: -self.nodes[number].total)",
         "= live_nodes[::-1]",
         (f"{TREE}::test_the_tree_holds_what_was_ranked",),
@@ -1594,7 +1594,7 @@ TASKS = (
     ),
     Mutant(
         "every epoch has the same order",
-        "data/bucketing.py",
+        "data/batches.py",
         "np.random.SeedSequence([seed, epoch])",
         "np.random.SeedSequence([seed, 0])",
         (f"{BUCKETING}::test_the_plan_depends_on_seed_and_epoch_and_nothing_else",),
@@ -1716,14 +1716,14 @@ TASKS = (
     ),
     Mutant(
         "the last word of a long sentence is searched for in all of it",
-        "data/sentence_splitting.py",
+        "data/text_splitting.py",
         "text[max(start, stop - 40) : stop]",
         "text[start:stop]",
         ("tests/unit/data/test_sentences.py::test_the_work_for_a_mark_does_not_grow_with_the_text",),
     ),
     Mutant(
         "every sentence is looked at when batches are planned",
-        "data/bucketing.py",
+        "data/batches.py",
         "    order = shuffled_rows[np.lexsort((rising",
         "    _ = [row for row in padded]\n    order = shuffled_rows[np.lexsort((rising",
         (f"{BUCKETING}::test_python_reads_batches_and_not_sentences",),
@@ -1796,14 +1796,14 @@ GENERATION = (
     ),
     Mutant(
         "a word that was begun need not be written within its tokens",
-        "generation/completion.py",
+        "generation/logits_masks.py",
         "if fewest[size] < word.max_tokens:",
         "if fewest[size] <= word.max_tokens:",
         (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
     ),
     Mutant(
         "what was written of a word must be written again",
-        "generation/completion.py",
+        "generation/logits_masks.py",
         "PartialWord(word.characters[size:], word.max_tokens - 1)",
         "PartialWord(word.characters[size - 1 :], word.max_tokens - 1)",
         (f"{PARTIAL_WORDS}::test_tokens_that_may_come_are_those_that_lead_to_the_end",),
@@ -1901,7 +1901,7 @@ GENERATION = (
     ),
     Mutant(
         "the oldest part of a context is read again",
-        "generation/rolling_context.py",
+        "generation/wrapped_engines.py",
         "columns = (sizes - counts).unsqueeze(1) + torch.arange(self.max_context, device=is_token.device)",
         "columns = torch.arange(self.max_context, device=is_token.device).expand(len(is_token), -1)",
         ("tests/unit/generation/test_window.py::test_any_chunks_equal_cropping_by_hand",),
@@ -1971,7 +1971,7 @@ GENERATION = (
     ),
     Mutant(
         "an ensemble multiplies instead of adding",
-        "generation/ensemble.py",
+        "generation/wrapped_engines.py",
         "return log_probabilities.logsumexp(0) - math.log(len(logits))",
         "return log_probabilities.mean(0)",
         (f"{TRANSLATOR}::test_several_models_vote",),
@@ -4719,7 +4719,7 @@ NATIVE = (
     ),
     Mutant(
         "native: strides go beyond the longest context",
-        "generation/rolling_context.py",
+        "generation/wrapped_engines.py",
         "min(limits.max_steps, self.max_context - int(state.counts.amax()))",
         "limits.max_steps",
         (f"{STEPS}::test_strides_are_steps",),
@@ -4878,14 +4878,14 @@ MOVED = "tests/unit/runs/test_going_on.py::test_rehearsed_text_may_move_and_must
 GOING_ON = (
     Mutant(
         "a piece inside a word begins as pieces that begin words",
-        "data/vocabulary_mapping.py",
+        "data/word_vectors.py",
         "return [self._continuing_ids.get(letters, ids[0]), *ids[1:]] if letters else ids[1:]",
         "return ids",
         (DESCENT,),
     ),
     Mutant(
         "every epoch rehearses the same examples",
-        "data/mixing.py",
+        "data/batches.py",
         "first, last = epoch * num_selected, (epoch + 1) * num_selected",
         "first, last = 0, num_selected",
         (MIXING,),
@@ -4965,7 +4965,7 @@ IN_DOCUMENTS = (
     ),
     Mutant(
         "documents: they go on in the next file",
-        "data/reader_transforms.py",
+        "data/readers.py",
         "_SingleFilePairs(reader, str(index)) for",
         "reader for",
         (CONTEXT,),
@@ -5052,7 +5052,7 @@ IN_DOCUMENTS = (
 TAGGED = (
     Mutant(
         "what is turned back keeps its sides",
-        "data/reader_transforms.py",
+        "data/readers.py",
         "pair._replace(source=pair.target, target=pair.source, links=links)",
         "pair._replace(links=links)",
         (SEVERAL,),
@@ -5094,7 +5094,7 @@ TAGGED = (
     ),
     Mutant(
         "a vocabulary forgets its tags when it is stored",
-        "data/tokenizer_loading.py",
+        "data/pretrained_tokenizers.py",
         'tags, kind = record.get("tags", []), str(',
         "tags, kind = [], str(",
         ("tests/unit/data/test_tags.py",),
@@ -5820,14 +5820,14 @@ CHOSEN = (
     ),
     Mutant(
         "coverage: what got more than one token's attention counts more",
-        "generation/coverage.py",
+        "generation/search.py",
         ".clamp(_MIN_ATTENTION, 1)",
         ".clamp(_MIN_ATTENTION)",
         (COVERAGE,),
     ),
     Mutant(
         "coverage: what was cut goes before what ended",
-        "generation/coverage.py",
+        "generation/search.py",
         "(not hypothesis.finished, -score, index)",
         "(-score, index)",
         (COVERAGE,),
@@ -5841,7 +5841,7 @@ CHOSEN = (
     ),
     Mutant(
         "options: an option of one kind does not imply it",
-        "recipes/generation_options.py",
+        "recipes/generation.py",
         "if [kind] in owners_of_keys)",
         "if [kind] == owners_of_keys)",
         (f"{SEARCH_OPTIONS}::test_an_option_of_one_kind_implies_it",),
@@ -6141,14 +6141,14 @@ LOOSE_ENDS = (
     ),
     Mutant(
         "loose: groups grow from the first group's beams",
-        "generation/beam_tree.py",
+        "generation/beam_state.py",
         "self._live.get(beam_step.group, [0])",
         "self._live.get(0, [0])",
         (TREE,),
     ),
     Mutant(
         "loose: beams of a group are in the order of its choice",
-        "generation/beam_tree.py",
+        "generation/beam_state.py",
         "sorted(live_nodes, key=lambda number: -self.nodes[number].total)",
         "live_nodes",
         (TREE,),
@@ -6238,7 +6238,7 @@ BESIDE = (
     ),
     Mutant(
         "labels: a percentage is read as a hundred times its share",
-        "data/number_parsing.py",
+        "data/labels.py",
         "value /= 100",
         "value /= 1",
         (
@@ -6343,7 +6343,7 @@ WEIGHED = "tests/unit/cli/test_weighed.py"
 RISKED = (
     Mutant(
         "risk of a beam: what was found counts alike",
-        "tasks/minimum_bayes_risk.py",
+        "tasks/search_factory.py",
         (
             "None\n"
             "            if isinstance(self.search, SamplingSearch)\n"
@@ -6361,21 +6361,21 @@ RISKED = (
     ),
     Mutant(
         "risk of a beam: samples count by their probability, too",
-        "tasks/minimum_bayes_risk.py",
+        "tasks/search_factory.py",
         ("None\n            if isinstance(self.search, SamplingSearch)\n            else [hypothesis.log"),
         "[hypothesis.log",
         ("tests/unit/cli/test_mbr.py::test_it_chooses_among_samples",),
     ),
     Mutant(
         "risk of a beam: small probabilities are nothing",
-        "tasks/minimum_bayes_risk.py",
+        "tasks/search_factory.py",
         "np.exp(np.array(log_probabilities) - max(log_probabilities))",
         "np.exp(np.array(log_probabilities))",
         (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
     ),
     Mutant(
         "risk of a beam: equal texts count as the last of them",
-        "tasks/minimum_bayes_risk.py",
+        "tasks/search_factory.py",
         "weight_by_text.get(text, 0.0) + weight",
         "weight",
         (f"{LEAST_RISK}::test_what_a_beam_found_counts_by_its_probability",),
@@ -6407,7 +6407,7 @@ OTHERS_ASKED = (
     ),
     Mutant(
         "languages of others: a run forgets that it is asked",
-        "data/tokenizer_loading.py",
+        "data/pretrained_tokenizers.py",
         'has_language_tags=bool(record.get("asks"))',
         "has_language_tags=False",
         (f"{THEIR_LANGUAGES}::test_a_vocabulary_keeps_whether_it_is_asked",),
@@ -6568,7 +6568,7 @@ ASKED_AS_OPENAI = (
     ),
     Mutant(
         "a bias stays for the next token",
-        "generation/logits_penalties.py",
+        "generation/penalties.py",
         "return logits.index_add(",
         "return logits.index_add_(",
         ("tests/unit/generation/test_frequencies.py::test_a_bias_forbids_and_forces",),

@@ -19,7 +19,7 @@ from heedful.cli.option_parser import (
 from heedful.cli.output import log
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
-from heedful.recipes.option_words import group_options, split_options
+from heedful.recipes.overrides import group_options, split_options
 from heedful.recipes.recipe import EngineName
 
 ArgumentsT = TypeVar("ArgumentsT")

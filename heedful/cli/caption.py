@@ -65,7 +65,7 @@ class CaptionArguments(RunLineOptions):
         exit_code = self.write_answers(line_format, inputs, as_json=self.format == "jsonl")
         if self.page is not None:
             from heedful.inspection.page import write_page
-            from heedful.tasks.captioning.page import build_caption_page
+            from heedful.tasks.captioning.evaluation import build_caption_page
 
             write_page(build_caption_page(captioner, names, search=line_format.search), self.page)
         return exit_code

@@ -14,7 +14,7 @@ from heedful.cli.option_parser import FileSuffixes, RenamedFrom
 from heedful.cli.options import EvaluationOptions
 from heedful.cli.output import log, require_writable, wrap_write_errors
 from heedful.errors import RecipeError
-from heedful.recipes.option_words import split_options
+from heedful.recipes.overrides import split_options
 
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe

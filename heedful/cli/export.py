@@ -28,7 +28,7 @@ class QuantizeArguments:
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
-        from heedful.runs.quantize import quantize
+        from heedful.runs.export import quantize
 
         old_size, new_size = quantize(self.run, self.output, step=self.step)
         log(f"written: {self.output}, {new_size / 1e6:,.1f} MB of weights instead of {old_size / 1e6:,.1f}")

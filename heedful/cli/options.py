@@ -13,8 +13,7 @@ from heedful.cli.arguments import (
 )
 from heedful.cli.option_parser import OptionInfo
 from heedful.errors import RecipeError
-from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-from heedful.recipes.generation_options import list_search_options, override_generation
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig, list_search_options, override_generation
 
 if TYPE_CHECKING:
     from heedful.data.contrastive_pairs import ContrastiveExample
@@ -233,7 +232,7 @@ class ParallelTextOptions:
         Raises:
             RecipeError: no text was given, or too many files.
         """
-        from heedful.data.reader_transforms import TaggedPairs
+        from heedful.data.readers import TaggedPairs
 
         return TaggedPairs(self._build_plain_reader(), self.direction.source_tags)
 

@@ -6,20 +6,14 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
 
 from heedful.cli import translate_documents
 from heedful.cli.arguments import (
-    PositionalPaths,
-    TextsOrPositionals,
     require_minimum,
 )
-from heedful.cli.line_commands import STANDARD_INPUT, ModelLineOptions
-from heedful.cli.option_parser import OptionInfo
-from heedful.cli.options import DirectionOptions, MemoryOptions, SearchOptions
-from heedful.cli.translate_documents import DocumentOptions
+from heedful.cli.line_commands import STANDARD_INPUT
 from heedful.cli.translate_lines import (
     build_protected_format,
     build_translation_format,
@@ -27,72 +21,16 @@ from heedful.cli.translate_lines import (
     forces_terms,
     read_input_sentences,
 )
+from heedful.cli.translate_options import TranslateOptions
 from heedful.errors import RecipeError
 
 
 @dataclass(frozen=True, kw_only=True)
-class TranslateArguments(ModelLineOptions):
+class TranslateArguments(TranslateOptions):
     """Translate sentences, one a line, with one model or with an ensemble of several.
 
     Or fill a localization file: heedful translate RUN file.po -o file.de.po
     """
-
-    runs: PositionalPaths
-    """run folders, several of which form an ensemble; and a PO, XLIFF, TMX, SRT, HTML, DOCX or ODT file to fill"""
-    text: TextsOrPositionals = ()
-    """sentences to translate instead of a file; they may also follow the runs, without the option"""
-    format: Literal["text", "jsonl"] = "text"
-    """plain lines, or JSON with scores"""
-    direction: DirectionOptions = field(default_factory=DirectionOptions)
-    searching: SearchOptions = field(default_factory=SearchOptions)
-    n_best: int = 1
-    """number of translations of each sentence; as text, each is a line of number, text and score, separated by tabs"""
-    prefix: str | None = None
-    """beginning of every translation; its last word may be incomplete, unless a space follows it"""
-    prefixes: Path | None = None
-    """file with the beginning of each translation, line by line"""
-    constrain: tuple[str, ...] = ()
-    """terms that every translation must contain, one or several; needs a beam"""
-    glossary: Path | None = None
-    """TSV file of source term, tab, target term: a translation must contain the target terms of all source terms in its
-    sentence"""
-    annotate: Literal["nothing", "append", "replace"] = "nothing"
-    """write the glossary's terms into the sentences, after their sources or in their place, instead of forcing them;
-    for models trained on text from `heedful annotate`"""
-    input_format: Literal["text", "jsonl"] = "text"
-    """lines that are sentences, or JSON objects with source and, optionally, constraints (a list of terms) and
-    prefix"""
-    factors: Path | None = None
-    """file with a label for each word of a sentence, line by line, for models that read labels (kind = "given")"""
-    align: bool = False
-    """add the attention of each token to the JSON (mean over heads, last decoder layer)"""
-    replace_unknown: bool = False
-    """replace unknown tokens by the source word with the highest attention"""
-    mbr: int | None = None
-    """draw this many samples and choose the one that is most similar to all (minimum Bayes risk); with a beam, its
-    hypotheses are compared, weighted by their scores"""
-    utility: Literal["chrf", "bleu"] = "chrf"
-    """similarity measure of --mbr, for each sentence"""
-    seed: int = 1
-    """seed of sampling"""
-    protect: bool = False
-    """keep placeholders (%s, {name}, tags, addresses, numbers) unchanged; always done in files"""
-    filling: DocumentOptions = field(default_factory=DocumentOptions)
-    remembering: MemoryOptions = field(default_factory=MemoryOptions)
-    batch_tokens: int = 4096
-    """source tokens in a batch, padding included"""
-    step: int | None = None
-    """a kept checkpoint instead of the finished model"""
-    ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """files of lines, plain or gzipped, translated by processes of a Ray cluster, each into a file of the same name in
-    the folder of --output; interrupted files are continued"""
-    workers: int | None = None
-    """with --ray: number of processes, each with a model and --threads; as many as the cluster has CPUs for unless
-    given"""
-    file_options = ("input", "prefixes", "glossary", "factors")
-
-    def require_output(self, output: Path) -> None:
-        """Accept any name here; whether it fits depends on the input file (`check_documents`)."""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""

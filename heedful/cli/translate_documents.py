@@ -1,88 +1,20 @@
-"""Filling of localization files in `heedful translate`: options, checks, and output."""
+"""Checks of `heedful translate` for localization files to fill."""
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING
 
 from heedful.cli.file_names import FILE_SUFFIXES, require_folders, require_text_suffix
-from heedful.cli.output import escape_control_characters, log, write_bytes_to_stdout
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import TranslateArguments
-    from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
-    from heedful.localisation.translation_memory import TranslationMemory
-    from heedful.tasks.translation.markup_translation import MarkupTranslator
-
-_MAX_SHOWN_UNITS: Final = 5
-"""Number of untranslated units that are listed."""
+    from heedful.cli.translate_options import TranslateOptions
 
 
-@dataclass(frozen=True, kw_only=True)
-class DocumentOptions:
-    """What is read and what is translated again in a localization file."""
-
-    retranslate: Literal["nothing", "review", "all"] = "nothing"
-    """for a file: which existing translations are replaced: none, those to be reviewed (fuzzy ones), or all"""
-    source_language: str | None = None
-    """for a TMX file, also as --memory: source language, as in en or en-GB"""
-    target_language: str | None = None
-    """for a TMX file, also as --memory: target language"""
-
-    def require_none(self, *, memory: bool) -> None:
-        """Raise `RecipeError` if an option was given that needs a localization file, or a memory."""
-        for name in ("source_language", "target_language"):
-            if getattr(self, name) is not None and not memory:
-                raise RecipeError(f"--{name.replace('_', '-')}: is for a TMX file; give one after the run")
-        if self.retranslate != "nothing":
-            raise RecipeError("--retranslate: is for a file that has translations; give one after the run")
-
-    def read_document(self, path: Path) -> TranslatableDocument:
-        """Read the document in a file."""
-        from heedful.localisation.files import read_document
-
-        return read_document(path, source=self.source_language, target=self.target_language)
-
-    def get_languages(self, document: TranslatableDocument | None, *, to: str | None) -> DocumentLanguages:
-        """Return the known languages of the text; `to` is the requested target language."""
-        from heedful.localisation.documents import DocumentLanguages
-
-        named_languages = document.languages if document else DocumentLanguages()
-        return DocumentLanguages(
-            self.source_language or named_languages.source, self.target_language or to or named_languages.target
-        )
-
-    def fill_document(
-        self,
-        document: TranslatableDocument,
-        protector: MarkupTranslator,
-        *,
-        memory: TranslationMemory | None = None,
-        output: Path | None = None,
-    ) -> int:
-        """Write the document with its gaps filled, and report the result on standard error; return the exit code."""
-        from heedful.atomic_io import write_atomic
-        from heedful.tasks.translation.document_translation import translate_document
-
-        result = translate_document(document, protector, retranslate=self.retranslate, memory=memory)
-        if output is None:
-            write_bytes_to_stdout(result.content)
-        else:
-            write_atomic(output, result.content)
-        for line in result.describe_result:
-            log(line)
-        for unit in result.untranslated[:_MAX_SHOWN_UNITS]:
-            log(f"  {escape_control_characters(unit)}")
-        if len(result.untranslated) > _MAX_SHOWN_UNITS:
-            log(f"  and {len(result.untranslated) - _MAX_SHOWN_UNITS:,} more")
-        return 0
-
-
-def require_run_folders(args: TranslateArguments, documents_given: Sequence[Path]) -> None:
+def require_run_folders(args: TranslateOptions, documents_given: Sequence[Path]) -> None:
     """Raise an error for files among the run folders that cannot be filled, and for unsuitable names of the output.
 
     Raises:
@@ -115,7 +47,7 @@ def _require_same_format(path: Path, output: Path) -> None:
         )
 
 
-def find_documents(args: TranslateArguments) -> list[Path]:
+def find_documents(args: TranslateOptions) -> list[Path]:
     """Return the files to be filled, recognized by name."""
     from heedful.localisation.files import is_document_path
 
@@ -123,7 +55,7 @@ def find_documents(args: TranslateArguments) -> list[Path]:
     return [*document_paths, *([args.input] if args.input is not None and is_document_path(args.input) else [])]
 
 
-def check_documents(args: TranslateArguments, document_paths: Sequence[Path]) -> None:
+def check_documents(args: TranslateOptions, document_paths: Sequence[Path]) -> None:
     """Raise `RecipeError` for options that do not fit a file to be filled, or this file."""
     from heedful.localisation.files import BINARY_SUFFIXES
 

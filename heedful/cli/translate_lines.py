@@ -12,7 +12,7 @@ from heedful.cli.line_commands import check_number_of_outputs, read_recipe_of_ta
 from heedful.errors import DataError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import TranslateArguments
+    from heedful.cli.translate_options import TranslateOptions
     from heedful.data.context import SourceSentence
     from heedful.recipes.generation import GenerationConfig
     from heedful.tasks.translation.markup_translation import MarkupLineFormat
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 def build_translation_format(
-    translator: Translator, args: TranslateArguments, *, on_progress: Callable[[int], None] | None = None
+    translator: Translator, args: TranslateOptions, *, on_progress: Callable[[int], None] | None = None
 ) -> TranslationLineFormat:
     """Build the line format that translates lines with the options.
 
@@ -57,7 +57,7 @@ def build_translation_format(
     )
 
 
-def check_search(args: TranslateArguments, runs: Sequence[Path]) -> None:
+def check_search(args: TranslateOptions, runs: Sequence[Path]) -> None:
     """Check the options of the search against the recipe of the first run, before the model is loaded.
 
     A Hugging Face folder has no recipe; its options are checked once the model is loaded.
@@ -82,12 +82,12 @@ def check_search(args: TranslateArguments, runs: Sequence[Path]) -> None:
         )
 
 
-def forces_terms(args: TranslateArguments) -> bool:
+def forces_terms(args: TranslateOptions) -> bool:
     """Whether translations must contain the terms of the glossary."""
     return args.glossary is not None and args.annotate == "nothing"
 
 
-def _add_minimum_risk(config: GenerationConfig, args: TranslateArguments) -> GenerationConfig:
+def _add_minimum_risk(config: GenerationConfig, args: TranslateOptions) -> GenerationConfig:
     """Return the generation config with minimum Bayes risk decoding if --mbr is given; it overrides that of the
     recipe.
     """
@@ -100,7 +100,7 @@ def _add_minimum_risk(config: GenerationConfig, args: TranslateArguments) -> Gen
     )
 
 
-def build_protected_format(line_format: TranslationLineFormat, args: TranslateArguments) -> MarkupLineFormat:
+def build_protected_format(line_format: TranslationLineFormat, args: TranslateOptions) -> MarkupLineFormat:
     """Build the line format that also keeps placeholders unchanged."""
     from heedful.data.context import get_context, get_text
     from heedful.tasks.translation.markup_translation import MarkupLineFormat, MarkupTranslator
@@ -116,7 +116,7 @@ def build_protected_format(line_format: TranslationLineFormat, args: TranslateAr
     return MarkupLineFormat(MarkupTranslator(line_format.translator, translate))
 
 
-def read_input_sentences(args: TranslateArguments) -> Iterator[TranslationInput]:
+def read_input_sentences(args: TranslateOptions) -> Iterator[TranslationInput]:
     """Return the input sentences with their prefixes, terms and factors; files are opened at once."""
     from heedful.data.readers import read_lines
     from heedful.tasks.translation.translations import TranslationInput, read_translation_inputs
@@ -149,7 +149,7 @@ def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[
         yield replace(sentence, text=text)
 
 
-def _build_term_adder(args: TranslateArguments) -> Callable[[TranslationInput], TranslationInput]:
+def _build_term_adder(args: TranslateOptions) -> Callable[[TranslationInput], TranslationInput]:
     """Build a function that adds required terms to a sentence."""
     from heedful.tasks.translation.glossary import TargetTerm, TermAnnotator, TermGlossary
 

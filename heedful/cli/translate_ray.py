@@ -17,14 +17,14 @@ from heedful.cli.output import log
 from heedful.errors import HeedfulError, MissingExtraError, RecipeError
 
 if TYPE_CHECKING:
-    from heedful.cli.translate import TranslateArguments
+    from heedful.cli.translate_options import TranslateOptions
     from heedful.tasks.predictor import LineFormat
 
 _CHUNK_SIZE: Final = 2_048
 """Number of lines after which the output is saved."""
 
 
-def translate_with_ray(args: TranslateArguments) -> int:
+def translate_with_ray(args: TranslateOptions) -> int:
     """Translate the files of `--ray`; return the exit code, which is 2 if a file could not be translated.
 
     Raises:
@@ -45,7 +45,7 @@ def translate_with_ray(args: TranslateArguments) -> int:
     return 2 if any(outcome["failed"] for outcome in outcomes) else 0
 
 
-def _check_options(args: TranslateArguments) -> Path:
+def _check_options(args: TranslateOptions) -> Path:
     """Check the options and return the output folder."""
     if args.output is None or args.output.is_file():
         raise RecipeError("--ray: writes a file for each; name a folder for them with --output")
@@ -69,7 +69,7 @@ def _check_options(args: TranslateArguments) -> Path:
     return args.output
 
 
-def _translate_files(args: TranslateArguments, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
+def _translate_files(args: TranslateOptions, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
     """Translate the files with a pool of Ray actors; yield the message and the success of each."""
     import ray
 
@@ -104,7 +104,7 @@ class _TranslationActor:
         args: the options of the command, with absolute paths.
     """
 
-    def __init__(self, args: TranslateArguments) -> None:
+    def __init__(self, args: TranslateOptions) -> None:
         from heedful.cli.translate_lines import build_protected_format, build_translation_format
         from heedful.tasks.translation.translator import Translator
 

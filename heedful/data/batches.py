@@ -1,10 +1,12 @@
-"""Collate rows of a corpus into the tensors that a model reads."""
+"""Choose the examples of an epoch, plan batches of similar lengths, and collate their rows into tensors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from functools import cached_property
+from itertools import accumulate
+from typing import Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
@@ -13,7 +15,185 @@ from torch import Tensor
 
 from heedful.data.corpus import Corpus
 from heedful.data.factors import FACTORS_SIDE, EncodedText
+from heedful.data.random_numbers import SeededRandom
+from heedful.errors import RecipeError
 from heedful.tensors import Tokens
+
+_MIXING_STREAM: Final = 0x6D697865
+"""Separates these random numbers from other streams of the same seed."""
+
+
+@final
+@dataclass(frozen=True, eq=False)
+class CorpusMixture:
+    """A mixture of several texts whose examples are stored one text after the other.
+
+    An epoch has the wanted number of tokens of each text, up to rounding and to the lengths of the drawn examples. The
+    examples of a text are used in passes, each pass in a new random order, and an epoch continues where the last one
+    stopped; so no example is repeated before all have been used once. A text that is used completely in every epoch is
+    included whole.
+
+    Attributes:
+        tokens: number of tokens of each example.
+        counts: number of examples of each text.
+        token_budgets: number of tokens of each text in an epoch, above 0.
+        seed: seed of the random orders.
+    """
+
+    tokens: Integer[np.ndarray, " N"]
+    counts: Sequence[int]
+    token_budgets: Sequence[float]
+    seed: int
+
+    def __post_init__(self) -> None:
+        assert len(self.counts) == len(self.token_budgets), "of each text there is some amount"
+        assert sum(self.counts) == len(self.tokens), "each example is of one text"
+
+    def sample_epoch(self, epoch: int) -> Int[np.ndarray, " rows"]:
+        """Return the examples of an epoch, which depend on the seed and the epoch alone; an example may occur
+        several times.
+        """
+        starts = [0, *accumulate(self.counts)][:-1]
+        return np.concatenate([start + self._select_examples(text, epoch) for text, start in enumerate(starts)])
+
+    @cached_property
+    def examples_per_epoch(self) -> tuple[int, ...]:
+        """Number of examples of each text in an epoch, at least one."""
+        sums = sum_tokens_by_text(self.tokens, self.counts)
+        return tuple(
+            max(1, round(budget * count / tokens))
+            for budget, count, tokens in zip(self.token_budgets, self.counts, sums, strict=True)
+        )
+
+    def _select_examples(self, text: int, epoch: int) -> Int[np.ndarray, " taken"]:
+        """Return the examples of one text in an epoch, counted from 0 within the text."""
+        count, num_selected = self.counts[text], self.examples_per_epoch[text]
+        if num_selected == count:
+            return np.arange(count)
+        first, last = epoch * num_selected, (epoch + 1) * num_selected
+        passes = [self._shuffle_pass(text, pass_number) for pass_number in range(first // count, -(-last // count))]
+        offset = first // count * count
+        return np.concatenate(passes)[first - offset : last - offset]
+
+    def _shuffle_pass(self, text: int, pass_number: int) -> Int[np.ndarray, " count"]:
+        """Return the examples of a text in the random order of one pass."""
+        return np.argsort(
+            SeededRandom(self.seed, _MIXING_STREAM, text, pass_number).uniform(self.counts[text]), kind="stable"
+        )
+
+
+def sum_tokens_by_text(tokens: Integer[np.ndarray, " N"], counts: Sequence[int]) -> list[int]:
+    """Return the number of tokens of each text."""
+    return [int(text_tokens.sum()) for text_tokens in np.split(tokens, list(accumulate(counts))[:-1])]
+
+
+_BATCHES_PER_POOL = 100
+
+
+def batch_by_size(
+    lengths: Integer[np.ndarray, "N 2"], *, max_tokens: int, seed: int, epoch: int, pad_to: int = 1
+) -> list[Integer[np.ndarray, " B"]]:
+    """Return the batches of one training epoch, with similar lengths together; the result depends on the arguments
+    alone.
+
+    Sentences are shuffled, sorted by length within pools of about a hundred batches (sentences of equal lengths
+    stay shuffled), cut where the token budget is full, and the batches are shuffled. Every sentence occurs once.
+
+    Args:
+        lengths: source and target ids of each pair.
+        max_tokens: budget for rows times target length *with padding*; rows times source length may be twice
+            that. A sentence that exceeds the budget alone is a batch of its own.
+        seed: seed of the run, not negative.
+        epoch: number of the epoch, not negative.
+        pad_to: lengths are rounded up to a multiple of this number.
+
+    Returns:
+        The rows of each batch, sorted by target length.
+    """
+    _require_positive(tokens=max_tokens, pad_to=pad_to)
+    if not len(lengths):
+        return []
+    padded = -(-lengths.astype(np.int64) // pad_to) * pad_to
+    generator = _create_generator(seed, epoch)
+    shuffled_rows = _shuffle_indices(len(lengths), generator)
+    per_pool = max(1, int(_BATCHES_PER_POOL * max_tokens / max(1.0, float(padded[:, 1].mean()))))
+    source, target = padded[shuffled_rows].T
+    # Sources rise and fall in turn, so that a batch across two target lengths finds like sources at the seam.
+    rising = np.where(target // pad_to % 2, source, -source)
+    order = shuffled_rows[np.lexsort((rising, target, np.arange(len(shuffled_rows)) // per_pool))]
+    batches = _split_at_budget(order, padded, max_tokens=max_tokens, per_pool=per_pool)
+    return [batches[i] for i in _shuffle_indices(len(batches), generator)]
+
+
+def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
+    """Return the batches of one training epoch without regard to lengths: shuffle all examples and split them into
+    equal parts of at most `max_rows`.
+
+    The result depends on the arguments alone. Every example occurs once; the sizes of the batches differ by one at
+    most.
+    """
+    _require_positive(rows=max_rows)
+    return (
+        np.array_split(_shuffle_indices(count, _create_generator(seed, epoch)), -(-count // max_rows)) if count else []
+    )
+
+
+def batch_by_length(
+    lengths: Integer[np.ndarray, " N"], *, max_tokens: int, max_rows: int
+) -> list[Integer[np.ndarray, " B"]]:
+    """Return batches for inference, longest sentences first, so that the most memory is needed at the start.
+
+    A batch has at most `max_rows` sentences and, unless it is one sentence, at most `max_tokens` ids with padding.
+    Every sentence occurs once: `np.argsort(np.concatenate(batches))` restores the original order of the results.
+    """
+    _require_positive(tokens=max_tokens, rows=max_rows)
+    order = np.argsort(-lengths.astype(np.int64), kind="stable")
+    batches, start = [], 0
+    while start < len(order):
+        longest = max(1, int(lengths[order[start]]))
+        stop = start + min(max_rows, max(1, max_tokens // longest))
+        batches.append(order[start:stop])
+        start = stop
+    return batches
+
+
+def _split_at_budget(
+    order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int, per_pool: int
+) -> list[Integer[np.ndarray, " B"]]:
+    """Split sorted rows into batches that fit the token budget and do not cross the border of a pool."""
+    source, target = np.maximum(padded[order], 1).T
+    batches, start = [], 0
+    while start < len(order):
+        # More rows cannot fit, since targets only grow inside a pool, and batches end where pools do.
+        max_rows = min(max(1, max_tokens // int(target[start])), per_pool - start % per_pool)
+        row_counts = np.arange(1, len(target[start : start + max_rows]) + 1)
+        longest = np.maximum.accumulate(source[start : start + max_rows])
+        fits = (row_counts * target[start : start + max_rows] <= max_tokens) & (row_counts * longest <= 2 * max_tokens)
+        count = max(1, len(row_counts) if fits.all() else int(fits.argmin()))
+        batches.append(order[start : start + count])
+        start += count
+    return batches
+
+
+def _create_generator(seed: int, epoch: int) -> np.random.Philox:
+    """Create the random generator of one epoch of a run."""
+    return np.random.Philox(np.random.SeedSequence([seed, epoch]))
+
+
+def _shuffle_indices(count: int, generator: np.random.Philox) -> Integer[np.ndarray, " N"]:
+    """Return the numbers below `count` in random order.
+
+    Sorts raw random bits, because numpy guarantees these across versions but not the result of `shuffle`.
+    """
+    return np.argsort(generator.random_raw(count), kind="stable")
+
+
+def _require_positive(**numbers: int) -> None:
+    """Raise `RecipeError` if one of the named numbers is below 1."""
+    for name, number in numbers.items():
+        if number < 1:
+            raise RecipeError(f"{name} is {number}; it must be at least 1")
+
 
 Source = TypeVar("Source")
 

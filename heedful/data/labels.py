@@ -1,16 +1,66 @@
-"""The vocabulary of class labels: names to ids and back."""
+"""Labels: the vocabulary of class names, and numbers as people write them in tables."""
 
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from math import isfinite
 from pathlib import Path
 from typing import Final, final
 
 from heedful.atomic_io import write_atomic
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
+
+_NUMBER: Final = re.compile(r"[+-]?(?:\d+[.,]?\d*|[.,]\d+)(?:e[+-]?\d+)?", re.IGNORECASE)
+_THOUSANDS: Final = re.compile(r"[+-]?[1-9]\d{0,2},\d{3}")
+_MISSING_VALUES: Final = frozenset(
+    {
+        "NaN",
+        "nan",
+        "NAN",
+        "-nan",
+        "NA",
+        "na",
+        "N/A",
+        "n/a",
+        "n.a.",
+        "#N/A",
+        "<NA>",
+        "NULL",
+        "null",
+        "Null",
+        "None",
+        "nil",
+    }
+    | {"#VALUE!", "missing", "?", "-", "--", "."}
+)
+"""Missing values as written by spreadsheets, R and pandas; `none` is not among them, since it may be the name of a
+class."""
+
+
+def parse_number(text: str) -> float | None:
+    """Parse a text as a finite number; return None if it is not a number, or is ambiguous.
+
+    `45 %` is 0.45, `3,5` is 3.5, and a minus may be the sign U+2212. `1,234` is ambiguous.
+    """
+    plain = text.strip().replace("\u2212", "-")
+    is_percentage = plain.endswith("%")
+    plain = plain.removesuffix("%").rstrip()
+    if not _NUMBER.fullmatch(plain) or _THOUSANDS.fullmatch(plain):
+        return None
+    value = float(plain.replace(",", "."))
+    if is_percentage:
+        value /= 100
+    return value if isfinite(value) else None
+
+
+def is_missing_value(text: str) -> bool:
+    """Return whether a text is empty or a marker of a missing value, such as `NaN` or `N/A`."""
+    return not text.strip() or text.strip() in _MISSING_VALUES
+
 
 _FILE_FORMAT = 1
 

@@ -1,4 +1,4 @@
-"""Tokenizers of other projects with their original ids: WordPiece, byte-level BPE, and Marian's sentencepiece."""
+"""Tokenizers of other projects, and loading of tokenizers from files."""
 
 from __future__ import annotations
 
@@ -9,13 +9,28 @@ from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any, ClassVar, Final, Self, final
 
 import sentencepiece
 
 from heedful.data.normalisation import require_valid_unicode
-from heedful.data.tokenizers import FILE_FORMAT, UNKNOWN_TEXT, SpecialIds, Tokenizer
-from heedful.errors import DataError, MissingExtraError
+from heedful.data.tokenizers import (
+    BOS,
+    EOS,
+    FILE_FORMAT,
+    NFC_PREFIX,
+    PAD,
+    UNK,
+    UNKNOWN_TEXT,
+    CharacterTokenizer,
+    SentencePieceTokenizer,
+    SpecialIds,
+    Tokenizer,
+    WordTokenizer,
+)
+from heedful.errors import DataError, MissingExtraError, RunError
+from heedful.files import parse_json, read_bytes
 
 _SPACE: Final = "▁"
 _LANGUAGE_PIECE: Final = re.compile(r">>([^<>]+)<<")
@@ -424,3 +439,78 @@ def _get_model_kind(content: Mapping[str, Any]) -> str:
 def _get_type(component: Any) -> Any:
     """Return the type of a component of tokenizer.json, or None."""
     return component.get("type") if isinstance(component, Mapping) else None
+
+
+def load_tokenizer(path: Path) -> Tokenizer:
+    """Load the tokenizer that `Tokenizer.save` wrote; raise `RunError` if the file is missing, damaged or of an
+    unknown kind.
+    """
+    try:
+        contents = read_bytes(path)
+    except OSError as error:
+        raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+    try:
+        return (
+            _load_from_json(parse_json(contents), path=path)
+            if contents[:1] == b"{"
+            else _load_sentencepiece(contents, path=path)
+        )
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError, OSError, DataError):
+        raise RunError(f"{path}: is not a tokenizer, or is damaged; restore it or learn it again") from None
+
+
+def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenizer:
+    """Load a sentencepiece model; raise `RunError` if its special ids are not those of heedful."""
+    if not contents:
+        raise ValueError("sentencepiece accepts an empty file as a model")
+    processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
+    special_ids = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
+    if special_ids != (PAD, BOS, EOS, UNK):
+        raise RunError(
+            f"{path}: padding, begin, end and unknown have the ids {special_ids} where heedful needs "
+            f"{(PAD, BOS, EOS, UNK)}; learn the model with heedful"
+        )
+    return SentencePieceTokenizer(contents)
+
+
+def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
+    """Build a tokenizer from its JSON record; raise `ValueError` if the record is invalid."""
+    if record.get("format") != FILE_FORMAT:
+        raise RunError(
+            f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {FILE_FORMAT}; use one "
+            "that knows it or learn the tokenizer again"
+        )
+    if record.get("kind") in ("hugging_face", "marian"):
+        return _load_pretrained(record)
+    lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
+    tags, kind = record.get("tags", []), str(record.get("kind"))
+    if not (
+        isinstance(lowercase, bool)
+        and isinstance(masked, bool)
+        and isinstance(pieces, list)
+        and isinstance(tags, list)
+        and all(isinstance(piece, str) and piece for piece in (*pieces, *tags))
+        and len(set(pieces)) == len(pieces)
+    ):
+        raise ValueError("not a list of different pieces")
+    options: dict[str, Any] = {"lowercase": lowercase, "masked": masked, "tags": tags}
+    options["uses_nfc"] = kind.startswith(NFC_PREFIX)
+    match kind.removeprefix(NFC_PREFIX):
+        case "characters" | "verbatim" as unit:
+            return CharacterTokenizer(pieces, verbatim=unit == "verbatim", **options)
+        case "words":
+            return WordTokenizer(pieces, **options)
+        case _:
+            raise ValueError(f"no tokenizer is called {kind!r}")
+
+
+def _load_pretrained(record: Mapping[str, Any]) -> Tokenizer:
+    """Build a tokenizer of another project from its JSON record."""
+    special = SpecialIds(**record["special"], others=frozenset(record["others"]))
+    size, prefix_ids = record["size"], tuple(record["opening"])
+    if type(size) is not int:
+        raise TypeError("a size that is not a number")
+    if record["kind"] == "hugging_face":
+        return HuggingFaceTokenizer(record["tokenizer"], special=special, size=size, prefix_ids=prefix_ids)
+    model = base64.b64decode(record["model"], validate=True)
+    return MarianTokenizer(model, record["ids"], special=special, size=size, has_language_tags=bool(record.get("asks")))

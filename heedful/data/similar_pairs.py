@@ -14,7 +14,7 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.data.readers import SentencePair
-from heedful.data.word_boundaries import split_words
+from heedful.data.token_offsets import split_words
 
 _MAX_NGRAM: Final = 3
 """Words of the longest n-gram that is compared."""

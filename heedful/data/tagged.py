@@ -8,17 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, final
 
-from heedful.data.detect.checks import (
-    ENCODING_CHECKS,
-    DataCheck,
-    EmptyTextCheck,
-    LeakageCheck,
-    RepeatCheck,
-    count_faults,
-)
+from heedful.data.detect.checks import ENCODING_CHECKS, EmptyTextCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart, get_suffix
-from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, group_by_part
 from heedful.data.detect.label_checks import LabelDistributionCheck
 from heedful.data.detect.languages import guess_language
 from heedful.data.detect.part_writers import LinePartWriter, PartWriter

@@ -1,7 +1,6 @@
 """Decoding over any engine: greedy search, beam search, sampling and forced decoding."""
 
 from heedful.deprecation import module_getattr
-from heedful.generation.ensemble import Ensemble, EnsembleAverage, LogProbabilityMean, ProbabilityMean
 from heedful.generation.logits_masks import BadWord, BadWords, LogitsMask, MinNewTokens, NoRepeatNGram
 from heedful.generation.penalties import (
     AverageLength,
@@ -13,7 +12,6 @@ from heedful.generation.penalties import (
     RepetitionPenalty,
 )
 from heedful.generation.results import Hypotheses, Hypothesis, ResumeState, SearchResult
-from heedful.generation.rolling_context import RollingContextEngine, count_kept_tokens
 from heedful.generation.samplers import (
     GreedySampler,
     LogitsFilter,
@@ -37,6 +35,14 @@ from heedful.generation.stopping_criteria import (
     StoppingCriterion,
 )
 from heedful.generation.topk import TopKResult, top_k
+from heedful.generation.wrapped_engines import (
+    Ensemble,
+    EnsembleAverage,
+    LogProbabilityMean,
+    ProbabilityMean,
+    RollingContextEngine,
+    count_kept_tokens,
+)
 
 __all__ = [
     "AnyCriterion",

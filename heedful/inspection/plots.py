@@ -1,4 +1,4 @@
-"""Line plots as self-contained SVG: scores by length, learning curves."""
+"""Line plots, as self-contained SVG and in plain characters for a terminal, with linear and logarithmic scales."""
 
 from __future__ import annotations
 
@@ -6,9 +6,81 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import pairwise
+from typing import Final
 
-from heedful.inspection.scales import LINEAR, Scale
 from heedful.inspection.svg import Number, SvgStyle
+
+_FEW_DECADES, _MOST_DECADES = 3, 10
+_SUPERSCRIPT = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+class Scale:
+    """A linear axis scale: equal differences are equal distances."""
+
+    def transform(self, value: Number) -> float:
+        """Return the position of a value, up to unit and origin."""
+        return float(value)
+
+    def inverse_transform(self, position: float) -> float:
+        """Return the value at a position."""
+        return position
+
+    def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Return four to nine round ticks (value, label) that enclose the lowest and the highest value."""
+        if low == high:
+            half = abs(low) / 10 or 1.0
+            low, high = low - half, high + half
+        step = _round_up_step((high - low) / 5)
+        first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+        digits = max(0, -math.floor(math.log10(step) + 1e-9))
+        return tuple((i * step, f"{i * step + 0.0:,.{digits}f}") for i in range(first, last + 1))
+
+
+class LogarithmicScale(Scale):
+    """A logarithmic axis scale: equal ratios are equal distances; for values above 0."""
+
+    def transform(self, value: Number) -> float:
+        """Return the logarithm to base 10."""
+        if value <= 0:
+            raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
+        return math.log10(value)
+
+    def inverse_transform(self, position: float) -> float:
+        """Return the power of 10."""
+        power: float = 10.0**position
+        return power
+
+    def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
+        """Return powers of ten as ticks; with 2 and 5 times these if there are few, and only some if there are many."""
+        first, last = math.floor(self.transform(low) + 1e-9), math.ceil(self.transform(high) - 1e-9)
+        if last - first > _MOST_DECADES:
+            stride = -(-(last - first) // _MOST_DECADES)
+            return tuple((10.0**n, _format_power(1, n)) for n in range(first, last + stride, stride))
+        factors = (1, 2, 5) if last - first <= _FEW_DECADES else (1,)
+        marks = [(factor, n) for n in range(first - 1, last + 2) for factor in factors]
+        # from the last mark that is not above the lowest value to the first later one that reaches the highest
+        start = max(i for i, (factor, n) in enumerate(marks) if factor * 10.0**n <= low * (1 + 1e-9))
+        end = next(i for i, (factor, n) in enumerate(marks) if i > start and factor * 10.0**n >= high * (1 - 1e-9))
+        return tuple((factor * 10.0**n, _format_power(factor, n)) for factor, n in marks[start : end + 1])
+
+
+LINEAR, LOGARITHMIC = Scale(), LogarithmicScale()
+
+
+def _format_power(factor: int, power: int) -> str:
+    """Format factor times 10 to the power, as a plain number if that is short."""
+    if -4 <= power <= 5:
+        return f"{factor * 10**power:,}" if power >= 0 else f"{factor * 10.0**power:.{-power}f}"
+    raised = "10" + str(power).translate(_SUPERSCRIPT)
+    return raised if factor == 1 else f"{factor}·{raised}"
+
+
+def _round_up_step(rough: Number) -> float:
+    """Return the smallest of 1, 2, 5 times a power of ten that is not below `rough`."""
+    power = 10.0 ** math.floor(math.log10(rough))
+    return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= rough * (1 - 1e-9))
+
 
 _WIDTH, _HEIGHT = 620.0, 320.0
 _LEFT, _TOP, _RIGHT, _AXIS = 58.0, 52.0, 24.0, 50.0
@@ -280,3 +352,75 @@ def _dash_attribute(number: int) -> str:
 def _escape_text(text: str) -> str:
     """Return text with unprintable and special characters escaped."""
     return escape(escape_unprintable(text))
+
+
+MARKERS: Final = "·●+■x▲o◆"
+"""What the points of each line are drawn with; with more lines they begin anew."""
+_MIN_SIZE: Final = 10
+"""Columns and rows below which nothing can be seen."""
+
+
+def draw_text_plot(lines: Sequence[PlotLine], *, x_name: str, y_name: str, width: int, height: int) -> str:
+    """Draw a plot of `width` columns and `height` rows, with labels, ticks and legend.
+
+    Points are joined by straight lines; later lines cover earlier ones.
+
+    Raises:
+        ValueError: no line has a point.
+    """
+    points = [point for line in lines for point in line.points]
+    if not points:
+        raise ValueError("a plot without a point: give at least one line that has one")
+    ticks = LINEAR.make_ticks(min(y for _, y in points), max(y for _, y in points))
+    margin = max(len(label) for _, label in ticks) + 2
+    columns = max(_MIN_SIZE, width - margin)
+    rows = max(_MIN_SIZE, height - len(lines) - 3)  # names of both axes, ticks below
+    panel = _CellGrid(
+        columns, rows, (min(x for x, _ in points), max(x for x, _ in points)), (ticks[0][0], ticks[-1][0])
+    )
+    cells = [[" "] * columns for _ in range(rows)]
+    for number, line in enumerate(lines):
+        for column, row in panel.trace_line(line.points):
+            cells[row][column] = MARKERS[number % len(MARKERS)]
+    named = {panel.to_row(value): label for value, label in ticks}
+    panel_lines = [
+        f"{named[row]:>{margin - 2}} ┤{''.join(line)}" if row in named else f"{'':{margin - 1}}│{''.join(line)}"
+        for row, line in enumerate(cells)
+    ]
+    low, high = (f"{value:,.6g}" for value in panel.x_range)
+    x_labels = f"{low}{escape_unprintable(x_name):^{max(0, columns - len(low) - len(high))}}{high}"
+    legend = [f"{MARKERS[number % len(MARKERS)]} {escape_unprintable(line.name)}" for number, line in enumerate(lines)]
+    axis = f"{'':{margin - 1}}└{'─' * columns}"
+    text = [escape_unprintable(y_name), *panel_lines, axis, " " * margin + x_labels, *legend]
+    return "\n".join(line.rstrip() for line in text) + "\n"
+
+
+class _CellGrid:
+    """Mapping from values to character cells; the highest value is in row 0."""
+
+    def __init__(self, columns: int, rows: int, x_range: tuple[Number, Number], y_range: tuple[Number, Number]) -> None:
+        self.columns = columns
+        self.rows = rows
+        self.x_range = x_range
+        self.y_range = y_range
+
+    def to_column(self, x: Number) -> int:
+        """Return the column of an x value."""
+        low, high = self.x_range
+        return round((x - low) / (high - low) * (self.columns - 1)) if high > low else self.columns // 2
+
+    def to_row(self, y: Number) -> int:
+        """Return the row of a y value."""
+        low, high = self.y_range
+        return round((high - y) / (high - low) * (self.rows - 1))
+
+    def trace_line(self, points: Sequence[tuple[Number, Number]]) -> list[tuple[int, int]]:
+        """Return the cells of a line: its points, and one in each column between two of them."""
+        cells = [(self.to_column(x), self.to_row(y)) for x, y in points[:1]]
+        for (x, y), (next_x, next_y) in pairwise(points):
+            begin, end = self.to_column(x), self.to_column(next_x)
+            for column in range(begin + 1, end):
+                fraction = (column - begin) / (end - begin)
+                cells.append((column, self.to_row(y + fraction * (next_y - y))))
+            cells.append((end, self.to_row(next_y)))
+        return cells

@@ -77,8 +77,8 @@ class SelfAttentivePooler(Pooler):
     """Structured self-attentive embedding M = A H as one vector, with A = softmax(W_s2 tanh(W_s1 H^T)) (Lin et al.
     2017, eq. 6 and 7).
 
-    Row j of A holds the weights of hop j. `heedful.tasks.generation_objective.decorrelation_penalty` of A is the paper's
-    penalty on hops with similar weights.
+    Row j of A holds the weights of hop j. The paper's penalty on hops with similar weights is
+    `heedful.tasks.generation_objective.decorrelation_penalty` of A.
 
     Args:
         d_model: 2u, width of the hidden vectors.

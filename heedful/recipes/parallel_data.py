@@ -130,7 +130,7 @@ class TranslationTextConfig(Config):
             add_language_tag: whether a tag before each source selects the target language.
             context: number of previous source sentences to read with each sentence.
         """
-        from heedful.data.reader_transforms import ReversedPairs, TaggedPairs
+        from heedful.data.readers import ReversedPairs, TaggedPairs
 
         labelled = self._read_labelled()
         readers: dict[str, ExampleReader[SentencePair]] = {}
@@ -179,7 +179,7 @@ class ParallelFormatConfig(Config):
 
     def reader(self) -> ExampleReader[SentencePair]:
         """Return the reader of the pairs, from all files that match; raise `DataError` if none does."""
-        from heedful.data.reader_transforms import open_matching_files
+        from heedful.data.readers import open_matching_files
 
         reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
         values = {key: getattr(self, key, None) for key in self.reader_keys}

@@ -226,7 +226,7 @@ class MemoryRecipe(Recipe):
         """Raise an error if a coverage penalty is given, which only translation supports."""
         if getattr(generation, "coverage", 0):
             raise config_error(
-                "generation.coverage", "needs attention to a source text, which this task does not have; leave it out"
+                "generation.search", "needs attention to a source text, which this task does not have; leave it out"
             )
         return generation
 

@@ -17,8 +17,8 @@ from heedful.adapters.lora import LoraAdapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import RunManifest, compute_digest, read_checked_json, read_manifest, verify_file
-from heedful.data.tokenizer_loading import load_tokenizer
-from heedful.data.vocabulary_mapping import is_same_vocabulary
+from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.word_vectors import is_same_vocabulary
 from heedful.errors import RunError
 from heedful.files import check_path_name
 from heedful.foreign.folders import is_hugging_face_folder

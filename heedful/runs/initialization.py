@@ -9,7 +9,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor, nn
 
-from heedful.data.vocabulary_mapping import VocabularyMapping, is_same_vocabulary
+from heedful.data.word_vectors import VocabularyMapping, is_same_vocabulary
 from heedful.errors import RunError
 from heedful.models.model_size import build_without_memory
 from heedful.models.parameters import find_shared_names

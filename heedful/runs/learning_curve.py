@@ -9,8 +9,7 @@ from typing import Any, Final
 
 from heedful.files import LARGEST_LOG, parse_json, read_text
 from heedful.inspection.page import PageTable, escape_page_text, render_html_page
-from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.inspection.text_plot import draw_text_plot
+from heedful.inspection.plots import PlotLine, draw_line_plot, draw_text_plot
 from heedful.training.eta import format_duration
 
 _HIGH_PERPLEXITY: Final = 100.0

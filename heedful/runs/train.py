@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from heedful.atomic_io import write_json, write_run_files
+from heedful.data.batches import sum_tokens_by_text
 from heedful.data.corpus import Corpus
-from heedful.data.mixing import sum_tokens_by_text
 from heedful.engines.select_engine import require_engine
 from heedful.errors import RecipeError
 from heedful.recipes.error_messages import find_risks

@@ -21,7 +21,7 @@ from typing import Any, Final, final
 import numpy as np
 import torch
 
-from heedful.data.bucketing import batch_by_length
+from heedful.data.batches import batch_by_length
 from heedful.generation import Hypothesis
 from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest
 from heedful.generation.prefill import GenerationRequest

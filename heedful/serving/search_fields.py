@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 from annotated_types import Le, Lt
 from pydantic import BaseModel, Field, create_model
 
-from heedful.recipes.generation_options import list_search_options
+from heedful.recipes.generation import list_search_options
 from heedful.serving.routes import MAX_FACTOR, MAX_INTEGER
 
 MessageT = TypeVar("MessageT", bound=BaseModel)

@@ -13,7 +13,7 @@ from torch import Tensor
 from heedful.argument_checks import to_text_list
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
-from heedful.generation.completion import PartialWord
+from heedful.generation.logits_masks import PartialWord
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import Hypothesis
 from heedful.generation.stopping_criteria import InterruptCondition

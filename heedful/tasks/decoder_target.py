@@ -10,13 +10,13 @@ import torch
 from torch import Tensor, nn
 
 from heedful.data.batches import pad_rows, to_tokens
+from heedful.data.token_offsets import find_continuing_ids
 from heedful.data.tokenizers import Tokenizer
-from heedful.data.word_boundaries import find_continuing_ids
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.generation import Hypotheses, Hypothesis, LogitsMask, MinNewTokens, score_target
-from heedful.generation.completion import PartialWord
 from heedful.generation.lexical_constraints import LexicalConstraints
+from heedful.generation.logits_masks import PartialWord
 from heedful.generation.prefill import AttentionLookup
 from heedful.generation.prefill import GenerationRequest as Wish
 from heedful.generation.search import SearchStrategy

@@ -16,9 +16,8 @@ from torch.nn import functional
 from heedful.attention.hooks import HYPOTHESIS_AXIS, PREMISE_AXIS, READ_AXIS, SOURCE_AXIS, WHOLE_AXIS, WRITTEN_AXIS
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RecipeError
-from heedful.generation.beam_tree import BeamTree
-from heedful.generation.coverage import CoverageReranker
-from heedful.generation.search import BeamSearch, DiverseBeamSearch, SearchStrategy
+from heedful.generation.beam_state import BeamTree
+from heedful.generation.search import BeamSearch, CoverageReranker, DiverseBeamSearch, SearchStrategy
 from heedful.inspection.attribution import Method, OutputFunction, attribute_outputs
 from heedful.inspection.attribution_record import Attribution
 from heedful.inspection.capture import (
@@ -40,7 +39,7 @@ from heedful.inspection.record import (
 )
 from heedful.inspection.unrolled import collect_levels
 from heedful.models.interface import Decoder, Encoder
-from heedful.tasks.minimum_bayes_risk import MinimumBayesRisk
+from heedful.tasks.search_factory import MinimumBayesRisk
 from heedful.tensors import FrameLayout, GridLayout, Memories, Memory, Tokens, as_mapping, select_rows
 
 Output = TypeVar("Output")

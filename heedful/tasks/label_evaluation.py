@@ -13,8 +13,7 @@ from typing import Any, ClassVar, Final, Self, final
 
 from heedful.data.random_numbers import require_enough_examples
 from heedful.inspection.page import PageTable
-from heedful.inspection.plots import PlotLine, ReferenceLine, draw_line_plot
-from heedful.inspection.scales import LOGARITHMIC
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, ReferenceLine, draw_line_plot
 from heedful.metrics.metric import Metric, PairedTest, run_paired_tests
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
 from heedful.tasks.evaluation import Evaluator

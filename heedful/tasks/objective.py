@@ -15,9 +15,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.utils.data import default_collate
 
-from heedful.data.bucketing import batch_by_size, batch_randomly
+from heedful.data.batches import CorpusMixture, batch_by_size, batch_randomly, sum_tokens_by_text
 from heedful.data.corpus import Corpus
-from heedful.data.mixing import CorpusMixture, sum_tokens_by_text
 from heedful.tensors import move_to_device
 
 Batch = TypeVar("Batch")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache
 
+from heedful.data.token_offsets import get_added_texts
 from heedful.data.tokenizers import Tokenizer
-from heedful.data.word_boundaries import get_added_texts
 from heedful.errors import DataError
-from heedful.generation.completion import PartialWord, TokenSpelling, WordCompletionMask
+from heedful.generation.logits_masks import PartialWord, TokenSpelling, WordCompletionMask
 
 
 @lru_cache(maxsize=8)

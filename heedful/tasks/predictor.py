@@ -13,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from heedful.data.bucketing import batch_by_length
+from heedful.data.batches import batch_by_length
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names

@@ -12,8 +12,7 @@ from html import escape
 from typing import Any, ClassVar, Final, final
 
 from heedful.inspection.page import PageTable, escape_page_text, render_html_page
-from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.inspection.scales import LOGARITHMIC
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 from heedful.metrics.metric import (
     BootstrapOptions,
     ConfidenceInterval,

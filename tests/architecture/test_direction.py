@@ -82,7 +82,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "recipes.load",
         "retrieval.index",
         "runs.load",
-        "runs.quantize",
+        "runs.export",
         "runs.train",
         "tasks",  # what `load` gives
         "version",

@@ -12,7 +12,7 @@ import torch
 from untrained import untrained_classifier, untrained_translator, untrained_writer
 
 import heedful
-from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.errors import RunError
 from heedful.runs.export import export_ctranslate2
 from heedful.tensors import Tokens

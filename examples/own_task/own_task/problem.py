@@ -11,8 +11,7 @@ from jaxtyping import Float, Integer
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.batches import to_tokens
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size, to_tokens
 from heedful.data.corpus import Corpus
 from heedful.metrics.metric import RatioMetric
 from heedful.models.heads import TextClassifier

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Generic, TypeVar, final
 
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DatasetExample
+from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample
 from heedful.data.detect.hash_sample import HashSample, hash_texts
 from heedful.english_words import to_singular
 
@@ -23,36 +23,6 @@ _MAX_SNIPPET: Final = 70
 RARE_SHARE: Final = 0.001
 """Share of examples up to which some problems are not reported."""
 _WIDE_CHARACTERS: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\u0e00-\u0eff]")
-
-
-@dataclass(frozen=True)
-class CheckResult:
-    """A problem that a check found.
-
-    Attributes:
-        message: what the problem is, and how often it occurs.
-        examples: some of the examples, each with its location.
-        remedy: what to do about it.
-    """
-
-    message: str
-    examples: Sequence[str]
-    remedy: str
-
-
-class DataCheck(ABC):
-    """Base of checks that look for one problem in the examples of a dataset.
-
-    Abstract. The parts follow one another: test and validation first, then training.
-    """
-
-    @abstractmethod
-    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Process one example."""
-
-    @abstractmethod
-    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield the problems found, after all examples; `counts` has the number of examples of each part."""
 
 
 def format_example(location: str, *texts: str) -> str:

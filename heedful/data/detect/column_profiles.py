@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import Final
 
 from heedful.data.detect.languages import parse_column_language
-from heedful.data.number_parsing import is_missing_value, parse_number
+from heedful.data.labels import is_missing_value, parse_number
 
 _MAX_DISTINCT: Final = 2000
 """Largest number of different values of a column that are counted."""

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from heapq import heappush, heappushpop
 from typing import Final
 
-from heedful.data.detect.checks import CheckResult, estimate_tokens, format_count, format_example, format_percent
+from heedful.data.detect.checks import estimate_tokens, format_count, format_example, format_percent
 from heedful.data.detect.file_names import PARTS, DatasetPart
-from heedful.data.detect.format import DatasetExample, DetectedDataset
+from heedful.data.detect.format import CheckResult, DatasetExample, DetectedDataset
 from heedful.data.detect.hash_sample import DatasetSplitter, Histogram
 from heedful.data.detect.languages import SPACELESS_LANGUAGES
-from heedful.data.number_parsing import parse_number
+from heedful.data.labels import parse_number
 from heedful.english_words import add_article, to_singular
 from heedful.errors import DataError
 

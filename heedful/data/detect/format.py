@@ -14,7 +14,6 @@ from heedful.data.detect.sniff import FileSniff
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.detect.checks import DataCheck
     from heedful.data.detect.part_writers import PartWriter
 
 
@@ -36,6 +35,36 @@ class DatasetExample:
     line: int
     raw: Any
     split_keys: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """A problem that a check found.
+
+    Attributes:
+        message: what the problem is, and how often it occurs.
+        examples: some of the examples, each with its location.
+        remedy: what to do about it.
+    """
+
+    message: str
+    examples: Sequence[str]
+    remedy: str
+
+
+class DataCheck(ABC):
+    """Base of checks that look for one problem in the examples of a dataset.
+
+    Abstract. The parts follow one another: test and validation first, then training.
+    """
+
+    @abstractmethod
+    def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
+        """Process one example."""
+
+    @abstractmethod
+    def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
+        """Yield the problems found, after all examples; `counts` has the number of examples of each part."""
 
 
 @dataclass(frozen=True, kw_only=True)

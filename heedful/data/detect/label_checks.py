@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Final, final
 
-from heedful.data.detect.checks import MAX_SHOWN, CheckResult, DataCheck, format_count, format_example, format_percent
+from heedful.data.detect.checks import MAX_SHOWN, format_count, format_example, format_percent
 from heedful.data.detect.file_names import PARTS, DatasetPart
-from heedful.data.detect.format import DatasetExample
-from heedful.data.number_parsing import is_missing_value, parse_number
+from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample
+from heedful.data.labels import is_missing_value, parse_number
 
 _MAX_LABELS: Final = 10_000
 """Different labels that are counted, at most."""

@@ -17,8 +17,6 @@ from typing import Final, Literal, final
 from heedful.data.detect.checks import (
     MAX_SHOWN,
     RARE_SHARE,
-    CheckResult,
-    DataCheck,
     TextCheck,
     append_if_few,
     estimate_tokens,
@@ -26,7 +24,7 @@ from heedful.data.detect.checks import (
     format_percent,
 )
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DatasetExample
+from heedful.data.detect.format import CheckResult, DataCheck, DatasetExample
 from heedful.data.detect.hash_sample import TextSample, hash_texts, normalise_text
 from heedful.data.detect.languages import LanguageInfo, guess_language, is_other_language, is_similar_language
 

@@ -14,7 +14,6 @@ from zlib import crc32
 
 from heedful.data.detect.checks import (
     ENCODING_CHECKS,
-    DataCheck,
     EmptyTextCheck,
     LeakageCheck,
     RepeatCheck,
@@ -23,7 +22,7 @@ from heedful.data.detect.checks import (
     format_example,
 )
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, group_by_part
 from heedful.data.detect.languages import LanguageInfo, guess_language, parse_column_language
 from heedful.data.detect.pair_checks import AlignmentCheck, CopyCheck, LanguageCheck, LengthRatioCheck
 from heedful.data.detect.part_writers import JsonlPartWriter, LinePartWriter, PartWriter

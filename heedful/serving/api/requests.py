@@ -8,8 +8,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from annotated_types import MaxLen
 from pydantic import ConfigDict, Field
 
-from heedful.recipes.generation import ContinuationConfig, GenerationConfig
-from heedful.recipes.generation_options import override_generation
+from heedful.recipes.generation import ContinuationConfig, GenerationConfig, override_generation
 from heedful.serving.routes import MAX_INTEGER, StrictMessage
 from heedful.serving.search_fields import add_search_fields, read_search_options
 

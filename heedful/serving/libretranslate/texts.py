@@ -12,7 +12,7 @@ from typing import Final, final
 
 from heedful.data.context import SourceSentence
 from heedful.data.detect.languages import SPACELESS_LANGUAGES, parse_language_code
-from heedful.data.sentence_splitting import split_sentences
+from heedful.data.text_splitting import split_sentences
 from heedful.localisation.documents import TranslatableDocument, TranslationUnit
 from heedful.localisation.html_document import HtmlDocument
 from heedful.localisation.placeholders import to_plain_text

@@ -11,11 +11,9 @@ from pydantic import AfterValidator, ConfigDict, Field, field_validator
 from pydantic_core import PydanticCustomError
 
 from heedful.data.tokenizers import SpecialIds
-from heedful.generation.logits_penalties import CountPenalty, LogitBias
-from heedful.generation.penalties import LogitsProcessor
+from heedful.generation.penalties import CountPenalty, LogitBias, LogitsProcessor
 from heedful.generation.search import GreedySearch, SamplingSearch
-from heedful.recipes.generation import ContinuationConfig, GreedyContinuationConfig
-from heedful.recipes.generation_options import override_generation
+from heedful.recipes.generation import ContinuationConfig, GreedyContinuationConfig, override_generation
 from heedful.serving.http_errors import bad_request
 from heedful.serving.routes import LenientMessage, RequestContext
 from heedful.serving.search_fields import add_search_fields, read_search_options

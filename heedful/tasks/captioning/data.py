@@ -1,8 +1,9 @@
-"""Pictures and clips with captions: readers of caption files, corpora that store each input once, and batches."""
+"""Examples of captioning: pictures or clips with captions, and their precomputed features."""
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -11,9 +12,14 @@ from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Shaped
+from jaxtyping import Float, Shaped, UInt8
+from safetensors import SafetensorError
+from safetensors.torch import save_file
 from torch import Tensor
 
+from heedful.architectures.build_vision import build_vision_backbone
+from heedful.architectures.vision import VisionConfig
+from heedful.atomic_io import describe_error, read_tensors
 from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.clips import Clip
 from heedful.data.corpus import CHARACTERS_PER_TOKEN, ArraySpec, Corpus, CorpusSide, EncodingReport, ExampleEncoder
@@ -27,9 +33,103 @@ from heedful.data.readers import (
     split_columns,
 )
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import DataError
-from heedful.models.vision import ClipBatch
+from heedful.errors import DataError, RunError
+from heedful.models.vision import ClipBatch, VisionBackbone
 from heedful.tasks.objective import RowIndices
+
+_THUMBNAIL = 8
+
+
+class PictureFeatures(ABC):
+    """Base class: extracts the features of pictures of one size.
+
+    Attributes:
+        array_spec: data type and shape of the features.
+    """
+
+    array_spec: ArraySpec
+
+    @abstractmethod
+    def __call__(self, picture: UInt8[np.ndarray, "size size 3"]) -> Shaped[np.ndarray, ...]:
+        """Extract the features of one picture, independently of other pictures."""
+
+    def to_device(self, device: torch.device) -> PictureFeatures:
+        """Return the extractor on a device."""
+        return self
+
+    @abstractmethod
+    def summarize(self, features: Shaped[np.ndarray, ...]) -> Float[np.ndarray, " d"]:
+        """Return a vector whose distances tell how similar pictures are."""
+
+
+@final
+class PixelFeatures(PictureFeatures):
+    """RGB pixels as features."""
+
+    def __init__(self, size: int) -> None:
+        self.array_spec = ArraySpec("<u1", (size, size, 3))
+
+    def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> UInt8[np.ndarray, "size size 3"]:
+        """Return the pixels unchanged."""
+        return square
+
+    def summarize(self, features: Shaped[np.ndarray, "size size 3"]) -> Float[np.ndarray, " d"]:
+        """Return the flattened thumbnail of the picture."""
+        edges = np.linspace(0, len(features), min(_THUMBNAIL, len(features)) + 1).astype(int)[:-1]
+        rows = np.add.reduceat(features.astype(np.float32), edges, axis=0)
+        return np.asarray(np.add.reduceat(rows, edges, axis=1).ravel())
+
+
+@final
+class FrozenVisionFeatures(PictureFeatures):
+    """Features of picture regions from a frozen vision network, in half precision; the network is a file of the run.
+
+    Args:
+        network: the network in evaluation mode.
+        size: pixels along each side.
+        step: pixels between two regions.
+    """
+
+    def __init__(self, network: VisionBackbone, *, size: int, step: int) -> None:
+        self.network = network
+        rows = -(-size // step)
+        self.array_spec = ArraySpec("<f2", (rows, rows, network.d_annotation))
+
+    @classmethod
+    def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVisionFeatures:
+        """Load the network that a run has stored."""
+        network = build_vision_backbone(config)
+        try:
+            network.load_state_dict(read_tensors(path))
+        except (OSError, ValueError, RuntimeError, SafetensorError) as error:  # the third of other names and shapes
+            raise RunError(f"{path}: holds no network of this recipe ({describe_error(error)}); restore it") from None
+        return cls(network.eval(), size=size, step=config.region_stride)
+
+    def to_device(self, device: torch.device) -> FrozenVisionFeatures:
+        """Move the network to a device and return the extractor."""
+        self.network.to(device)
+        return self
+
+    @property
+    def size(self) -> int:
+        """Channels of a region."""
+        return self.network.d_annotation
+
+    def save(self, path: Path) -> None:
+        """Save the network's tensors."""
+        save_file({name: tensor.contiguous() for name, tensor in self.network.state_dict().items()}, path)
+
+    def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> Float[np.ndarray, "rows columns d_annotation"]:
+        """Return the feature vector of each region."""
+        device = next(self.network.parameters()).device
+        with torch.inference_mode():
+            features = self.network(torch.from_numpy(square).unsqueeze(0).to(device))
+        return np.asarray(features[0].half().cpu().numpy())
+
+    def summarize(self, features: Shaped[np.ndarray, "rows columns d_annotation"]) -> Float[np.ndarray, " d"]:
+        """Return the mean of the feature vectors."""
+        return np.asarray(features.astype(np.float32).mean((0, 1)))
+
 
 NUMBER_SIDE: Final = "numbers"
 INPUT_SIDE: Final = "pictures"

@@ -135,8 +135,7 @@ class CaptioningDemonstration(Demonstration):
         """Print scores and some captions, and write a page that shows where the model looked."""
         from heedful.inspection.page import write_page
         from heedful.tasks.captioning.data import CocoCaptions
-        from heedful.tasks.captioning.evaluation import build_caption_evaluator
-        from heedful.tasks.captioning.page import build_caption_page
+        from heedful.tasks.captioning.evaluation import build_caption_evaluator, build_caption_page
 
         test, train = (
             list(CocoCaptions(self.output / f"{part}.json", pictures=self.output / "pictures"))

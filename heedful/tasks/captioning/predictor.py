@@ -31,8 +31,7 @@ from heedful.models.interface import State
 from heedful.models.vision import ClipBatch
 from heedful.recipes.generation import GenerationConfig
 from heedful.tasks.batch_executor import SearchCall
-from heedful.tasks.captioning.data import batch_clips
-from heedful.tasks.captioning.picture_features import PictureFeatures
+from heedful.tasks.captioning.data import PictureFeatures, batch_clips
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, iter_chunks, run_batched

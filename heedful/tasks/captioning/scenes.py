@@ -22,8 +22,7 @@ from typing import Final, TypeAlias
 import numpy as np
 from jaxtyping import Float, UInt8
 
-from heedful.data.pictures import encode_png
-from heedful.data.shapes import COLOURS, SHAPES, PixelGrid
+from heedful.data.pictures import COLOURS, SHAPES, PixelGrid, encode_png
 
 BoxSides: TypeAlias = tuple[float, float, float, float]
 """Left, top, width and height, in pixels."""

@@ -24,7 +24,7 @@ from heedful.data.batches import PairBatch
 from heedful.data.clips import Clip
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.pictures import Picture, read_picture
-from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.models.generative import SequenceToSequence
@@ -33,6 +33,9 @@ from heedful.models.vision import PictureEncoder
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.captioning.data import (
     CaptionedInput,
+    FrozenVisionFeatures,
+    PictureFeatures,
+    PixelFeatures,
     build_caption_encoding,
     collate_captions,
     collate_clips,
@@ -40,7 +43,6 @@ from heedful.tasks.captioning.data import (
     split_by_caption,
 )
 from heedful.tasks.captioning.evaluation import build_caption_evaluator, build_video_evaluator
-from heedful.tasks.captioning.picture_features import FrozenVisionFeatures, PictureFeatures, PixelFeatures
 from heedful.tasks.captioning.predictor import Captioner, VideoCaptioner, evaluate_captions
 from heedful.tasks.captioning.recipe import BaseCaptionRecipe, CaptioningRecipe, VideoRecipe
 from heedful.tasks.generation_objective import (

@@ -11,7 +11,7 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size
 from heedful.data.corpus import Corpus
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig

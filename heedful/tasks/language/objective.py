@@ -13,7 +13,7 @@ import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 
-from heedful.data.bucketing import batch_by_length, batch_by_size
+from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.generative import LanguageModel

@@ -11,8 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.batches import to_tokens
-from heedful.data.bucketing import batch_by_length, batch_randomly
+from heedful.data.batches import batch_by_length, batch_randomly, to_tokens
 from heedful.data.corpus import Corpus, CorpusSide
 from heedful.metrics.ranking import rank_paired_targets
 from heedful.models.heads import TextMatcher

@@ -12,7 +12,7 @@ import torch
 from pydantic import BaseModel
 
 from heedful.data.corpus import Corpus, ExampleEncoder
-from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.metrics.metric import Metric

@@ -16,7 +16,7 @@ from jaxtyping import Float
 
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.documents import DocumentChunk
-from heedful.data.sentence_splitting import split_sentences as split
+from heedful.data.text_splitting import split_sentences as split
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
 from heedful.inspection.page import PageTable

@@ -14,8 +14,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.data.batches import pad_rows, to_tokens
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size, pad_rows, to_tokens
 from heedful.data.random_numbers import SeededRandom
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector

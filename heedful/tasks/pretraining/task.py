@@ -14,7 +14,7 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.documents import DocumentChunk
-from heedful.data.sentence_splitting import split_sentences as split
+from heedful.data.text_splitting import split_sentences as split
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, ReplacedTokenDetector

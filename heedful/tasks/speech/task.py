@@ -10,7 +10,7 @@ from torch import nn
 
 from heedful.architectures.build import build_frame_encoder, build_memory_decoder
 from heedful.blocks.feedforward import build_xavier_linear
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.generative import CTCHead, CTCModel, HybridCTCAttention, SequenceToSequence

@@ -12,7 +12,7 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.data.contrastive_pairs import ContrastiveExample
-from heedful.data.word_boundaries import find_term, to_lowercase_same_length
+from heedful.data.token_offsets import find_term, to_lowercase_same_length
 from heedful.metrics.judge import count_kept_numbers
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.tasks.decoder_target import ForcedScore

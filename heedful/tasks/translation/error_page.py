@@ -13,7 +13,7 @@ from jaxtyping import Float
 
 from heedful.data.readers import SentencePair
 from heedful.data.similar_pairs import SimilarityReport, SimilarPair
-from heedful.data.word_boundaries import find_word_ranges, split_words
+from heedful.data.token_offsets import find_word_ranges, split_words
 from heedful.inspection.heatmap import draw_alignment_svg
 from heedful.inspection.page import PagePart, PageTable, escape_page_text, render_html_page
 from heedful.inspection.plots import PlotLine, draw_line_plot

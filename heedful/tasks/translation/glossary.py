@@ -13,8 +13,8 @@ from typing import Final, Literal, TypeAlias, final
 
 from heedful.characters import letters_and_marks
 from heedful.data.readers import read_lines
+from heedful.data.token_offsets import find_term, to_lowercase_same_length
 from heedful.data.tokenizers import Tokenizer
-from heedful.data.word_boundaries import find_term, to_lowercase_same_length
 from heedful.errors import DataError, RecipeError
 
 

@@ -12,7 +12,7 @@ from itertools import chain, pairwise
 from typing import Any, Final, TypeAlias, final
 
 from heedful.data.context import SourceSentence, attach_context
-from heedful.data.sentence_splitting import split_sentences
+from heedful.data.text_splitting import split_sentences
 from heedful.data.token_offsets import compute_offsets
 from heedful.errors import DataError, RecipeError
 from heedful.localisation.markup_projection import TextSpan, WordAlignment, align_words, insert_parts

@@ -154,7 +154,7 @@ class TranslationDataConfig(DataConfig):
 
     def reader(self, part: str) -> ExampleReader[SentencePair]:
         """Return a reader of all texts of a part, without rehearsed text."""
-        from heedful.data.reader_transforms import ConcatenatedReader
+        from heedful.data.readers import ConcatenatedReader
 
         readers = list(self._build_readers({part: getattr(self, part)}).values())
         return readers[0] if len(readers) == 1 else ConcatenatedReader(readers)

@@ -20,9 +20,8 @@ from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder,
 from heedful.data.labels import LabelVocabulary
 from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
-from heedful.data.pretrained_tokenizers import MarianTokenizer
+from heedful.data.pretrained_tokenizers import MarianTokenizer, load_tokenizer
 from heedful.data.readers import SentencePair
-from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import RecipeError, RunError

@@ -22,7 +22,6 @@ from heedful.files import parse_json
 from heedful.generation.search import SearchStrategy
 from heedful.metrics.weighted_sacrebleu import PairwiseUtility
 from heedful.tasks.decoder_target import ForcedScore, TextCandidate
-from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
 from heedful.tasks.predictor import (
     READ_IN_PARTS,
     READ_TRUNCATED,
@@ -32,7 +31,7 @@ from heedful.tasks.predictor import (
     escape_cell,
 )
 from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
-from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.search_factory import LengthLimits, rank_by_expected_utility
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.quality_estimation import ConfidenceCurve, hallucination_signs
 

@@ -25,7 +25,7 @@ from heedful.data.word_alignments import map_pieces_to_words
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Ensemble, Hypothesis
-from heedful.generation.completion import PartialWord
+from heedful.generation.logits_masks import PartialWord
 from heedful.generation.prefill import AttentionLookup
 from heedful.generation.search import SearchStrategy
 from heedful.inspection.capture import find_attention_sites as attentions_of

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 import heedful
+from heedful.data.token_offsets import find_continuing_ids, find_term
 from heedful.data.tokenizers import CharacterTokenizer, WordTokenizer, learn_sentencepiece
-from heedful.data.word_boundaries import find_continuing_ids, find_term
 from heedful.errors import DataError, RecipeError
 from heedful.generation.search import GreedySearch
 from heedful.tasks.translation.glossary import TargetTerm, TermGlossary, assign_terms

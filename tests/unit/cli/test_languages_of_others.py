@@ -13,8 +13,7 @@ from untrained import untrained
 
 import heedful
 from heedful.data.factors import SourceEncoder
-from heedful.data.pretrained_tokenizers import MarianTokenizer
-from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.pretrained_tokenizers import MarianTokenizer, load_tokenizer
 from heedful.errors import RecipeError
 from heedful.runs.export import export_marian
 from heedful.tasks.translation.source_reader import SourceReader

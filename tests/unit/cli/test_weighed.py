@@ -15,8 +15,7 @@ import torch
 import heedful
 from heedful.cli.options import SearchOptions
 from heedful.errors import RecipeError
-from heedful.generation.coverage import compute_coverage
-from heedful.generation.search import BeamSearch, DiverseBeamSearch
+from heedful.generation.search import BeamSearch, DiverseBeamSearch, compute_coverage
 from heedful.metrics.weighted_sacrebleu import ChrFUtility
 from heedful.recipes.generation import BeamConfig
 from heedful.tasks.inspection_records import set_beam_width

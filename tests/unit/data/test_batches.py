@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from heedful.data.batches import collate_pairs, collate_sources
-from heedful.data.bucketing import batch_by_size
+from heedful.data.batches import batch_by_size, collate_pairs, collate_sources
 from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.data.bucketing import batch_by_length, batch_by_size
+from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 
 
@@ -82,7 +82,7 @@ def test_the_plan_depends_on_seed_and_epoch_and_nothing_else() -> None:
 
 def test_a_fresh_process_and_this_test_plan_the_same() -> None:
     program = (
-        "import numpy as np, hashlib; from heedful.data.bucketing import batch_by_size;"
+        "import numpy as np, hashlib; from heedful.data.batches import batch_by_size;"
         "lengths = np.arange(4000).reshape(2000, 2) % 37 + 1;"
         "plan = batch_by_size(lengths, max_tokens=500, seed=7, epoch=5);"
         "print(hashlib.sha256(np.concatenate([[len(r), *r] for r in plan]).astype('<i8').tobytes()).hexdigest())"

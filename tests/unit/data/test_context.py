@@ -25,8 +25,15 @@ from heedful.data.context import (
 from heedful.data.corpus import build_factored_encoder, build_pair_encoder
 from heedful.data.factors import CaseFactor, GivenFactor, SourceEncoder
 from heedful.data.labels import LabelVocabulary
-from heedful.data.reader_transforms import ReversedPairs, open_matching_files
-from heedful.data.readers import ExampleReader, JsonlPairReader, LineAlignedReader, SentencePair, TsvPairReader
+from heedful.data.readers import (
+    ExampleReader,
+    JsonlPairReader,
+    LineAlignedReader,
+    ReversedPairs,
+    SentencePair,
+    TsvPairReader,
+    open_matching_files,
+)
 from heedful.data.tokenizers import EOS, Tokenizer, WordTokenizer, learn_words
 from heedful.data.word_alignments import build_aligned_encoder, map_context_pieces_to_words
 from heedful.errors import DataError, RecipeError

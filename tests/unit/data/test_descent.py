@@ -22,7 +22,7 @@ from heedful.data.tokenizers import (
     WordTokenizer,
     learn_sentencepiece,
 )
-from heedful.data.vocabulary_mapping import VocabularyMapping, is_same_vocabulary
+from heedful.data.word_vectors import VocabularyMapping, is_same_vocabulary
 
 SYLLABLES = ["ka", "lo", "mi", "nu", "tra", "sel", "ong", "ur"]
 

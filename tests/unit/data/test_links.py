@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
-from heedful.data.reader_transforms import ReversedPairs
-from heedful.data.readers import SentencePair, TsvPairReader
+from heedful.data.readers import ReversedPairs, SentencePair, TsvPairReader
 from heedful.data.tokenizers import BOS, CharacterTokenizer, learn_sentencepiece
 from heedful.data.word_alignments import (
     LINKS_SIDE,

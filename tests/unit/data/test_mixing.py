@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from heedful.data.mixing import CorpusMixture
+from heedful.data.batches import CorpusMixture
 
 
 def mixture(counts: list[int], shares: list[float], *, seed: int = 7) -> CorpusMixture:

@@ -11,7 +11,7 @@ import pytest
 
 from heedful.data.readers import SentencePair
 from heedful.data.similar_pairs import find_similar_pairs
-from heedful.data.word_boundaries import find_word_ranges, split_words
+from heedful.data.token_offsets import find_word_ranges, split_words
 
 TEXT = [
     SentencePair("A dog runs in the snow.", "Ein Hund rennt im Schnee.", "t:1"),

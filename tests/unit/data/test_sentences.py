@@ -14,7 +14,7 @@ from outside import outside
 
 from heedful.data import sentence_splitting as module
 from heedful.data.documents import BlankSeparatedDocuments
-from heedful.data.sentence_splitting import ABBREVIATIONS, split_sentences
+from heedful.data.text_splitting import ABBREVIATIONS, split_sentences
 
 WORDS = ["Dr", "The", "cat", "U.S", "3", "14", "J", "e.g", "猫", "kein", "am ", "Mai", "x"]
 MARKS = [".", ". ", ".. ", "…", "! ", "?", "!?", '"', "”", "(", ") ", "。", "！", "」", "«", "» ", "।", ","]

@@ -6,6 +6,7 @@ import random
 
 import pytest
 
+from heedful.data.token_offsets import collect_word_characters, find_term, get_added_texts, is_word_character
 from heedful.data.tokenizers import (
     CharacterTokenizer,
     Tokenizer,
@@ -14,7 +15,6 @@ from heedful.data.tokenizers import (
     learn_sentencepiece,
     learn_words,
 )
-from heedful.data.word_boundaries import collect_word_characters, find_term, get_added_texts, is_word_character
 from heedful.errors import DataError
 
 TEXTS = ["ein Hund läuft, der Hund bellt.", "eine Hündin (alt) läuft!", "Ein Schäferhund; 3,5 kg und mehr"] * 3

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from heedful.data.corpus import build_pair_encoder
+from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.readers import SentencePair
-from heedful.data.tokenizer_loading import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
-from heedful.data.vocabulary_mapping import VocabularyMapping
+from heedful.data.word_vectors import VocabularyMapping
 from heedful.errors import RecipeError
 from heedful.recipes.text import TokenizerConfig
 

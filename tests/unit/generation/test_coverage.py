@@ -8,10 +8,9 @@ import pytest
 import torch
 
 from heedful.errors import RecipeError
-from heedful.generation.coverage import CoverageReranker, compute_coverage
 from heedful.generation.penalties import GNMTLengthPenalty
 from heedful.generation.prefill import GenerationRequest
-from heedful.generation.search import BeamSearch
+from heedful.generation.search import BeamSearch, CoverageReranker, compute_coverage
 
 EOS = 1
 KEYS = [5, 2, 77]

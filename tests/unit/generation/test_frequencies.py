@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from heedful.generation.logits_penalties import CountPenalty, LogitBias
+from heedful.generation.penalties import CountPenalty, LogitBias
 from heedful.generation.search import greedy_search
 from heedful.tensors import Tokens
 

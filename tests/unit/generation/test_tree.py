@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from heedful.generation import GNMTLengthPenalty, beam_search
-from heedful.generation.beam_tree import BeamTree
+from heedful.generation.beam_state import BeamTree
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import BeamSearch, DiverseBeamSearch
 

@@ -173,7 +173,7 @@ def test_long_texts_are_read_again_in_pieces(model: LanguageModel, monkeypatch: 
     torch.manual_seed(1)
     reader, texts = windowed(model, 7), [torch.randint(2, VOCABULARY, (n,)).tolist() for n in (20, 3, 13)]
     whole, _ = reader.step(in_one_batch(texts, left=True), reader.init_state())
-    monkeypatch.setattr("heedful.generation.rolling_context._CHUNK_COLUMNS", 3)
+    monkeypatch.setattr("heedful.generation.wrapped_engines._CHUNK_COLUMNS", 3)
     parts, _ = reader.step(in_one_batch(texts, left=True), reader.init_state())
     torch.testing.assert_close(parts[:, -1], whole[:, -1])
 

@@ -9,8 +9,7 @@ from xml.etree import ElementTree
 import pytest
 
 from heedful.inspection.page import PageTable, render_html_page
-from heedful.inspection.plots import PlotLine, ReferenceLine, draw_line_plot, escape_unprintable
-from heedful.inspection.scales import LOGARITHMIC
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, ReferenceLine, draw_line_plot, escape_unprintable
 
 SVG = "{http://www.w3.org/2000/svg}"
 NAMES = {"title": "T", "x_name": "x", "y_name": "y"}

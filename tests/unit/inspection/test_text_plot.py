@@ -4,8 +4,7 @@ import random
 
 import pytest
 
-from heedful.inspection.plots import PlotLine
-from heedful.inspection.text_plot import MARKERS, draw_text_plot
+from heedful.inspection.plots import MARKERS, PlotLine, draw_text_plot
 
 RISING = PlotLine("rising", tuple((x, 2.0 * x) for x in range(11)))
 FLAT = PlotLine("flat", ((0, 20.0), (10, 20.0)))

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from heedful.data.sentence_splitting import split_sentences
+from heedful.data.text_splitting import split_sentences
 from heedful.localisation.markup_projection import WordAlignment, align_words, find_words, insert_parts
 from heedful.localisation.placeholders import (
     insert_accelerator,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from heedful.recipes.option_words import group_options, split_options
+from heedful.recipes.overrides import group_options, split_options
 
 
 def test_a_value_is_the_word_behind_a_name() -> None:

@@ -13,8 +13,16 @@ from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import RecipeError
 from heedful.generation import MultinomialSampler, SuppressTokens, TopKFilter
 from heedful.generation.search import SamplingSearch
-from heedful.recipes.generation import BeamConfig, ContinuationConfig, GenerationConfig, LogitsRule, SamplingConfig
-from heedful.recipes.generation_options import list_kinds, list_search_options, override_generation
+from heedful.recipes.generation import (
+    BeamConfig,
+    ContinuationConfig,
+    GenerationConfig,
+    LogitsRule,
+    SamplingConfig,
+    list_kinds,
+    list_search_options,
+    override_generation,
+)
 from heedful.serving.api.requests import ContinuationRequest, DecodingRequest
 from heedful.serving.openai.generation import TextGenerationRequest
 from heedful.tasks.search_factory import build_search

@@ -80,7 +80,7 @@ def test_a_quantized_run_computes_with_its_bytes(
 ) -> None:
     opened = open_run(rounded)
     monkeypatch.setattr(
-        "heedful.runs.quantize.open_run",
+        "heedful.runs.export.open_run",
         lambda _: type(opened)(rounded, opened.recipe.model_copy(update={"engine": named}), opened.vocabularies),
     )
     heedful.quantize(rounded, tmp_path / "small")

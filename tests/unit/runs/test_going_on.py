@@ -19,7 +19,7 @@ from untrained import untrained
 
 import heedful
 from heedful.__main__ import main
-from heedful.data.vocabulary_mapping import VocabularyMapping
+from heedful.data.word_vectors import VocabularyMapping
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.recipes.error_messages import find_risks
 from heedful.runs.export import export_hugging_face

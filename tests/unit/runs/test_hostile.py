@@ -15,8 +15,12 @@ import pytest
 from inspected import made_up
 from safetensors.numpy import save_file
 
-from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer, build_wordpiece_json
-from heedful.data.tokenizer_loading import load_tokenizer
+from heedful.data.pretrained_tokenizers import (
+    HuggingFaceTokenizer,
+    MarianTokenizer,
+    build_wordpiece_json,
+    load_tokenizer,
+)
 from heedful.data.tokenizers import SpecialIds, learn_sentencepiece
 from heedful.errors import DataError, RunError
 from heedful.inspection.record_files import load_record, save_record

@@ -34,13 +34,13 @@ from heedful.tasks.captioning.data import (
     CaptionColumns,
     CaptionedPicture,
     CocoCaptions,
+    PixelFeatures,
     build_caption_encoding,
     collate_captions,
     explain_unreadable,
     split_by_caption,
 )
 from heedful.tasks.captioning.evaluation import CaptioningOutputs, build_caption_evaluator
-from heedful.tasks.captioning.picture_features import PixelFeatures
 from heedful.tasks.captioning.predictor import CaptionAttention, Captioner
 from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 from heedful.tasks.evaluation import DEFAULT_OPTIONS

@@ -12,7 +12,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.data.bucketing import batch_by_length
+from heedful.data.batches import batch_by_length
 from heedful.engines.int8 import Int8Linear, Int8Matrix
 from heedful.errors import DataError, RecipeError
 from heedful.tasks.classification.predictor import ChoiceLineFormat, ChoiceResult, ClassificationResult, ClassLineFormat

@@ -23,7 +23,7 @@ from heedful.data.tokenizers import (
     learn_words,
 )
 from heedful.generation import GNMTLengthPenalty, MultinomialSampler, SuppressTokens
-from heedful.generation.completion import PartialWord, TokenSpelling
+from heedful.generation.logits_masks import PartialWord, TokenSpelling
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.partial_words import encode_prefix, get_spelling

@@ -18,8 +18,7 @@ from heedful.data.word_alignments import map_pieces_to_words
 from heedful.generation.search import GreedySearch
 from heedful.metrics.weighted_sacrebleu import ChrFUtility
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.minimum_bayes_risk import rank_by_expected_utility
-from heedful.tasks.search_factory import LengthLimits
+from heedful.tasks.search_factory import LengthLimits, rank_by_expected_utility
 from heedful.tasks.translation.translations import (
     Translation,
     format_pharaoh,

@@ -12,8 +12,8 @@ from torch import nn
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.architectures.recurrent import BahdanauConfig, ContextConfig, LuongConfig, RecurrentConfig
+from heedful.data.token_offsets import find_term
 from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
-from heedful.data.word_boundaries import find_term
 from heedful.errors import DataError, RecipeError
 from heedful.generation import GNMTLengthPenalty, MultinomialSampler, SuppressTokens
 from heedful.generation.search import BeamSearch, GreedySearch, SamplingSearch, SearchStrategy
