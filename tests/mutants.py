@@ -1978,7 +1978,7 @@ GENERATION = (
     ),
     Mutant(
         "scores are not normalised",
-        "generation/scoring.py",
+        "generation/results.py",
         "torch.where(labels >= 0, label_logits - logits.logsumexp(2), 0.0)",
         "torch.where(labels >= 0, label_logits, 0.0)",
         (f"{TRANSLATOR}::test_scores_of_what_was_found_are_those_it_was_found_with",),
@@ -5066,7 +5066,7 @@ TAGGED = (
     ),
     Mutant(
         "answers of several directions come in the order of the directions",
-        "tasks/translation/languages.py",
+        "tasks/translation/multilingual.py",
         "results.update(zip(indices, answers, strict=True))",
         "results.update(zip(range(len(results), len(results) + len(indices)), answers, strict=True))",
         (SEVERAL,),
@@ -6106,15 +6106,15 @@ LOOSE_ENDS = (
     ),
     Mutant(
         "loose: a model of one language is asked for one",
-        "tasks/translation/languages.py",
+        "tasks/translation/multilingual.py",
         "own_tags if translator.languages else _drop_language_tags(own_tags)",
         "own_tags",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
     ),
     Mutant(
         "loose: a model of one language forgets all tags",
-        "tasks/translation/languages.py",
-        "tag for tag in tags if not _LANGUAGE_TAG.fullmatch(tag)",
+        "tasks/translation/multilingual.py",
+        "tag for tag in tags if not LANGUAGE_TAG.fullmatch(tag)",
         "tag for tag in tags if False",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
     ),

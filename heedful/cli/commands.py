@@ -95,12 +95,12 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.backtranslate", "make parallel text for training from text in one language"
             ),
             "identify": Command(
-                "heedful.cli.identify", "identify which of a translation model's languages texts are in"
+                "heedful.cli.text_commands", "identify which of a translation model's languages texts are in"
             ),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
             "chat": Command("heedful.cli.chat", "talk to a conversation model in the terminal"),
             "fill": Command("heedful.cli.text_commands", "fill the gaps of texts with a pre-trained encoder"),
-            "detect": Command("heedful.cli.detect", "find replaced tokens with a pre-trained detector"),
+            "detect": Command("heedful.cli.text_commands", "find replaced tokens with a pre-trained detector"),
             "embed": Command("heedful.cli.text_commands", "compute vectors of texts with an encoder"),
             "tag": Command("heedful.cli.text_commands", "tag the words of sentences with a trained tagger"),
             "classify": Command(

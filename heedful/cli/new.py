@@ -15,9 +15,9 @@ from heedful.cli.output import log, require_named_files, require_unused_paths, w
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
-    from heedful.data.detect.checks import CheckResult
     from heedful.data.detect.dataset_report import DatasetReport
     from heedful.data.detect.file_names import DatasetPart
+    from heedful.data.detect.format import CheckResult
     from heedful.data.detect.split import SplitPlan
     from heedful.recipes.auxiliary_data import AuxiliaryText, SurveyedText
     from heedful.recipes.dataset_proposals import DatasetProposal

@@ -1,4 +1,4 @@
-"""Commands that answer lines with the model of one task: predict, tag, fill, classify, answer, embed, look and ask."""
+"""Commands that answer lines with the model of one task: predict, tag, fill, detect, identify, classify and others."""
 
 from __future__ import annotations
 
@@ -15,9 +15,17 @@ from heedful.cli.arguments import (
     PositionalPath,
     PositionalPaths,
     TextOrPositional,
+    TextsOrPositionals,
     require_minimum,
 )
-from heedful.cli.line_commands import RunLineOptions, TextLineOptions, log_notes, write_answers, write_viewer
+from heedful.cli.line_commands import (
+    LineOptions,
+    RunLineOptions,
+    TextLineOptions,
+    log_notes,
+    write_answers,
+    write_viewer,
+)
 from heedful.cli.option_parser import Positional
 from heedful.cli.output import log
 from heedful.errors import DataError, RecipeError
@@ -77,6 +85,51 @@ class FillArguments(TextLineOptions):
         from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
 
         return self.predict_texts(MaskedLanguageModelPredictor, use="fills gaps", top=self.top, blank=self.blank)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetectArguments(TextLineOptions):
+    """Find replaced tokens with a model that was pre-trained with the objective replaced_tokens (ELECTRA)."""
+
+    run: PositionalPath
+    """run folder of a pre-trained detector"""
+    format: Literal["columns", "jsonl"] = "columns"
+    """a token and the probability that it was replaced on each line, with an empty line after each text, or JSON"""
+
+    def execute(self) -> int:
+        """Find the replaced tokens; return the exit code."""
+        from heedful.tasks.pretraining.predictor import ReplacedTokenPredictor
+
+        return self.predict_texts(ReplacedTokenPredictor, use="finds replaced tokens")
+
+
+@dataclass(frozen=True, kw_only=True)
+class IdentifyArguments(LineOptions):
+    """Identify which of the languages of a translation run each text is in, with the probability.
+
+    A run knows the languages that its recipe names, `source_language` and `target_language`; a text in another language
+    is assigned to the most similar one.
+    """
+
+    run: PositionalPath
+    """run folder of a translation model"""
+    text: TextsOrPositionals = ()
+    """texts instead of a file; they may also follow the run, without the option"""
+    format: Literal["columns", "jsonl"] = "columns"
+    """the language, a tab and its probability on each line, or JSON; a text without letters has no language"""
+
+    def read_lines(self) -> Iterator[str]:
+        """Return the given texts, from the command line or the input."""
+        return iter(self.text) if self.text else super().read_lines()
+
+    def execute(self) -> int:
+        """Identify the languages; return the exit code."""
+        texts = self.read_lines()
+        from heedful.tasks.translation.languages import LanguageLineFormat, load_run_profiles
+
+        line_format = LanguageLineFormat(load_run_profiles(self.run))
+        lines = line_format.parse_lines(texts, source_name=self.input_name)
+        return self.write_answers(line_format, lines, as_json=self.format == "jsonl")
 
 
 @dataclass(frozen=True, kw_only=True)

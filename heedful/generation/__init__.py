@@ -11,7 +11,7 @@ from heedful.generation.penalties import (
     PowerLengthPenalty,
     RepetitionPenalty,
 )
-from heedful.generation.results import Hypotheses, Hypothesis, ResumeState, SearchResult
+from heedful.generation.results import Hypotheses, Hypothesis, ResumeState, SearchResult, TargetScores, score_target
 from heedful.generation.samplers import (
     GreedySampler,
     LogitsFilter,
@@ -25,7 +25,6 @@ from heedful.generation.samplers import (
     TopPFilter,
 )
 from heedful.generation.sampling import TokenStream, stream_samples
-from heedful.generation.scoring import TargetScores, score_target
 from heedful.generation.search import beam_search, greedy_search, sampling_search
 from heedful.generation.stopping_criteria import (
     AnyCriterion,

@@ -13,8 +13,7 @@ from torch import Tensor
 from heedful.errors import RecipeError
 from heedful.generation.lexical_constraints import LexicalConstraints
 from heedful.generation.logits_masks import LogitsMask
-from heedful.generation.results import PrefillOutput
-from heedful.generation.scoring import gather_log_probabilities, upcast_logits
+from heedful.generation.results import PrefillOutput, gather_log_probabilities, upcast_logits
 from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.models.interface import State, Step
 from heedful.tensors import Tokens

@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.errors import RecipeError
-from heedful.generation.scoring import upcast_logits
+from heedful.generation.results import upcast_logits
 from heedful.generation.topk import BLOCK_SIZE, top_k
 
 _FIRST_GUESS = 256

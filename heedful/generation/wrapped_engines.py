@@ -14,7 +14,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.errors import RecipeError
-from heedful.generation.scoring import upcast_logits
+from heedful.generation.results import upcast_logits
 from heedful.models.interface import Engine, MultiStepDecoder, Source, State
 from heedful.tensors import (
     MultiStepLimits,

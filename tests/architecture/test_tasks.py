@@ -30,9 +30,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.caption": ("captioning",),
     "cli.translate_lines": ("translation",),
     "cli.translate_ray": ("translation",),
-    "cli.translate_documents": ("translation",),
+    "cli.translate_options": ("translation",),
     "cli.annotate": ("translation",),
-    "cli.identify": ("translation",),
     "cli.backtranslate": ("translation",),
     "cli.calibrate": ("translation",),
     "cli.filter": ("translation",),
@@ -42,9 +41,10 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "cli.inspect_corpus": ("translation",),
     "cli.generate": ("language",),
     "cli.chat": ("conversation",),
-    "cli.detect": ("pretraining",),
     "cli.transcribe": ("speech",),
-    "cli.text_commands": ("pretraining", "tagging", "classification", "spans", "glimpses", "stories"),
+    "cli.text_commands": (
+        *("pretraining", "tagging", "classification", "spans", "glimpses", "stories", "translation"),
+    ),
     "cli.search": ("spans",),
     "retrieval.highlights": ("spans",),
     # protocols have words for each thing that models do

@@ -88,8 +88,19 @@ def test_old_names_of_modules_can_be_imported() -> None:
 def test_each_old_module_has_its_new_one() -> None:
     root = Path(heedful.__file__).parent
     for old, (new, renames) in read_old_modules().items():
-        path = root / new.replace(".", "/")
-        source = path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
-        text = source.read_text(encoding="utf-8")
-        missing = [name for name in renames.values() if name not in text]
-        assert missing == [], old
+        assert _find_source(root, new).is_file(), old
+        for location in renames.values():
+            module, _, name = location.rpartition(":")
+            assert name in _find_source(root, module or new).read_text(encoding="utf-8"), (old, location)
+
+
+def _find_source(root: Path, module: str) -> Path:
+    path = root / module.replace(".", "/")
+    return path.with_suffix(".py") if path.with_suffix(".py").is_file() else path / "__init__.py"
+
+
+def test_what_moved_to_several_modules_is_found() -> None:
+    with pytest.warns(DeprecationWarning, match=r"heedful\.catalogue is now called heedful\.registry"):
+        old = import_module("heedful.catalogue")
+    assert old.recipe_of is import_module("heedful.recipes.recipe").get_recipe_class
+    assert old.tasks is import_module("heedful.registry").list_tasks

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from heedful.data.batches import pad_rows, to_tokens
-from heedful.generation.scoring import upcast_logits
+from heedful.generation.results import upcast_logits
 from heedful.generation.topk import compute_logsumexp, top_k
 from heedful.models.interface import Engine, State
 from heedful.tensors import Tokens, move_to_device
