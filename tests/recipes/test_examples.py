@@ -14,6 +14,7 @@ EXAMPLES = sorted(path.name for path in (ROOT / "examples").glob("*.py"))
 Example = Callable[..., str]
 
 
+@pytest.mark.slow
 def test_training(workshop: Path) -> None:
     first = (workshop / "printed.txt").read_text(encoding="utf-8")
     assert first.startswith("learning the vocabulary\n400 training examples, ")

@@ -29,6 +29,7 @@ def python(site: Path, folder: Path, *words: str) -> subprocess.CompletedProcess
     )
 
 
+@pytest.mark.slow
 def test_the_architecture_is_a_model_kind_once_it_is_installed(tmp_path: Path) -> None:
     pytest.importorskip("hatchling", reason="hatchling is not installed")
     page, package, site = PAGE.read_text(encoding="utf-8"), tmp_path / "package", tmp_path / "site"

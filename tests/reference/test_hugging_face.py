@@ -463,6 +463,7 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
     return capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for name, make in (("bert", bert), ("gpt2", gpt2), ("marian", marian), ("bart", bart)):
         make(tmp_path / name)

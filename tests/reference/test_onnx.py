@@ -153,6 +153,7 @@ def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     np.testing.assert_allclose(found["embedding"], embedder.embed(TEXTS), atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("run", "of"),
     [
@@ -331,6 +332,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.slow
 def test_a_trained_writer(tmp_path: Path) -> None:
     folder = GOLDEN / "language-transformer/run"
     assert exported(folder, tmp_path / "onnx") == ()

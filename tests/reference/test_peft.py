@@ -226,6 +226,7 @@ def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path)
         read_peft_adapter(tmp_path / "peft", GPT)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["adapter_model.bin", "adapter_model.pt"])
 def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_path: Path) -> None:
     """The command of the message makes a file that is read."""

@@ -151,6 +151,7 @@ def test_every_epoch_shows_every_image_at_most_once() -> None:
     assert not torch.equal(seen[0], seen[2])
 
 
+@pytest.mark.slow
 def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     data = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=200)
     sizes = STUDY.Sizes(d=12, regimes=(STUDY.Regime(40, 1, 2e-2), STUDY.Regime(20, 2, 5e-3)), looks=2)

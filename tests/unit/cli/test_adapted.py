@@ -14,6 +14,7 @@ from unit.runs.test_adapted import ADAPTERS, _adapted, _written  # noqa: F401 - 
 PROMPT = ("--prompt", "sechs", "--search", "greedy", "--tokens", "12", "--device", "cpu")
 
 
+@pytest.mark.slow
 def test_an_adapter_is_described(
     adapted: Callable[[str], Path], written: Path, pretrained: Path, say: Callable[..., Any]
 ) -> None:
@@ -42,6 +43,7 @@ def test_a_run_with_a_head_is_described(tuned: Callable[[str], Path], say: Calla
     assert any(re.match(r"output.weight +2 x 16 +32", line) for line in lines)
 
 
+@pytest.mark.slow
 def test_one_base_writes_with_one_adapter_or_another(written: Path, tmp_path: Path, say: Callable[..., Any]) -> None:
     bare = say("generate", written / "base", *PROMPT)
     own = say("generate", written / "run", *PROMPT)

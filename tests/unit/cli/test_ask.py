@@ -23,6 +23,7 @@ def story(here: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_answers_and_the_facts_that_were_looked_at(say: Say, told: Path, story: Path) -> None:
     found = say("ask", told, story, "Where is Ada?", "Who has the key?")
     assert found.code == 0, found.err

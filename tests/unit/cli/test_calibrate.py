@@ -73,6 +73,7 @@ def test_folds_do_not_see_what_they_are_asked(run: Path) -> None:
     assert [learned.expected[place] for place in mine] == pytest.approx([curve(xs[place]) for place in mine], abs=1e-9)
 
 
+@pytest.mark.slow
 def test_signs_stand_at_one_in_a_hundred(run: Path, say: Say) -> None:
     """By longhand, with the attention of each sentence alone."""
     translator = heedful.load(run, kind=heedful.Translator, device="cpu")

@@ -114,6 +114,7 @@ def test_wrong_words_about_tasks(say: Say, words: str, complaint: str) -> None:
     assert say("describe", *words.split()).complaint.startswith(complaint)
 
 
+@pytest.mark.slow
 def test_sizes_of_papers_need_no_compiler(tmp_path: Path) -> None:
     """Random numbers on a device without memory would load torch's compiler and a computer algebra system."""
     script = (

@@ -65,6 +65,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
         return heedful.train(heedful.load_recipe(recipe(tmp_path_factory.mktemp("bert"))), device="cpu").folder
 
 
+@pytest.mark.slow
 def test_it_learns_who_says_what(trained: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["fill", str(trained), "--text", "the [MASK] says woof.", "a cat can say [MASK]."]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -209,6 +209,7 @@ def bounded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return heedful.train(heedful.load_recipe(path), device="cpu").folder
 
 
+@pytest.mark.slow
 def test_prompts_that_are_too_long_are_cut_and_said_to_be(bounded: Path, capsys: pytest.CaptureFixture[str]) -> None:
     long = "the cat sat on a mat.\nthe cat sat"
     assert main(["generate", str(bounded), "--prompt", "the cat", long, *GREEDY, "--format", "jsonl"]) == 0

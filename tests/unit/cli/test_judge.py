@@ -152,6 +152,7 @@ def test_runs_side_by_side(say: Say, trained: Path, second: Path, here: Path) ->
     assert "judge: tiny" in (here / "page.html").read_text()
 
 
+@pytest.mark.slow
 def test_a_judge_that_learned_prefers_the_better_translation(say: Say, here: Path) -> None:
     """Trained here, exported, and named: it has learned how many words a translation shares with its reference."""
     dice = random.Random(1)

@@ -170,6 +170,7 @@ def recipe_of(opus: Path, keys: str) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
     path = recipe_of(opus, "")
     assert say("train", path).code == 0

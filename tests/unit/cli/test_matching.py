@@ -84,6 +84,7 @@ def learned(recipe: Path) -> Path:
     return heedful.train(given, device="cpu").folder
 
 
+@pytest.mark.slow
 def test_vectors_are_those_that_are_searched_by(learned: Path) -> None:
     """Training compares what `embed` gives; padding changes nothing beyond rounding."""
     face = heedful.load(learned, device="cpu")

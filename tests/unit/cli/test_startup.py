@@ -62,6 +62,7 @@ COMMANDS: list[tuple[tuple[str, ...], int]] = [
 """What is said, and the exit code; the first three load nothing heavy at all."""
 
 
+@pytest.mark.slow
 def test_what_need_not_wait_for_torch_does_not(small: Path, tmp_path: Path) -> None:
     lines, tags = tmp_path / "lines", tmp_path / "tags"
     lines.write_text("".join(f"sentence number {number} is here.\n" for number in range(50)))

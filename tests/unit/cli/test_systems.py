@@ -98,6 +98,7 @@ def test_exact_match_leaves_case_aside_when_told(say: Say, here: Path) -> None:
 # --- every task -------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("task", ["classification", "tagging", "spans"])
 def test_labels_against_those_of_another_run(say: Say, tuning: Path, tuned: Tuned, here: Path, task: str) -> None:
     other = fit(tuning / f"{task}.toml", "--training.steps", "60", "--output", str(here / "other"))
@@ -197,6 +198,7 @@ def test_a_model_that_learned_more_is_told_from_one_that_did_not(say: Say, pretr
     assert masked["first"]["value"] < masked["second"]["value"]
 
 
+@pytest.mark.slow
 def test_pre_trained_models_that_cannot_be_asked_the_same(say: Say, pretrained: Path, here: Path) -> None:
     recipe, few = pretrained.parent / "p.toml", ("--training.steps", "1")
     shorter = fit(recipe, "--output", str(here / "shorter"), "--data.max_length", "24", *few)

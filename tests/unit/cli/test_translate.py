@@ -75,6 +75,7 @@ def test_order_is_kept_over_more_sentences_than_are_sorted_together(
     )
 
 
+@pytest.mark.slow
 def test_as_a_process_in_a_pipe(trained: Path, found: list[str]) -> None:
     """Bytes in, bytes out, whatever the terminal's encoding."""
     done = subprocess.run(

@@ -170,6 +170,7 @@ write(Path(sys.argv[2]), pairs())
 """
 
 
+@pytest.mark.slow
 def test_a_killed_write_is_never_taken_for_a_corpus(tmp_path: Path) -> None:
     done = subprocess.run([sys.executable, "-c", KILLED, str(Path(__file__).parent), str(tmp_path / "c")], check=False)
     assert done.returncode == -signal.SIGKILL

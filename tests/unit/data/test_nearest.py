@@ -40,6 +40,7 @@ def longhand(query: str, text: list[SentencePair], source: str) -> float:
     return total
 
 
+@pytest.mark.slow
 def test_scores_are_those_of_the_formula() -> None:
     dice = random.Random(1)
     letters = ["a", "b", "c", "d", "e", "f", "g", "h"]

@@ -142,6 +142,7 @@ for kind, learn in LEARN.items():
 """
 
 
+@pytest.mark.slow
 def test_two_fresh_processes_learn_the_same_bytes(tmp_path: Path) -> None:
     hashes = []
     for seed in ("1", "2"):

@@ -15,6 +15,7 @@ def said(program: str, *words: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, check=False, capture_output=True, text=True, cwd=ROOT)
 
 
+@pytest.mark.slow
 def test_its_tests_are_skipped_and_say_why() -> None:
     found = said(
         "import pytest; sys.exit(pytest.main([*sys.argv[1:], '-q', '-p', 'no:cacheprovider']))",
@@ -24,6 +25,7 @@ def test_its_tests_are_skipped_and_say_why() -> None:
     assert "heedful-native is not installed" in found.stdout
 
 
+@pytest.mark.slow
 def test_a_model_translates_and_the_engine_says_what_it_needs(trained: Path) -> None:
     program = "from heedful.__main__ import main; sys.exit(main(['translate', *sys.argv[1:], '--device', 'cpu']))"
     found = said(program, trained, "1", "--engine", "auto")

@@ -127,6 +127,7 @@ def test_equals_the_longhand_search(history_model, prompts, width, penalty):
             assert [h.log_probability for h in hypotheses] == pytest.approx(own)
 
 
+@pytest.mark.slow
 def test_all_terms_are_held_wherever_the_limit_leaves_room(history_model, prompts):
     chance = random.Random(3)
     for seed in range(30):

@@ -114,6 +114,7 @@ def test_models_of_papers_have_as_many_as_those_that_were_given_away(name: str, 
     assert get_published_size(name, length=1).num_parameters == parameters
 
 
+@pytest.mark.slow
 def test_what_papers_say_is_within_seven_percent() -> None:
     for name, published in PUBLISHED_MODELS.items():
         last = published.reported_parameters.replace(",", "").split()[-1]

@@ -116,6 +116,7 @@ def test_text_that_is_missing_is_told_before_anything_is_made(open_recipe: Path)
         train(load_recipe(open_recipe), device="cpu")
 
 
+@pytest.mark.slow
 def test_print_config_shows_what_would_be_chosen(open_recipe: Path) -> None:
     command = [sys.executable, "-m", "heedful", "train", str(open_recipe), "--print-config", "--device", "cpu"]
     shown = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120).stdout

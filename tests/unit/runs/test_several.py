@@ -97,6 +97,7 @@ def translator(folder: Path, told: list[str]) -> Translator:
     return found
 
 
+@pytest.mark.slow
 def test_all_texts_and_directions_are_told(told: list[str]) -> None:
     assert "64 of these are from data.train.texts.en-de (en to de), 25% of each epoch" in told
     assert "64 of these are from data.train.texts.en-fr (fr to en), 25% of each epoch" in told
@@ -181,6 +182,7 @@ def test_one_run_translates_and_judges(
         assert complaint in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_one_of_one_language_is_measured_beside_one_of_several(
     folder: Path, told: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -216,6 +218,7 @@ def test_a_direction_that_means_nothing_is_told(
     assert "--tags: <2fr> is the tag of a language; leave it out, and give --to fr" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_an_export_tells_of_tags(folder: Path, translator: Translator, tmp_path: Path) -> None:
     pytest.importorskip("onnx")
     assert main(["export", str(folder / "run"), str(tmp_path / "graphs"), "--format", "onnx"]) == 0

@@ -182,6 +182,7 @@ def test_lines_of_training_are_those_of_one_sitting(small: Path, another: Anothe
     assert measured(found) == measured(whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["SIGINT", pytest.param("SIGTERM", marks=pytest.mark.slow)])
 def test_a_process_that_is_told_to_stop_saves_and_leaves(trained: Path, small: Path, name: str) -> None:
     """In a process of its own: the signal arrives while update 6 is made, and nothing is printed but how to go on."""

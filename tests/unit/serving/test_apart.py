@@ -275,6 +275,7 @@ def test_those_that_have_least_to_do_are_asked(there: ModelRegistry) -> None:
     until(lambda: idle(there))
 
 
+@pytest.mark.slow
 def test_one_that_ends_fails_its_own_and_begins_again(there: ModelRegistry, caplog: pytest.LogCaptureFixture) -> None:
     caplog.set_level(logging.WARNING, logger=SERVER_LOGGER.name)
     until(lambda: idle(there))
@@ -296,6 +297,7 @@ def test_one_that_ends_fails_its_own_and_begins_again(there: ModelRegistry, capl
         assert [list(each)[-1].ids for each in streams] == [texts(endless(3), [3])[0]] * 2  # type: ignore[union-attr]
 
 
+@pytest.mark.slow
 def test_where_all_have_ended_whoever_asks_is_told_to_come_again() -> None:
     with closing(apart(1, ["translation-transformer"])) as house, serving(house) as live:
         asked = {"q": "a", "source": "en", "target": "de"}
@@ -339,6 +341,7 @@ def test_one_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         apart(1, ["translation-transformer"])
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
 def test_signals_for_the_server_do_not_end_one_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     sending(monkeypatch, [signal.SIGINT, signal.SIGTERM])
@@ -423,6 +426,7 @@ def test_more_than_the_machine_has_room_for_are_refused(
         startup.require_capacity(settings, number)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])

@@ -102,6 +102,7 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_it_listens_while_models_are_loaded_and_is_ready_then(folder: Path) -> None:
     with running(folder, loaded=False) as server:
         for path in ("/health", "/held", "/metrics", "/nowhere"):
@@ -122,6 +123,7 @@ def test_it_listens_while_models_are_loaded_and_is_ready_then(folder: Path) -> N
     assert said == ["held: Face", f"http://127.0.0.1:{server.port}", "ready"]
 
 
+@pytest.mark.slow
 def test_what_cannot_be_loaded_ends_it(folder: Path) -> None:
     with running(folder, loaded=False) as server:
         server.say("damage")
@@ -129,6 +131,7 @@ def test_what_cannot_be_loaded_ends_it(folder: Path) -> None:
         assert server.end() == (2, "heedful: held: is damaged\n")
 
 
+@pytest.mark.slow
 def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
     with running(folder, loaded=False) as server:
         assert server.ask("/health").status == 503
@@ -167,6 +170,7 @@ def test_a_signal_lets_answers_be_finished(folder: Path) -> None:
     assert code == 0
 
 
+@pytest.mark.slow
 def test_a_second_signal_ends_at_once(folder: Path) -> None:
     with running(folder) as server, closing(server.connect()) as connection:
         connection.request("POST", "/held", b'{"text": "a"}')
@@ -177,6 +181,7 @@ def test_a_second_signal_ends_at_once(folder: Path) -> None:
         assert server.end()[0] == 128 + signal.SIGTERM
 
 
+@pytest.mark.slow
 def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:
     with running(folder, "--limits.drain", "0.3") as server:
         waiting = Later(lambda: server.ask("/held"))
@@ -187,6 +192,7 @@ def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:
         assert server.end()[0] == 0, "though its thread still waits"
 
 
+@pytest.mark.slow
 def test_a_signal_ends_it_while_a_file_is_parsed(folder: Path) -> None:
     with running(folder, "--limits.drain", "0.3") as server:
         waiting = Later(lambda: server.ask("/parsing"))

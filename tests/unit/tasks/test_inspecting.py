@@ -296,6 +296,7 @@ def test_gold_belongs_to_its_own_pair_where_others_are_passed_over() -> None:
     assert habits.error_rate == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 def test_a_head_is_worth_what_its_part_of_the_output_map_is_worth() -> None:
     """Silencing a head is clearing its columns of W_O, which is another way to the same."""

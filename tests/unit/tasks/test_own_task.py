@@ -80,6 +80,7 @@ def trained(site: Path, folder: Path, kind: str) -> Path:
     return folder / "runs/own"
 
 
+@pytest.mark.slow
 def test_a_task_and_a_family_of_ones_own_are_trained_and_used(installed: Path, tmp_path: Path) -> None:
     run = trained(installed, tmp_path, "averaging")
     last = json.loads((run / "metrics.jsonl").read_text().splitlines()[-1])

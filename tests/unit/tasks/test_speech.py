@@ -160,6 +160,7 @@ def corpus_of(run: Path, part: str) -> Corpus:
     return Corpus.open(run / "data" / part)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_losses_are_those_of_each_recording_alone(run: Any, kind: str) -> None:
     """Padding and neighbours change nothing, and losses are sums."""

@@ -127,6 +127,7 @@ def test_a_batch_steps_no_further_than_its_last_row(monkeypatch: pytest.MonkeyPa
     assert sum(read[1:]) == sum(len(each.tokens) + each.finished - 1 for each in found)
 
 
+@pytest.mark.slow
 def test_streams_give_the_text_of_write_whatever_the_borders() -> None:
     who = TextGenerator(
         language_model(264, std=0.3),

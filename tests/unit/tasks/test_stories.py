@@ -260,6 +260,7 @@ def test_batches_have_as_many_stories_each(corpus: Corpus) -> None:
     assert sorted(np.concatenate(plan).tolist()) == [0, 1, 2]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_cut_in_its_linear_start_ends_as_one_that_is_not(told: Path, tmp_path: Path) -> None:
     recipe = told.parent / "recipe.toml"
     small = ["--model.d_model", "4", "--training.linear_start", "1", "--training.evaluate_every", "5"]

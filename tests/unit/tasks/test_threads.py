@@ -59,6 +59,7 @@ def translated(translator: Translator, source: str, _target: str) -> list[np.nda
 USES = [aligned, inspected, translated]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize(
     ("use", "pairs"),

@@ -237,6 +237,7 @@ def test_parts_are_drawn_apart_from_each_other() -> None:
     assert ours.translate(["abc def."])[0].candidates[0].ids == first, "the first part has the chance of its sentence"
 
 
+@pytest.mark.slow
 def test_a_sentence_is_finished_once_all_its_parts_are() -> None:
     ticks: list[int] = []
     translator().translate([LONG, "", "cafe", LONG], batch_tokens=1, tick=ticks.append)
