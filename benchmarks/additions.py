@@ -175,10 +175,7 @@ GenerationConfig = Annotated[
             ),
         ),
         "tasks/search_factory.py": (
-            (
-                "import BeamSearch, DiverseBeamSearch, GreedySearch,",
-                "import BeamSearch, BestOfSearch, DiverseBeamSearch, GreedySearch,",
-            ),
+            ("    BeamSearch,\n", "    BeamSearch,\n    BestOfSearch,\n"),
             ("    BeamConfig,\n", "    BeamConfig,\n    BestOfConfig,\n"),
             (
                 """        case SamplingConfig():

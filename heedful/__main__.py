@@ -40,7 +40,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run_with_exit_code(arguments: Sequence[str]) -> int:
-    """Run one command, report its errors, and return the exit code."""
+    """Run the command that `arguments`, the words after `heedful`, ask for; report its errors, and return the exit
+    code.
+    """
     try:
         _check_utf8(arguments)
         code = _run_command(arguments)
@@ -59,7 +61,9 @@ def _run_with_exit_code(arguments: Sequence[str]) -> int:
 
 
 def _report_user_error(message: str) -> int:
-    """Report an error that the user can fix, and return its exit code."""
+    """Print the message of an error that the user can fix, and return its exit code; with `HEEDFUL_DEBUG` also print
+    the traceback.
+    """
     if os.environ.get("HEEDFUL_DEBUG", "0") not in ("", "0"):
         _print_traceback()
     _print_error(message)
@@ -67,7 +71,9 @@ def _report_user_error(message: str) -> int:
 
 
 def _report_unexpected_error(error: Exception) -> int:
-    """Report an unexpected error, of the machine or a bug, and return its exit code."""
+    """Report an error that is not a `HeedfulError`, and return the exit code. A failure that `explain_error` knows is
+    reported as a user error; any other is printed with its traceback as a bug.
+    """
     from heedful.cli.failures import explain_error
 
     if message := explain_error(error):
@@ -90,7 +96,9 @@ def _check_utf8(arguments: Sequence[str]) -> None:
 
 
 def _run_command(arguments: Sequence[str]) -> int:
-    """Run the command named by the first argument; return its exit code."""
+    """Run the command named by the first argument with the other arguments, and return its exit code. `help`, `--help`
+    and `--version` print a text instead.
+    """
     if len(arguments) > 1 and arguments[0] == "help":
         return _run_command([*arguments[1:], "--help"])
     if not arguments or arguments[0] in ("-h", "--help", "help"):

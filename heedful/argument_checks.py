@@ -19,7 +19,8 @@ _SHOWN: Final = 60
 
 
 def to_text_list(texts: str | Iterable[Item], *, name: str = "texts", extra_types: tuple[type, ...] = ()) -> list[Item]:
-    """Return the texts as a list; one string is a list of one.
+    """Return the texts as a list; one string is a list of one. `name` is the name of the argument in messages;
+    `extra_types` are classes that an element may have instead of a string.
 
     Args:
         texts: strings, or one.
@@ -35,7 +36,8 @@ def to_text_list(texts: str | Iterable[Item], *, name: str = "texts", extra_type
 
 
 def to_item_list(items: Item | Iterable[Item], *types: type, name: str, noun: str, remedy: str) -> list[Item]:
-    """Return the elements as a list; one element is a list of one.
+    """Return the elements as a list; one element is a list of one. `types` are the classes that an element may have;
+    `name`, `noun` and `remedy` are words for messages.
 
     Args:
         items: elements, or one.
@@ -59,7 +61,8 @@ def to_item_list(items: Item | Iterable[Item], *types: type, name: str, noun: st
 
 
 def to_file_list(files: Any, *types: type, name: str, noun: str) -> list[Any]:
-    """Return paths or file contents as a list; one is a list of one.
+    """Return paths or file contents as a list; one is a list of one. `types` are the classes of file contents; `name`
+    and `noun` are the argument's name and the word for an element in messages.
 
     Raises:
         DataError: an element is neither a path nor one of the other classes.
@@ -68,7 +71,8 @@ def to_file_list(files: Any, *types: type, name: str, noun: str) -> list[Any]:
 
 
 def to_word_lists(sentences: str | Iterable[str | Sequence[str]], *, name: str = "sentences") -> list[list[str]]:
-    """Return the words of each sentence; a sentence is a string with spaces between words, or a list of words.
+    """Return the words of each sentence; a sentence is a string with spaces between words, or a list of words. `name`
+    is the name of the argument in messages.
 
     Raises:
         DataError: a sentence or a word has another type; the message gives its index and value.
@@ -87,7 +91,8 @@ def to_word_lists(sentences: str | Iterable[str | Sequence[str]], *, name: str =
 
 
 def to_pair_list(pairs: Any, *, name: str, parts: str, extra_types: tuple[type, ...] = ()) -> list[Any]:
-    """Return pairs as a list; one pair of strings is a list of one.
+    """Return pairs as a list; one pair of strings is a list of one. `name` is the name of the argument in messages, and
+    `parts` says there what a pair consists of.
 
     Args:
         pairs: of a text and what belongs to it, or one pair.
@@ -112,7 +117,8 @@ def to_pair_list(pairs: Any, *, name: str, parts: str, extra_types: tuple[type, 
 
 
 def require_text(text: Any, *, name: str, noun: str = "text", extra_types: tuple[type, ...] = ()) -> None:
-    """Raise an error unless the value is a string.
+    """Raise `DataError` unless the value is a string, or of one of `extra_types`. `name` is the name of the argument in
+    the message, and `noun` the word for the value.
 
     Raises:
         DataError: the message names the argument and the value.
@@ -122,7 +128,8 @@ def require_text(text: Any, *, name: str, noun: str = "text", extra_types: tuple
 
 
 def require_path(path: Any, *, name: str) -> None:
-    """Raise an error unless the value is a path.
+    """Raise `RecipeError` unless the value is a string or path without null characters; `name` is the name of the
+    argument in the message.
 
     Raises:
         RecipeError: the message names the argument and the value.
@@ -143,7 +150,9 @@ def format_value(value: object) -> str:
 
 
 def _to_list(items: Any, name: str, noun: str) -> list[Any]:
-    """Convert an iterable to a list; raises `DataError` for other values."""
+    """Convert an iterable to a list; raise `DataError` for strings, bytes, dictionaries and other values. `name` and
+    `noun` are the argument's name and the word for its value in the message.
+    """
     if isinstance(items, str | bytes | bytearray | dict) or not isinstance(items, Iterable):
         raise DataError(f"{name}: {format_value(items)} is not a {noun}; give a list")
     return list(items)

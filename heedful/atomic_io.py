@@ -69,7 +69,7 @@ class RunManifest:
     format: int = FORMAT
 
     def with_file(self, name: str, digest: str) -> RunManifest:
-        """Return the manifest with one more file, or a newer version of it."""
+        """Return the manifest with one more file, or a newer version of it; `digest` is its sha256."""
         return replace(self, files={**self.files, name: digest})
 
     def without_files(self, *names: str) -> RunManifest:
@@ -113,7 +113,9 @@ def read_manifest(folder: Path) -> RunManifest:
 
 
 def _parse_manifest(content: Mapping[str, Any]) -> RunManifest:
-    """Build the manifest from JSON; raises `ValueError` if it is invalid."""
+    """Build the manifest of a run from the parsed JSON of its file; raise `ValueError` if a step, a flag or a digest is
+    invalid.
+    """
     manifest = RunManifest(**{**content, "checkpoints": tuple(content["checkpoints"])})
     steps = [step for step in (*manifest.checkpoints, manifest.last, manifest.best) if step is not None]
     if not all(type(step) is int and step >= 0 for step in steps):
@@ -146,7 +148,9 @@ def write_run_files(folder: Path, contents: Mapping[str, Any]) -> None:
 
 
 def check_digests(files: Any) -> None:
-    """Raise `ValueError` unless these are the files of a manifest: plain names with digests."""
+    """Raise `ValueError` unless `files` has the form of a manifest: a dictionary from paths inside the folder to
+    digests, of limited size.
+    """
     if not isinstance(files, dict) or not all(isinstance(digest, str) for digest in files.values()):
         raise ValueError("files without digests")
     if len(files) > _MAX_FILES:
@@ -156,7 +160,7 @@ def check_digests(files: Any) -> None:
 
 
 def read_checked_json(path: Path, model: type[Stored]) -> Stored:
-    """Read a JSON file and validate it with a pydantic model.
+    """Read a JSON file and return it as an instance of the pydantic class `model`.
 
     Raises:
         RunError: it cannot be read, is damaged, or was written by another version.
@@ -221,7 +225,7 @@ def make_folder(folder: Path) -> None:
 
 
 def sync_file(path: Path) -> None:
-    """Flush a file and its name to disk; do nothing if it does not exist."""
+    """Flush a file and its name to disk; do nothing if it does not exist. Raise `TrainingError` if this fails."""
     try:
         with path.open("rb+") as file:
             os.fsync(file.fileno())
@@ -234,7 +238,8 @@ def sync_file(path: Path) -> None:
 
 @contextmanager
 def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None = None) -> Iterator[Path]:
-    """Provide a temporary folder to write to; it becomes `folder` if the block succeeds, else it is removed.
+    """Provide a temporary folder to write to; it becomes `folder` if the block succeeds, else it is removed. A folder
+    with files is replaced only if it contains a file named `replaceable_marker`; `purpose` ends the message otherwise.
 
     Args:
         folder: does not exist yet, is empty, or contains `replaceable_marker`.
@@ -288,7 +293,7 @@ def find_leftovers(path: Path) -> Iterator[Path]:
 
 
 def write_atomic(path: Path, content: bytes) -> None:
-    """Write a file atomically, safe for several processes at once.
+    """Write the bytes `content` to a file atomically, safe for several processes at once.
 
     Raises:
         RunError: it cannot be written; `path` stays as it was.
@@ -333,7 +338,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
 
 
 def load_tensors(folder: Path, name: str, *, manifest: RunManifest) -> dict[str, Tensor]:
-    """Load the tensors of a file whose digest matches the manifest.
+    """Load the tensors of the file `name` in a run folder, if its digest matches the manifest.
 
     Raises:
         RunError: the file is missing, truncated or changed.
@@ -399,7 +404,8 @@ def describe_error(error: Exception) -> str:
 
 
 def verify_file(folder: Path, name: str, *, manifest: RunManifest) -> None:
-    """Compare a file with its digest in the manifest; safetensors itself would load a flipped bit.
+    """Compare the sha256 of the file `name` in a folder with its digest in the manifest; safetensors itself would load
+    a flipped bit.
 
     Raises:
         RunError: the file is missing or was changed.
@@ -424,7 +430,9 @@ def compute_digest(path: Path) -> str:
 
 
 def _describe_write_error(path: Path, error: OSError | SafetensorError) -> str:
-    """Describe a failed write."""
+    """Return the message for a failed write of `path`: that the disk is full, that writing is not allowed, or the error
+    itself.
+    """
     if isinstance(error, OSError):
         error_number = error.errno
     else:
@@ -451,7 +459,8 @@ def sync_folder(folder: Path) -> None:
 def load_parameters(
     model: nn.Module, weights: Mapping[str, Tensor], *, location: str, provided: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Copy weights into all parameters of a model.
+    """Copy weights into all parameters of a model. Parameters in `provided` are set elsewhere; only their names and
+    shapes are checked. Both together must have exactly the names of the model's parameters.
 
     Parameters in `provided` are set elsewhere; only their names and shapes are checked.
 

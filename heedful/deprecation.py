@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 def get_renamed(module: str, name: str, renames: Mapping[str, str]) -> Any:
-    """Return what an old name of a module means today, with a `DeprecationWarning`.
+    """Return the object that an old name in a module stands for today, with a `DeprecationWarning`.
 
     Args:
         module: full name of the module.
@@ -101,7 +101,7 @@ class OldModuleFinder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         """Let the import system create the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Give the old module the names of the new one."""
+        """Make the names of the new module available in the old one, with a `DeprecationWarning`."""
         new_name, renames = read_old_modules()[module.__name__.removeprefix("heedful.")]
         warnings.warn(
             f"{module.__name__} is now called heedful.{new_name}; the old name will be removed in the next version",

@@ -33,7 +33,9 @@ _SIBILANT_ENDINGS: Final = ("ches", "shes", "sses", "xes", "zzes")
 
 
 def closest_match(word: str, known_words: Iterable[str], *, cutoff: float = 0.6) -> str | None:
-    """Return the known word most similar to `word`, ignoring case and hyphens; None if none is similar."""
+    """Return the known word most similar to `word`, ignoring case and hyphens; None if the similarity of all, from 0 to
+    1, is below `cutoff`.
+    """
     by_normalized = {_normalize_word(candidate): candidate for candidate in known_words}
     matches = get_close_matches(_normalize_word(word), by_normalized, n=1, cutoff=cutoff)
     return by_normalized[matches[0]] if matches else None
@@ -45,7 +47,7 @@ def _normalize_word(word: str) -> str:
 
 
 def to_singular(plural: str) -> str:
-    """Return the singular of an English noun; of several words, the last one is the noun.
+    """Return the singular of an English plural; of several words, the last one is the noun.
 
     >>> to_singular("stretches"), to_singular("labelled texts"), to_singular("entries")
     ('stretch', 'labelled text', 'entry')

@@ -74,7 +74,7 @@ def check_path_name(folder: Path) -> None:
 
 
 def is_plain_name(name: str) -> bool:
-    """Return whether a file name is a relative path inside its folder, without `..`."""
+    """Return whether a file name, as a manifest lists it, is a relative path inside its folder, without `..`."""
     if find_name_problem(name) is not None or not name or PureWindowsPath(name).drive or "\\" in name:
         return False
     path = PurePosixPath(name)
@@ -82,7 +82,7 @@ def is_plain_name(name: str) -> bool:
 
 
 def resolve_inside(folder: Path, name: str) -> Path:
-    """Return the path of a file that a manifest names.
+    """Return the path of the file `name` in a folder, if it leads to a place inside the folder.
 
     Raises:
         UnsuitableFileError: `..` or a link leads out of the folder.
@@ -213,14 +213,14 @@ def _describe_depth_limit(max_depth: int) -> str:
 
 
 def _parse_int(digits: str) -> int:
-    """Parse an integer of at most 64 bits."""
+    """Parse an integer of at most 64 bits; raise `ValueError` for a longer one."""
     if len(digits) > 20 or not -(2**63) <= (number := int(digits)) < 2**64:
         raise ValueError(f"a whole number of {len(digits.lstrip('-')):,} digits; the maximum is 64 bits")
     return number
 
 
 def _describe_file_type(mode: int) -> str:
-    """Describe the type of a file that is not regular."""
+    """Describe the type of a file that is not regular, from its `st_mode`."""
     tests = (
         (stat.S_ISDIR, "it is a folder"),
         (stat.S_ISFIFO, "it is a named pipe"),

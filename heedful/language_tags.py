@@ -141,7 +141,9 @@ class LanguageTag:
 
 
 def parse_tag(text: str) -> LanguageTag:
-    """Parse a tag such as `zh-Hant-TW`, `pt_br`, `deu`, `iw` or `sr_RS@latin`."""
+    """Parse a language tag such as `zh-Hant-TW`, `pt_br`, `deu`, `iw` or `sr_RS@latin`; the language of an invalid tag
+    is empty.
+    """
     plain = text.strip().partition(".")[0] + ("@" + text.partition("@")[2] if "." in text and "@" in text else "")
     if _TAG.fullmatch(plain) is None:
         return LanguageTag("")
@@ -188,7 +190,7 @@ def is_same_variety(tag: str, other_tag: str) -> bool:
 
 
 def find_nearest_tag(wanted: str, available: Iterable[str]) -> str | None:
-    """Return the tag nearest to the wanted one; None if no tag has its language and script.
+    """Return the tag among `available` that is nearest to the wanted one; None if no tag has its language and script.
 
     A language alone may mean any script of it, but its default script is preferred; `zh-TW` does not mean `zh`.
 
@@ -206,7 +208,9 @@ def find_nearest_tag(wanted: str, available: Iterable[str]) -> str | None:
 
 
 def _compute_distance(wanted: LanguageTag, other: LanguageTag) -> tuple[bool, int]:
-    """Return the distance of two tags of one language: by script, then by region."""
+    """Return the distance of another tag of the same language from the wanted one: whether the scripts differ, and a
+    number that is larger the less the regions fit.
+    """
     script = wanted.likely_script != other.likely_script
     if wanted.region == other.region:
         return script, int(wanted.script != other.script and bool(other.script))

@@ -27,7 +27,7 @@ def get_memory_limit() -> int | None:
 
 
 def _read_physical_memory() -> int | None:
-    """Return the machine's memory and swap in bytes."""
+    """Return the machine's memory and swap in bytes; None if unknown."""
     try:
         total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     except (AttributeError, OSError, ValueError):  # Windows, and systems that do not know
@@ -36,7 +36,7 @@ def _read_physical_memory() -> int | None:
 
 
 def _read_swap_size() -> int:
-    """Return the machine's swap in bytes."""
+    """Return the machine's swap in bytes; 0 if unknown."""
     try:
         lines = _SWAPS.read_text(encoding="ascii", errors="replace").splitlines()
         return next((int(line.split()[1]) * 1024 for line in lines if line.startswith("SwapTotal:")), 0)
@@ -76,7 +76,9 @@ def _read_cgroup_limits() -> list[int]:
 
 
 def _read_group_limit(group: Path, *, is_version_1: bool) -> list[int]:
-    """Return the limit of one control group as a list, empty if it has none."""
+    """Return the limit of memory and swap of one control group in bytes, as a list; empty if it has none. The files of
+    a group have other names in version 1 of control groups than in version 2.
+    """
     if is_version_1:
         memory_and_swap, memory = (
             _read_number(group / "memory.memsw.limit_in_bytes"),

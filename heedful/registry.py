@@ -76,7 +76,7 @@ def suggest_task(word: str) -> str | None:
 
 
 def load_object(location: str, *, context: str) -> Any:
-    """Import the object at "module:name".
+    """Import the object at "module:name"; `context` says in the message of an error where this location stands.
 
     Raises:
         RecipeError: the package that declares it cannot be imported; `context` begins the message.

@@ -36,7 +36,9 @@ class Tokens:
 
     @classmethod
     def from_ids(cls, ids: Int[Tensor, "B T"], *, pad: int) -> Tokens:
-        """Build tokens with positions counted from 0 in each row, skipping every `pad` (left or right)."""
+        """Build tokens from ids; positions count the ids of each row from 0 and are -1 where the id is `pad`, on the
+        left or right.
+        """
         is_token = ids != pad
         return cls(ids, torch.where(is_token, is_token.cumsum(1) - 1, -1))
 
@@ -120,7 +122,9 @@ class Memory:
         assert self.layout.accepts(self.positions.size(1)), f"{self.positions.size(1)} slots do not fit {self.layout}"
 
     def concat(self, others: Sequence[Memory]) -> Memory:
-        """Concatenate the rows of several memories of the same layout; clips may differ in length."""
+        """Concatenate the rows of this memory and of `others`, which must have the same layout; clips may differ in
+        length. Missing slots are filled with position -1.
+        """
         parts = (self, *others)
         num_slots = max(part.positions.size(1) for part in parts)
         layout = self.layout.with_slots(num_slots)
@@ -190,7 +194,7 @@ def as_mapping(value: Item | Mapping[str, Item] | None) -> Mapping[str, Item]:
 
 
 def select_memories(memories: Memories | None, names: Iterable[str]) -> Mapping[str, Memory]:
-    """Return the memories in the order of these names, which must be exactly theirs."""
+    """Return the memories in the order of `names`; there must be exactly one memory of each name."""
     memory_by_name, expected = as_mapping(memories), tuple(names)
     assert memory_by_name.keys() == set(expected), (
         f"this attends to {_join_names(expected)}; given: {_join_names(memory_by_name)}"
@@ -246,7 +250,9 @@ class RowSelection:
         return cls((groups.unsqueeze(1) * width + offsets).flatten(), groups, width)
 
     def source_groups(self, width: int) -> Int[Tensor, " G"] | None:
-        """Return the old group of each new group if groups had `width` rows; None if groups stay in place."""
+        """Return the index of the old group that each new group continues, if old groups had `width` rows; None if all
+        groups stay in place.
+        """
         return self.origin // width if self.ignores_groups else self.groups
 
 
@@ -272,7 +278,9 @@ def select_rows(state: Nest, rows: RowSelection | Int[Tensor, " B"]) -> Nest:
 
 
 def _select_nested(state: Any, rows: RowSelection) -> Any:
-    """Select rows of one part of a state."""
+    """Return one part of a state with the selected rows: of tensors, of tuples, dictionaries and dataclasses of them,
+    and of parts with a method `reorder`. None and integers stay as they are.
+    """
     if isinstance(state, Tensor):
         return state.index_select(0, rows.origin)
     if isinstance(state, tuple):
@@ -308,7 +316,9 @@ def concat_rows(states: Sequence[Nest]) -> Nest:
 
 
 def _concat_nested(parts: Sequence[Any]) -> Any:
-    """Concatenate the rows of one part of several states."""
+    """Concatenate the rows of one part of several states: tensors, nests of them, or parts with a method `concat`. The
+    parts must have one class; other values must be equal.
+    """
     first, *others = parts
     assert all(type(other) is type(first) for other in others), (
         f"cannot join {', '.join(type(part).__name__ for part in parts)}; without a memory, a state has no rows before "
@@ -334,7 +344,9 @@ def _concat_nested(parts: Sequence[Any]) -> Any:
 
 
 def pad_and_concat(tensors: Sequence[Tensor], *, axis: int, fill: float | int | bool, pad_left: bool = False) -> Tensor:
-    """Concatenate along the batch axis, padding `axis` with `fill` on the right (or left)."""
+    """Concatenate tensors along the first axis, the batch; before that, pad each with `fill` to the largest size along
+    `axis`, on the right, or on the left if `pad_left`.
+    """
     max_size = max(tensor.size(axis) for tensor in tensors)
     padded = []
     for tensor in tensors:
@@ -348,7 +360,9 @@ def pad_and_concat(tensors: Sequence[Tensor], *, axis: int, fill: float | int | 
 
 
 def count_used_columns(positions: Int[Tensor, "G K"]) -> int:
-    """Return the number of columns up to the last one that is used in any row; at least 1 if there is a column."""
+    """Return the number of columns up to the last one that has a position of 0 or more in any row; at least 1 if there
+    is a column.
+    """
     is_used = (positions >= 0).any(0)
     if not len(is_used):
         return 0
@@ -378,7 +392,7 @@ def detach(value: Nest) -> Nest:
 
 
 def _map_tensors(value: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Apply a function to all tensors of a nest."""
+    """Return a nest of dataclasses, tuples and dictionaries with `function` applied to all its tensors."""
     if isinstance(value, Tensor):
         return function(value)
     if isinstance(value, tuple):

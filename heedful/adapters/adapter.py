@@ -36,7 +36,8 @@ class Adapter(ABC):
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """Return the weights of the adapted model.
+        """Return the weights of the adapted model, computed from those of the original model (`base`) and the trained
+        ones.
 
         Args:
             base: weights of the original model, by name.
@@ -118,7 +119,8 @@ class BottleneckAdapter(Adapter):
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """Return the base weights together with the trained ones; see `Adapter.merge_weights`."""
+        """Return the base weights together with the trained ones; see `Adapter.merge_weights`. A trained weight
+        replaces a base weight of the same name. `origin` is named in the error."""
         for name in adapter_weights:
             prefix = name.partition(_NAME_PART)[0]
             if self.is_adapter_parameter(name) and not any(base_name.startswith(f"{prefix}.") for base_name in base):

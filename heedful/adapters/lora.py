@@ -133,7 +133,8 @@ class LoraAdapter(Adapter):
     def merge_weights(
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
-        """Return W + (alpha / r) B A; see `Adapter.merge_weights`."""
+        """Return the base weights, with W + (alpha / r) B A for each adapted map W; see `Adapter.merge_weights`. Other
+        trained weights replace or extend those of the base. `origin` is named in the error."""
         merged = dict(base)
         merged_names: set[str] = set()
         for name, down in adapter_weights.items():
@@ -159,7 +160,7 @@ class LoraAdapter(Adapter):
         return ".lora." in name
 
     def _require_small_rank(self, linear: nn.Linear) -> None:
-        """Raise `RecipeError` if the rank exceeds the dimensions of a map."""
+        """Raise `RecipeError` if the rank exceeds the input or output width of `linear`, a map to adapt."""
         max_rank = min(linear.in_features, linear.out_features)
         if self.rank > max_rank:
             raise RecipeError(
@@ -186,6 +187,8 @@ class _TargetMap:
 
 
 def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
+    """Yield the linear maps of a layer that can be adapted: those of self-attention, of all cross-attentions, and of
+    the feed-forward network."""
     for attention in (layer.attention, *(layer.get_cross_attention(name)[0] for name in layer.memory_names)):
         yield from _iter_attention_maps(attention)
     for name in ("inner", "outer"):
@@ -194,6 +197,8 @@ def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
 
 
 def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
+    """Yield the linear maps of an attention: of queries, of keys and values (one map for both), and the one after the
+    heads, if it has one."""
     keys, values = attention.heads * attention.d_k, attention.heads * attention.d_v
     yield _TargetMap(attention, "query", {"query": keys}, {"query": frozenset({"query"})})
     if attention.shared_key_value:
@@ -209,7 +214,8 @@ def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
 
 
 def _has_matching_shape(weight: Tensor, down: Tensor, up: Tensor, *, part: str) -> bool:
-    """Return whether B A has the shape of a weight, or of some of its rows if the weight has parts."""
+    """Return whether B A (`up` times `down`) has the shape of a weight. For the parts "key" and "value" it may have
+    fewer rows, because their weight holds both."""
     has_parts = part in ("key", "value")
     return (
         down.dim() == up.dim() == weight.dim() == 2

@@ -66,7 +66,7 @@ class CorpusMixture:
         )
 
     def _select_examples(self, text: int, epoch: int) -> Int[np.ndarray, " taken"]:
-        """Return the examples of one text in an epoch, counted from 0 within the text."""
+        """Return the examples of the text with index `text` in an epoch, counted from 0 within the text."""
         count, num_selected = self.counts[text], self.examples_per_epoch[text]
         if num_selected == count:
             return np.arange(count)
@@ -76,14 +76,16 @@ class CorpusMixture:
         return np.concatenate(passes)[first - offset : last - offset]
 
     def _shuffle_pass(self, text: int, pass_number: int) -> Int[np.ndarray, " count"]:
-        """Return the examples of a text in the random order of one pass."""
+        """Return the indices of all examples of a text in the random order of one pass over it."""
         return np.argsort(
             SeededRandom(self.seed, _MIXING_STREAM, text, pass_number).uniform(self.counts[text]), kind="stable"
         )
 
 
 def sum_tokens_by_text(tokens: Integer[np.ndarray, " N"], counts: Sequence[int]) -> list[int]:
-    """Return the number of tokens of each text."""
+    """Return the number of tokens of each text, from the number of tokens of each example and the number of examples of
+    each text (`counts`).
+    """
     return [int(text_tokens.sum()) for text_tokens in np.split(tokens, list(accumulate(counts))[:-1])]
 
 
@@ -94,7 +96,7 @@ def batch_by_size(
     lengths: Integer[np.ndarray, "N 2"], *, max_tokens: int, seed: int, epoch: int, pad_to: int = 1
 ) -> list[Integer[np.ndarray, " B"]]:
     """Return the batches of one training epoch, with similar lengths together; the result depends on the arguments
-    alone.
+    alone. A batch has at most `max_tokens` tokens, counted with padding to a multiple of `pad_to`.
 
     Sentences are shuffled, sorted by length within pools of about a hundred batches (sentences of equal lengths
     stay shuffled), cut where the token budget is full, and the batches are shuffled. Every sentence occurs once.
@@ -126,8 +128,8 @@ def batch_by_size(
 
 
 def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[Integer[np.ndarray, " B"]]:
-    """Return the batches of one training epoch without regard to lengths: shuffle all examples and split them into
-    equal parts of at most `max_rows`.
+    """Return the batches of one training epoch of `count` examples without regard to lengths: shuffle all examples and
+    split them into equal parts of at most `max_rows`.
 
     The result depends on the arguments alone. Every example occurs once; the sizes of the batches differ by one at
     most.
@@ -160,7 +162,9 @@ def batch_by_length(
 def _split_at_budget(
     order: Integer[np.ndarray, " N"], padded: Integer[np.ndarray, "N 2"], *, max_tokens: int, per_pool: int
 ) -> list[Integer[np.ndarray, " B"]]:
-    """Split sorted rows into batches that fit the token budget and do not cross the border of a pool."""
+    """Split the rows in `order` into batches that fit the token budget and do not cross the border of a pool of
+    `per_pool` rows; `padded` has the padded source and target length of each row.
+    """
     source, target = np.maximum(padded[order], 1).T
     batches, start = [], 0
     while start < len(order):
@@ -181,7 +185,7 @@ def _create_generator(seed: int, epoch: int) -> np.random.Philox:
 
 
 def _shuffle_indices(count: int, generator: np.random.Philox) -> Integer[np.ndarray, " N"]:
-    """Return the numbers below `count` in random order.
+    """Return the numbers below `count` in random order, drawn from `generator`.
 
     Sorts raw random bits, because numpy guarantees these across versions but not the result of `shuffle`.
     """
@@ -214,7 +218,9 @@ class PairBatch(Generic[Source]):
 
 
 def collate_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch[Tokens]:
-    """Collate the pairs in `rows`, padded on the right to a multiple of `pad_to`; no rows give empty tensors."""
+    """Collate the pairs of a corpus in `rows` into a batch, padded on the right to a multiple of `pad_to`; decoder
+    inputs begin with the id `bos`. No rows give empty tensors.
+    """
     source = to_tokens(corpus["source"].collate_ids(rows, pad_to=pad_to))
     if FACTORS_SIDE in corpus.sides:
         factors, _ = corpus[FACTORS_SIDE].collate_arrays(rows, pad_to=pad_to)
@@ -234,12 +240,13 @@ def build_pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int
 
 
 def collate_sources(sentences: Sequence[Sequence[int]], *, eos: int) -> Tokens:
-    """Collate sentences as `Tokenizer.encode` returns them into padded tokens, each with the end id appended."""
+    """Collate sentences as `Tokenizer.encode` returns them into padded tokens, each with the end id `eos` appended."""
     return to_tokens(pad_rows([[*ids, eos] for ids in sentences], min_width=1))
 
 
 def collate_encoded_sources(sentences: Sequence[EncodedText], *, eos: int) -> Tokens:
-    """Collate sentences as `SourceEncoder.encode` returns them, with their factors; the end id has factor 0.
+    """Collate sentences as `SourceEncoder.encode` returns them, with their factors, into padded tokens; the end id
+    `eos` is appended to each and has factor 0.
 
     Either all sentences have factors or none has.
     """

@@ -211,7 +211,9 @@ def _build_array_error(path: Path, error: Exception) -> DataError:
 
 
 def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
-    """Read and check the frame array of an `.npz` file."""
+    """Read the frame array of an `.npz` file; raise `DataError` if it is too large, cannot be read, or is not uint8 of
+    shape [T, H, W, 3].
+    """
     if _read_array_size(path) > _MAX_ARRAY_BYTES:
         raise DataError(f"{path}: more than {_MAX_ARRAY_BYTES:,} bytes of frames; cut the clip")
     try:
@@ -225,8 +227,8 @@ def _read_frame_array(path: Path) -> UInt8[np.ndarray, "T H W 3"]:
 
 
 def _read_video(path: Path, resize: SquareResize, max_frames: int) -> Clip:
-    """Read the selected frames of a video in two passes, first the times and then the frames, so that a long video
-    needs no more memory.
+    """Read at most `max_frames` evenly spaced frames of a video, each made square by `resize`, in two passes, first the
+    times and then the frames, so that a long video needs no more memory.
     """
     av = _import_pyav()
     try:
@@ -257,8 +259,8 @@ def _open_container(av: ModuleType, path: Path) -> Any:
 
 
 def _find_video_stream(container: Any, path: Path) -> Any:
-    """Return the first video stream; raise `DataError` if there is none, it cannot be decoded, or its frames are
-    too large.
+    """Return the first video stream of an opened container of PyAV; raise `DataError` if there is none, it cannot be
+    decoded, or its frames are too large.
     """
     if not container.streams.video:
         raise DataError(f"{path}: no pictures in it; give a video")

@@ -61,7 +61,9 @@ def _parse_row(line: str, location: str) -> tuple[str, str, tuple[str, ...], str
 
 
 def _parse_object(line: str, location: str) -> tuple[str, str, tuple[str, ...], str]:
-    """Parse a JSON line into source, right, wrong and kind."""
+    """Parse a JSON line into source, right, wrong translations and kind; kind is empty if there is none, and `location`
+    is named in errors.
+    """
     record = JsonRecord.from_line(line, location=location)
     is_list = isinstance(record.fields.get("wrong"), list)
     wrong = record.get_texts("wrong") if is_list else (record.get_text("wrong"),)

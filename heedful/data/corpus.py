@@ -107,8 +107,8 @@ class CorpusSide:
         return CorpusSide(self.stream, self.starts[rows], self.stops[rows])
 
     def collate_ids(self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1) -> Int[np.ndarray, "B T"]:
-        """Return the ids of the given examples, padded with -1 on the right; T is the longest length, rounded up to a
-        multiple of `pad_to`.
+        """Return the ids of the examples in `rows`, padded with -1 on the right; T is the longest length, rounded up to
+        a multiple of `pad_to`.
 
         An empty `rows` gives B = 0 and T = `pad_to`.
         """
@@ -120,8 +120,8 @@ class CorpusSide:
     def collate_arrays(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int = 1
     ) -> tuple[Shaped[np.ndarray, "B T ..."], Int[np.ndarray, "B T"]]:
-        """Return the arrays of the given examples, padded with zeros on the right, and the position of each item,
-        -1 for padding.
+        """Return the arrays of the examples in `rows`, padded with zeros on the right to a multiple of `pad_to`, and
+        the position of each item, -1 for padding.
         """
         is_item, indices = self._locate_items(rows, pad_to=pad_to)
         block = np.zeros((*is_item.shape, *self.stream.shape[1:]), dtype=self.stream.dtype)
@@ -131,7 +131,9 @@ class CorpusSide:
     def _locate_items(
         self, rows: Integer[np.ndarray, " B"], *, pad_to: int
     ) -> tuple[Bool[np.ndarray, "B T"], Int[np.ndarray, " real"]]:
-        """Return a [B, T] mask of the real items in a padded batch, and the index in `stream` of each of them."""
+        """Return a [B, T] mask of the real items in a padded batch of the examples in `rows`, and the index in `stream`
+        of each real item; T is a multiple of `pad_to`.
+        """
         starts = np.asarray(self.starts[rows])
         lengths = np.asarray(self.stops[rows]) - starts
         width = -(-int(lengths.max(initial=1)) // pad_to) * pad_to
@@ -232,8 +234,8 @@ class Corpus:
 
 
 def build_pair_encoder(source: Tokenizer, target: Tokenizer, *, max_length: int) -> ExampleEncoder[SentencePair]:
-    """Build the encoder of parallel text: both sides with their end ids, at most `max_length` ids on a side; tags
-    precede the source, and so does its context as far as there is room.
+    """Build the encoder of parallel text with a tokenizer for each side: the ids of a text and its end id, at most
+    `max_length` ids on a side; tags precede the source, and so does its context as far as there is room.
     """
     get_tagged_tokenizer = cache(source.with_tags)
 
@@ -341,8 +343,8 @@ def write_corpus(
 
 
 def compute_fingerprint(paths: Iterable[Path], *texts: str) -> str:
-    """Compute the sha256 of the contents of files and of some strings, in this order; the names of the files do not
-    count.
+    """Compute the sha256 of the contents of the files at `paths` and of the strings `texts`, in this order; the names
+    of the files do not count.
     """
     sha256 = hashlib.sha256()
     for path in paths:
@@ -411,7 +413,9 @@ def _encode_examples(
     side_writers: Sequence[_SideWriter],
     digest_writer: _DigestWriter[Example] | None,
 ) -> EncodingReport:
-    """Encode and append all examples of one text; return how many were kept and dropped."""
+    """Encode all examples of one text, and append those to keep with a writer for each result of `encode`; return how
+    many were kept and dropped. `digest_writer` is None if no digests are stored.
+    """
     kept = empty = too_long = 0
     for example in examples:
         encoded = encode(example)
@@ -429,7 +433,7 @@ def _encode_examples(
 
 
 def _require_examples(report: EncodingReport) -> None:
-    """Raise `DataError` if a text has no examples or none was kept."""
+    """Raise `DataError` if, by its report, a text has no examples or none was kept."""
     num_read = report.kept + report.empty + report.too_long
     if num_read == 0:
         raise DataError("there are no examples; check the files")
@@ -451,7 +455,8 @@ def _map_side(
     shape: Sequence[int] = (),
     sha256: Mapping[str, str] | None = None,
 ) -> CorpusSide:
-    """Memory-map one side of a corpus after checking its sha256; raise `ValueError` if its files do not fit together.
+    """Memory-map one side of a corpus of `count` examples after checking its sha256; raise `ValueError` if its files do
+    not fit together. `tokens` is its number of ids or items, `dtype` and `shape` are those of one.
 
     The keywords are those of `corpus.json`.
     """
@@ -466,14 +471,18 @@ def _map_side(
 
 
 def _map_digests(folder: Path, expected: str, *, count: int) -> UInt64[np.ndarray, " N"]:
-    """Memory-map the digests of a corpus; raise `ValueError` if their sha256 is not `expected`."""
+    """Memory-map the digests of a corpus of `count` examples; raise `ValueError` if the sha256 of their file is not
+    `expected`.
+    """
     if compute_digest(folder / _DIGESTS_FILE) != expected:
         raise ValueError(f"{_DIGESTS_FILE} has changed since it was written")
     return _map_array(folder / _DIGESTS_FILE, dtype=_DIGEST_DTYPE, count=count)
 
 
 def _map_array(path: Path, *, dtype: np.dtype[Any], count: int, shape: Sequence[int] = ()) -> np.ndarray:
-    """Memory-map a file as an array; raise `ValueError` if its size is wrong."""
+    """Memory-map a file as an array of `count` items of the given dtype and shape; raise `ValueError` if its size is
+    wrong.
+    """
     size, needed = path.stat().st_size, count * dtype.itemsize * math.prod(shape)
     if size != needed:
         raise ValueError(f"{path.name} has {size} bytes instead of {needed}")

@@ -144,7 +144,9 @@ class DetectedPlainText(DetectedDataset):
         return descriptions[self.kind]
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each unit."""
+        """Read one example for each unit in the file of a part: a paragraph, a stretch of lines, a line, or a field of
+        JSON.
+        """
         path = self.get_first_file(part)
         if self.unit == "fields":
             for row in DataTable(path, _build_empty_shape()).read_rows([self.field]):
@@ -165,13 +167,15 @@ class DetectedPlainText(DetectedDataset):
             yield DatasetExample((text,), (), line_number, raw, (text,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path and what a document is."""
+        """Return the recipe table of one part: its path in `files`, and how documents are separated, if it is not the
+        default.
+        """
         if self.kind == "jsonl":
             return {"path": files[0], "field": self.field}
         return {"path": files[0]} | ({} if self.kind in ("text", "blocks") else {"kind": self.kind})
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build a writer of unchanged lines."""
+        """Build the writer of the file of a part in `folder`, with unchanged lines; `compress` adds gzip."""
         ending = "jsonl" if self.kind == "jsonl" else "txt"
         return LinePartWriter(folder / f"{part}.{ending}{'.gz' * compress}")
 
@@ -186,8 +190,8 @@ def _build_empty_shape() -> JsonObjectsShape:
 
 
 def _read_stretches(path: Path, stretch_rate: int) -> Iterator[tuple[int, list[str]]]:
-    """Yield consecutive lines in stretches with the number of the first line; a stretch ends by the hash of its
-    last line, or when it is too long.
+    """Yield consecutive lines in stretches, each with the number of its first line; a stretch ends by the hash of its
+    last line, on average at one of `stretch_rate` lines, or when it is too long.
     """
     lines: list[str] = []
     line_number = 0
@@ -214,7 +218,9 @@ class PlainTextFormat(DataFormat):
     allows_single_text: bool = True
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect documents on lines if nearly all lines end like sentences, else one text."""
+        """Yield a dataset if no columns are named and there is one file of plain text for each part: documents on lines
+        if nearly all lines end like sentences, else one text or blocks between empty lines.
+        """
         parts = find_single_files(files)
         if columns or parts is None or not all(isinstance(file.shape, PlainLinesShape) for file in files):
             return
@@ -257,7 +263,9 @@ class TextFieldFormat(DataFormat):
     confidence: float = 0.85
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect the field with the longest texts; the confidence is lower if there are other candidates."""
+        """Yield a dataset with the documents in the named column, or else in the field with the longest texts, if all
+        files are JSON objects; the confidence is lower if there are other candidates.
+        """
         tables = select_tables(files)
         if tables is None or len(columns) > 1:
             return

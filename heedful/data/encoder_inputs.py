@@ -64,7 +64,9 @@ class ContextWindow:
 
 
 def encode_texts(tokenizer: Tokenizer, texts: Sequence[str], *, max_length: int) -> EncoderInput:
-    """Encode one or two texts as a model reads them; if they are too long, the longer text is truncated."""
+    """Encode one or two texts as a model reads them, with at most `max_length` ids; if they are too long, the longer
+    text is truncated.
+    """
     ids = [tokenizer.encode(text[: CHARACTERS_PER_TOKEN * max_length]) for text in texts]
     return build_encoder_input(
         ids[0], ids[1] if len(ids) > 1 else None, special=tokenizer.special, max_length=max_length
@@ -109,6 +111,7 @@ def build_windows(
     max_question: int = 64,
 ) -> list[ContextWindow]:
     """Build windows of a question with parts of its context, so that every id of the context is in at least one window.
+    A window has at most `max_length` ids, and its context begins `stride` ids after that of the window before.
 
     Args:
         question: ids of the question; those after `max_question` are dropped. It may be empty.
@@ -152,8 +155,8 @@ def build_windows(
 
 
 def _find_most_central(index: int, ranges: Sequence[range]) -> int:
-    """Return the index of the window in which an id is farthest from the nearer edge; ties go to the longer window,
-    then to the first.
+    """Return the index of the window in which an id of the context is farthest from the nearer edge, given the range of
+    ids of each window; ties go to the longer window, then to the first.
     """
     margins = [
         (min(index - s.start, s.stop - 1 - index) + 0.01 * len(s), -window_index)

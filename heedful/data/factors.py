@@ -140,7 +140,7 @@ class GivenFactor(Factor):
         return self.labels.size + 1
 
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Yield the words between white space with the number of their label."""
+        """Yield the words between white space with the number of their label; 0 for an unknown label."""
         for word, label in zip(_WORD.finditer(text), labels, strict=True):
             label_id = self.labels.get_id(label)
             yield *word.span(), 0 if label_id is None else label_id + 1
@@ -196,7 +196,7 @@ def split_factors(text: str, names: Sequence[str]) -> tuple[str, list[tuple[str,
 
 
 def attach_labels(text: str, labels: str, *, location: str) -> str:
-    """Append a label to each word of a text.
+    """Append a label to each word of a text; `location` says in messages where the labels stand.
 
     Args:
         text: words between white space.
@@ -223,7 +223,7 @@ def attach_labels(text: str, labels: str, *, location: str) -> str:
 
 def attach_labels_from_file(texts: Iterable[str], path: Path, *, noun: str) -> Iterator[str]:
     """Append to each text the labels in the corresponding line of a file; raise `DataError` if a line does not fit its
-    text.
+    text. `noun` is what the texts are called in messages.
 
     Args:
         texts: one text for each line; empty texts have an empty line.
@@ -344,7 +344,9 @@ class SourceEncoder:
 
 
 def _assign_numbers(pieces: Sequence[tuple[int, int]], spans: Sequence[NumberedSpan]) -> list[int]:
-    """Return for each piece the number of the first span that overlaps it; 0 if there is none."""
+    """Return for each piece the number of the first span that overlaps it; 0 if there is none. Pieces and spans are
+    given by start and stop in the text.
+    """
     numbers, index = [], 0
     for start, stop in pieces:
         while index < len(spans) and spans[index][1] <= start:

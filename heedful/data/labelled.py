@@ -109,7 +109,7 @@ class LabelledReader(ExampleReader[LabelledExample]):
         self._number = number
 
     def _build_example(self, texts: Sequence[str], label_text: str | None, *, location: str) -> LabelledExample:
-        """Build an example and parse its label; a label of None stays None."""
+        """Build an example and parse its label, with errors at `location`; a label of None stays None."""
         if label_text is None:
             return LabelledExample(tuple(texts), None, location)
         return LabelledExample(
@@ -225,8 +225,9 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
 
 
 def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: bool, location: str) -> str | float:
-    """Parse the label of an example; raise `DataError` if it is empty, not among `names`, or should be a number and
-    is not.
+    """Parse the label of an example: a number if `number` is True, else the class that `names` gives for it, or the
+    label itself if `names` is None. Raise `DataError` with the location if it is empty, no number, or not among
+    `names`.
     """
     text = label_text.strip()
     if not text:
@@ -245,7 +246,9 @@ def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: boo
 
 
 def _find_column(column: ColumnKey, header: Sequence[str], *, location: str, requested: Sequence[ColumnKey]) -> int:
-    """Return the index of a column given by name or number; raise `DataError` if the header does not have the name."""
+    """Return the index of a column given by name or number; raise `DataError` at `location` if the header does not have
+    the name. If it has none of all the requested columns, the message says that there may be no header.
+    """
     if isinstance(column, int):
         return column
     if column in header:
@@ -311,7 +314,9 @@ class DetectedLabelledTable(DetectedDataset):
         return {"numbers": True} if self.has_number_labels else {}
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each row."""
+        """Read one example for each row in the table of a part; raise `DataError` if a label should be a number and is
+        not.
+        """
         for row in self.tables[part].read_rows([*self.columns, self.label]):
             *texts, label = row.values
             label = "" if self.has_number_labels and is_missing_value(label) else label.strip()
@@ -324,7 +329,9 @@ class DetectedLabelledTable(DetectedDataset):
             yield DatasetExample(tuple(texts), (label,), row.line, row.raw, split_keys)
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path, the kind and the columns, by name if they have names."""
+        """Return the recipe table of one part: its path in `files`, the kind, and the columns, by name if they have
+        names.
+        """
         first_table = self._first_table
         names = [
             name if first_table.has_header else str(first_table.get_column_index(name))
@@ -337,7 +344,7 @@ class DetectedLabelledTable(DetectedDataset):
         return entries if first_table.has_header else {**entries, "header": False}
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build a writer of the same kind of table."""
+        """Build the writer of the file of a part in `folder`, with the same kind of table; `compress` adds gzip."""
         return self._first_table.build_writer(folder, part, compress=compress)
 
     def build_checks(self) -> Sequence[DataCheck]:
@@ -369,8 +376,8 @@ class LabelledTableFormat(DataFormat):
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect the text columns and the most probable label column; the confidence is lower if several columns
-        may be the label.
+        """Yield a dataset with the text columns and the label column that `columns` names, or else the most probable
+        ones; nothing if there are none. The confidence is lower if several columns may be the label.
         """
         tables = select_tables(files)
         if tables is None:
@@ -423,7 +430,9 @@ class LabelledTableFormat(DataFormat):
         confidence: float,
         notes: list[str],
     ) -> DetectedDataset:
-        """Build the detected dataset, with notes on ambiguous labels and excluded files."""
+        """Build the detected dataset from the table of each part and the profiles of its text and label columns; add
+        notes on ambiguous labels and excluded files. Ambiguous labels lower the confidence.
+        """
         table = tables[next(iter(tables))]
         is_number_label = label.numeric_share >= 0.98 and not label.is_label and not label.is_constant
         num_numbers = sum(parse_number(value) is not None for value in label.value_counts)
@@ -460,7 +469,7 @@ class LabelledTableFormat(DataFormat):
 
 
 def _explain_conversion(table: DataTable) -> str:
-    """Return why a table must be written in another form; empty if it need not."""
+    """Return why a table must be written with other separators; empty if it need not."""
     if table.delimiter == LABEL_FIRST:
         return "tables are read with commas or tabs between columns, so labels and texts are written as columns"
     if table.delimiter not in ("", "\t", ","):

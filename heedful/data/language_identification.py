@@ -137,7 +137,9 @@ class LanguageIdentifier:
 
 
 def _hash_ngrams(text: str) -> Int[np.ndarray, R]:
-    """Return the hashes of all character n-grams of a text; everything but letters becomes a space between words."""
+    """Return the hashes of all character n-grams of 1 to 4 letters of a text; everything but letters becomes a space
+    between words.
+    """
     words = _NO_LETTERS.sub(" ", text.lower()).strip()
     if not words:
         return np.zeros(0, np.int64)

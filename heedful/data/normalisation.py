@@ -45,7 +45,9 @@ def get_rule_name(*, lowercase: bool) -> str:
 
 @cache
 def build_normaliser(*, lowercase: bool) -> Callable[[str], str]:
-    """Return a function that normalises valid text by these rules."""
+    """Return a function that normalises valid text by sentencepiece's rules `nmt_nfkc`, which also fold case if
+    `lowercase`.
+    """
     normalizer = sentencepiece.SentencePieceNormalizer(
         rule_name=get_rule_name(lowercase=lowercase),
         add_dummy_prefix=False,

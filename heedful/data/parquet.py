@@ -69,7 +69,9 @@ class ParquetPairReader(ExampleReader[SentencePair]):
                     yield SentencePair(_clean_text(source), _clean_text(target), f"{path}:{row_number}", document=name)
 
     def _require_text_columns(self, schema: Any) -> None:
-        """Raise `DataError` if a column is missing, occurs twice, or does not hold text."""
+        """Raise `DataError` if, by the Arrow schema of the file, a column is missing, occurs twice, or does not hold
+        text.
+        """
         if self._document is not None and self._document not in schema.names:
             raise DataError(f"{self.paths[0]}: has no column {self._document!r}; there: {', '.join(schema.names)}")
         for name in self._fields:
@@ -163,7 +165,7 @@ class DetectedParquet(DetectedColumns):
         return f"column {self.columns[0]} becomes {self.columns[1]}{self.direction_note}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each row."""
+        """Read one example for each row in the file of a part."""
         source_field, target_field = self.columns
         reader = ParquetPairReader(
             self.get_first_file(part),
@@ -181,7 +183,9 @@ class DetectedParquet(DetectedColumns):
             )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path and the names of the columns, which written parts keep."""
+        """Return the recipe table of one part: its path in `files`, and the names of the columns, which written parts
+        keep.
+        """
         document_entry = {} if self.document_column is None else {"document_field": self.document_column}
         return {"path": files[0], "source_field": self.columns[0], "target_field": self.columns[1], **document_entry}
 
@@ -200,7 +204,9 @@ class ParquetFormat(DataFormat):
     """confidence if both columns seem to be in one language"""
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect the two text columns, in their order unless they are named."""
+        """Yield a dataset with the two text columns that `columns` names, or else the only two of the files; nothing if
+        there are not two. Raise `RecipeError` if a named column is missing.
+        """
         parts = find_single_files(files)
         shapes = [file.shape for file in files if isinstance(file.shape, ParquetShape)]
         if parts is None or len(shapes) < len(files) or len(columns) not in (0, 2):
@@ -222,7 +228,7 @@ class ParquetFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """Return how to select two of several text columns."""
+        """Return how to select two text columns if a Parquet file does not have exactly two; empty if all have."""
         shapes = {file.path: file.shape for file in files if isinstance(file.shape, ParquetShape)}
         wrong_file = next(((path, shape) for path, shape in shapes.items() if len(shape.texts) != 2), None)
         if wrong_file is None:

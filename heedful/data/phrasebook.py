@@ -49,7 +49,8 @@ class Phrasebook:
 def build_phrasebook(
     source: str = "en", target: str = "de", *, seed: int = 0, size: int = 20_000, held_out: int = 500
 ) -> Phrasebook:
-    """Generate a phrasebook of `size` training pairs and `held_out` pairs each for validation and test from a seed.
+    """Generate a phrasebook from the language `source` to `target`: `size` training pairs and `held_out` pairs each for
+    validation and test, from a seed.
 
     The held-out parts do not depend on `size`, so larger and smaller books can be compared. A kind of sentence that
     either language cannot write, or that both write the same way, is left out.
@@ -144,7 +145,7 @@ class _ContentPool:
     numbers: Sequence[Sequence[int]]
 
     def sample_content(self, rng: Random, max_number: int) -> _PhraseContent:
-        """Sample a content whose number is at most about `max_number`."""
+        """Sample a date, a time and a number of this pool with `rng`; the number is at most about `max_number`."""
         month, minute = rng.choice(self.months), rng.choice(self.minutes)
         year, month = divmod(month, 12)
         day = rng.randint(1, monthrange(year, month + 1)[1])
@@ -162,7 +163,9 @@ _HELD_OUT_PERCENT = 7
 
 
 def _build_pools(seed: int) -> dict[str, _ContentPool]:
-    """Assign every content to exactly one part by its hash with the seed."""
+    """Return the pool of content of each part of the book, by name; every month, minute and number belongs to exactly
+    one, by its hash with the seed.
+    """
 
     def split_values(kind: str, values: Iterable[int]) -> dict[str, list[int]]:
         """Split values between the parts by their hashes."""
@@ -194,7 +197,9 @@ def _sample_pairs(
     rng: Random,
     used_sources: set[str],
 ) -> tuple[PhrasePair, ...]:
-    """Sample new pairs until there are `count`, or until a thousand samples in a row gave none."""
+    """Sample pairs whose source is not in `used_sources`, and add it there, until there are `count`, or until a
+    thousand samples in a row gave none.
+    """
     pairs: list[PhrasePair] = []
     num_failures = 0
     while len(pairs) < count and num_failures < 1000:
@@ -248,14 +253,14 @@ class _LanguageWriter:
 
 
 def _format_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "full") -> str:
-    """Write the date."""
+    """Write the date of a content in the language of the writer; `length` is a length of Babel, such as "full"."""
     from babel.dates import format_date
 
     return format_date(content.moment, length, writer.locale)
 
 
 def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write the date and the time in digits."""
+    """Write the date and the time of a content in the language of the writer, in digits."""
     from babel.dates import format_time
 
     time = format_time(content.moment, "short", locale=writer.locale)
@@ -263,7 +268,8 @@ def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
 
 
 def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "long") -> str:
-    """Write the date with the year in words."""
+    """Write the date of a content in the language of the writer, with the year in words; `length` is a length of Babel.
+    """
     before, after = _format_date(writer, content, length).split(str(content.moment.year))
     year = writer.spell_number(content.moment.year, "year")
     after = after.removeprefix(".")  # Hungarian and Serbian mark an ordinal in digits by it, not one in words
@@ -273,7 +279,7 @@ def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length
 
 
 def _format_clock(writer: _LanguageWriter, content: _PhraseContent, skeleton: str = "EBhm") -> str:
-    """Write the weekday and the time of day."""
+    """Write the weekday and the time of day of a content in the language of the writer, by a CLDR skeleton."""
     from babel.dates import format_datetime
 
     return format_datetime(content.moment, writer.get_time_pattern(skeleton), locale=writer.locale)
@@ -287,7 +293,7 @@ def _format_spoken_moment(writer: _LanguageWriter, content: _PhraseContent) -> s
 
 
 def _format_interval(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write an interval of two days."""
+    """Write the interval between two days of a content in the language of the writer."""
     from babel.dates import format_interval
 
     return format_interval(*content.date_range, "yMMMd", locale=writer.locale)
@@ -300,7 +306,7 @@ _SECONDS: dict[_TimeUnit, int] = {
 
 
 def _format_time_distance(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write a distance in time, such as "in 3 weeks"."""
+    """Write the number of a content as a distance in time in the language of the writer, such as "in 3 weeks"."""
     from babel.dates import format_timedelta
 
     unit = list(_SECONDS)[content.variant // 2 % len(_SECONDS)]
@@ -315,7 +321,9 @@ _UNITS = (
 
 
 def _format_measure(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write a number with a unit; raise `LookupError` if the language has no word for the unit."""
+    """Write the number of a content with a unit in the language of the writer; raise `LookupError` if the language has
+    no word for the unit.
+    """
     from babel.units import format_unit
 
     unit = _UNITS[content.variant % len(_UNITS)]
@@ -330,7 +338,9 @@ _FOREIGN_MONEY = ("ar", "hu", "kn", "te")  # num2words counts English "cents" th
 
 
 def _format_price(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write a price in words; raise `LookupError` for languages that num2words writes wrongly."""
+    """Write the number of a content as a price in the words of the writer's language; raise `LookupError` for languages
+    that num2words writes wrongly.
+    """
     if writer.code in _FOREIGN_MONEY:
         raise LookupError(f"no money in {writer.code}")
     amount = content.number + (1 + content.variant // 2 % 99) / 100
@@ -366,7 +376,9 @@ _DIRECTION_MARKS = dict.fromkeys(map(ord, "\u200e\u200f\u061c"))
 
 
 def _write_sentence(kind: _SentenceKind, writer: _LanguageWriter, content: _PhraseContent) -> str | None:
-    """Write the sentence with plain spaces; return None if the language has no words for it."""
+    """Write a content as a sentence of this kind in the language of the writer, with plain spaces; return None if the
+    language has no words for it.
+    """
     try:
         text = kind.write(writer, content)
     except Exception:  # each language of num2words says in its own way that it lacks a word
@@ -377,7 +389,9 @@ def _write_sentence(kind: _SentenceKind, writer: _LanguageWriter, content: _Phra
 def _write_pair(
     kind: _SentenceKind, content: _PhraseContent, writers: tuple[_LanguageWriter, _LanguageWriter]
 ) -> PhrasePair | None:
-    """Write the content in both languages; return None if one cannot write it or both write it the same way."""
+    """Write a content as a sentence of this kind in the languages of both writers; return None if one cannot write it
+    or both write it the same way.
+    """
     source, target = (_write_sentence(kind, writer, content) for writer in writers)
     return None if source is None or target is None or source == target else (source, target)
 
@@ -385,7 +399,9 @@ def _write_pair(
 def _can_translate(
     kind: _SentenceKind, writers: tuple[_LanguageWriter, _LanguageWriter], *, pool: _ContentPool
 ) -> bool:
-    """Return whether at least a third of some typical contents can be written in both languages."""
+    """Return whether at least a third of some contents of the pool can be written as sentences of this kind in the
+    languages of both writers.
+    """
     rng = Random(0)
     pairs = [_write_pair(kind, pool.sample_content(rng, kind.max_number), writers) for _ in range(30)]
     return sum(pair is not None for pair in pairs) >= 10

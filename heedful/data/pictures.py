@@ -34,7 +34,9 @@ COLOURS: Final[Mapping[str, tuple[int, int, int]]] = {
 
 
 def _cross_distance(x: PixelGrid, y: PixelGrid, r: float) -> PixelGrid:
-    """Return the distance of each point from the edge of a cross, negative inside."""
+    """Return the distance of each point (x, y) from the edge of a cross of radius `r` around the origin, negative
+    inside.
+    """
     horizontal, vertical = (np.maximum(abs(a) - r, abs(b) - 0.36 * r) for a, b in ((x, y), (y, x)))
     return np.asarray(np.minimum(horizontal, vertical))
 
@@ -76,7 +78,8 @@ _DECODING_ERRORS: Final = (
 
 
 def read_picture(path: Path) -> Picture:
-    """Read the picture in a file; see the module for the policy.
+    """Read the picture in a file as RGB: turned as its EXIF data say, with white behind transparent pixels, and 16-bit
+    grey cut to 8 bits.
 
     Raises:
         DataError: the file does not exist, is damaged or no picture, or has more than `MAX_PIXELS` pixels.
@@ -89,7 +92,7 @@ def read_picture(path: Path) -> Picture:
 
 
 def decode_picture(source: Path | BinaryIO, *, name: str, max_pixels: int = MAX_PIXELS) -> Picture:
-    """Decode a picture from a file or a stream; `name` identifies it in messages.
+    """Decode a picture from a file or a stream as RGB, as `read_picture` does; `name` identifies it in messages.
 
     Raises:
         DataError: it is damaged or no picture, or has more than `max_pixels` pixels.
@@ -116,7 +119,9 @@ def estimate_picture_memory(num_pixels: int) -> int:
 
 @contextmanager
 def _open_image(source: Path | BinaryIO, *, name: str, max_pixels: int) -> Iterator[Image.Image]:
-    """Open a picture and check its size; errors while it is decoded in the block become `DataError`."""
+    """Open a picture from a file or a stream, and check that it has at most `max_pixels` pixels; errors here, and while
+    it is decoded in the block, become `DataError` with the name.
+    """
     image_module = import_pillow()
     try:
         with warnings.catch_warnings():
@@ -169,7 +174,9 @@ class SquareResize:
                 return square
 
     def map_point(self, x: float, y: float, *, height: int, width: int) -> tuple[float, float]:
-        """Map a point of a picture of this size to the square, from 0 to 1 unless the point was cropped away."""
+        """Map the point (x, y) of a picture of this height and width in pixels to the square, where coordinates go from
+        0 to 1; they lie outside if the point was cropped away.
+        """
         across, down = {
             "crop": (min(height, width), min(height, width)),
             "stretch": (width, height),
@@ -215,7 +222,9 @@ def encode_png(picture: Picture) -> bytes:
 
 
 def _decode_rgb(image: Image.Image) -> Picture:
-    """Decode an open image into RGB bytes."""
+    """Decode an open image into RGB bytes, turned as its EXIF data say and with white behind transparent pixels; raise
+    `ValueError` if its colours are unknown.
+    """
     from PIL import ImageOps
 
     image = ImageOps.exif_transpose(image)  # decodes: a file that is cut off shows here

@@ -63,7 +63,9 @@ class BeamGroup:
     def from_prefill(
         cls, prefill: PrefillOutput, request: GenerationRequest, pipeline: LogitsPipeline, *, width: int, n_best: int
     ) -> BeamGroup:
-        """Return the group before its first token."""
+        """Return the group before its first token, with `width` beams for each sentence, of which `n_best` finished
+        hypotheses are kept. `prefill` is what was read of the sentences of the request.
+        """
         pipeline_state = pipeline.init_state(request.prompt, prefill)
         beam_state = BeamState.from_prefill(prefill.without_logits(), width=width, n_best=n_best)
         indices = torch.zeros_like(beam_state.live_scores, dtype=torch.long)
@@ -85,7 +87,9 @@ class BeamGroup:
         diversity_penalty: Float[Tensor, "G V"] | None = None,
         number: int = 0,
     ) -> tuple[BeamGroup, BeamCandidates, tuple[int, bool]]:
-        """Decode one token of every beam; return the group, the selected candidates and the summary of `select_beams`.
+        """Decode one token of every beam; return the new group, the candidates that live on, and the number of done
+        sentences with whether any beam changed its row. `logits` has `rows_per_sentence` rows for each sentence: one
+        before the first token, then one for each beam.
 
         For `constraint_banks` and `diversity_penalty` see `find_top_candidates`; `number` is that of the group.
         """
@@ -112,7 +116,7 @@ class BeamGroup:
         return BeamGroup(beam_state, history, keep_selected(candidate_states, selected.ranks)), selected, summary
 
     def reorder(self, rows: RowSelection) -> BeamGroup:
-        """Return the group with the selected sentences."""
+        """Return the group with the sentences that `rows` selects."""
         beam_state, history = select_rows((self.beam_state, self.history), rows)
         state_width = self.width if len(self.history) else 1
         pipeline_state = select_rows(self.pipeline_state, RowSelection.keep_groups(rows.origin, state_width))
@@ -129,7 +133,8 @@ class BeamGroup:
         return replace(self, beam_state=replace(self.beam_state, done=done))
 
     def finalize(self, options: BeamOptions) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-        """Return the best hypotheses of all sentences; see `finalize_hypotheses`."""
+        """Return the best hypotheses of all sentences, and a mask of those that have ended; see `finalize_hypotheses`.
+        """
         return finalize_hypotheses(self.beam_state, self.history, options=options)
 
     def find_best_so_far(self, options: BeamOptions) -> list[Hypothesis]:
@@ -172,7 +177,9 @@ class BeamBatch(DecodeBatch):
         return self.group.beam_state.done
 
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[BeamBatch, StepResult]:
-        """Decode one token of every beam."""
+        """Decode one token of every beam from `logits`, which has `rows_per_sentence` rows for each sentence; return
+        the new batch and the changes to the model state.
+        """
         group, selected, (num_done, needs_reorder) = self.group.advance(
             logits,
             rows_per_sentence=rows_per_sentence,
@@ -211,12 +218,14 @@ class BeamBatch(DecodeBatch):
         return [list(best.ids) for best in self.group.find_best_so_far(self.options)]
 
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state after the hypotheses; see `replay_hypotheses`."""
+        """Return the model state after the hypotheses, for which the model reads them again; see `replay_hypotheses`.
+        """
         return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
 
 def compute_length_divisors(prefill: PrefillOutput, length_penalty: LengthPenalty) -> Float[Tensor, " lengths"]:
-    """Compute the divisor of the length penalty for every length that can occur.
+    """Compute the divisor of the length penalty for every length from 0 that the sentences of `prefill` can reach;
+    lengths below 1 count as 1.
 
     The table has two more entries than the longest length, because sentences that are done may be there in later steps.
     """
@@ -237,6 +246,7 @@ def find_top_candidates(
     diversity_penalty: Float[Tensor, "G V"] | None = None,
 ) -> BeamCandidates:
     """Return the 2 * width best continuations of each sentence, best first; minus infinity where there are fewer.
+    `logits` has `rows_per_sentence` rows for each sentence: one before the first token, then one for each beam.
 
     `diversity_penalty` is subtracted from the logits for the choice and its order only; the totals do not contain it.
     With `constraint_banks` the candidates are chosen by dynamic beam allocation.
@@ -280,7 +290,9 @@ def find_top_candidates(
 def build_beam_step(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"], group: int = 0
 ) -> BeamStep:
-    """Build the description of a step for the `on_step` callback."""
+    """Build the description of a step for the `on_step` callback, from the beam state before it. `divisors` has the
+    divisor of the length penalty for each length; `group` is the number of the beam group in diverse beam search.
+    """
     scores = candidates.totals / divisors[beam_state.lengths + 1].unsqueeze(1)
     numbers, done = beam_state.prefill.sentence_indices, beam_state.done
     return BeamStep(numbers, done, candidates.beams, candidates.ids, candidates.totals, scores, group)
@@ -289,7 +301,8 @@ def build_beam_step(
 def select_beams(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[BeamState, BeamCandidates, tuple[int, bool]]:
-    """Keep the finished candidates and choose the live beams of the next step.
+    """Keep the finished candidates and choose the live beams of the next step. `divisors` has the divisor of the length
+    penalty for each length.
 
     Returns the new beam state, the candidates that the live beams took, and the number of done sentences with whether
     any beam changed its row.
@@ -311,7 +324,9 @@ def select_beams(
 def _select_beams_torch(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[BeamState, BeamCandidates]:
-    """Choose the live beams with tensor operations, where the native library is missing."""
+    """Choose the live beams with tensor operations, where the native library is missing; return the new beam state and
+    the candidates that the live beams took. `divisors` has the divisor of the length penalty for each length.
+    """
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
     is_final, was_done = candidates.ends, beam_state.done.unsqueeze(1)
     lengths = beam_state.lengths + 1
@@ -338,7 +353,9 @@ def _select_beams_torch(
 
 
 def _summarize_step(beam_state: BeamState, selected: BeamCandidates) -> tuple[int, bool]:
-    """Return the number of done sentences and whether any beam changed its row, with one device synchronisation."""
+    """Return the number of done sentences, and whether any beam of the others changed its row. `selected` are the
+    candidates that the live beams took. There is one device synchronisation.
+    """
     width = selected.beams.size(1)
     own_rows = torch.arange(width, device=selected.beams.device)
     needs_reorder = ((selected.beams != own_rows) & ~beam_state.done.unsqueeze(1)).any()
@@ -352,8 +369,8 @@ def finalize_hypotheses(
     *,
     options: BeamOptions,
 ) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-    """Return the best finished hypotheses, followed by the best live ones where they are too few, and a mask of the
-    finished ones.
+    """Return the best finished hypotheses, followed by the best live ones where they are too few, and a mask of those
+    that have ended. `history` has the steps from which the tokens are traced back.
     """
     prefill, divisors = beam_state.prefill, options.divisors
     width, n_best = beam_state.live_scores.size(1), beam_state.finished_indices.size(1)
@@ -382,7 +399,11 @@ def finalize_hypotheses(
 
 
 def sort_by_totals(candidates: BeamCandidates) -> BeamCandidates:
-    """Sort candidates that were chosen by another order into the order that `select_beams` expects.
+    """Sort candidates that were chosen by penalised totals into the order that `select_beams` expects: first those that
+    end the hypothesis and are in the first half, then the first `width` of the others, by the model's own
+    log-probability.
+
+    The log-probability of all other candidates becomes minus infinity.
 
     First those that end the hypothesis and are among the first half, then those that live on, by the model's own
     probabilities; all others become impossible.
@@ -396,7 +417,9 @@ def sort_by_totals(candidates: BeamCandidates) -> BeamCandidates:
 
 
 def build_beam_inputs(ids: Int[Tensor, "G width"], positions: Int[Tensor, " G"], prefill: PrefillOutput) -> Tokens:
-    """Build the input tokens [G * width, 1] of the next step; all beams of a sentence have its position."""
+    """Build the input tokens [G * width, 1] of the next step from the new ids; all beams of a sentence have its
+    position. Segments come from `prefill`.
+    """
     width, segments = ids.size(1), prefill.segments
     row_segments = None if segments is None else segments.repeat_interleave(width, 0)
     return Tokens(ids.view(-1, 1), positions.repeat_interleave(width).unsqueeze(1), row_segments)
@@ -405,7 +428,8 @@ def build_beam_inputs(ids: Int[Tensor, "G width"], positions: Int[Tensor, " G"],
 def replay_hypotheses(
     step: Step, prompt_state: State, hypotheses: HypothesisBatch, *, prefill: PrefillOutput
 ) -> ResumeState:
-    """Run the model over each final hypothesis and return the state after it.
+    """Run the model over each final hypothesis and return the state after it. `prompt_state` is the model state after
+    the prompts, and `prefill` what was read before the search.
 
     The states that a hypothesis passed through are gone by the end of the search, so it is read once more, as one
     chunk. `prompt_state` is the model state after the prompts.

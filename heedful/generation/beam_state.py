@@ -46,7 +46,9 @@ class BeamState:
 
     @classmethod
     def from_prefill(cls, prefill: PrefillOutput, *, width: int, n_best: int) -> BeamState:
-        """Return the first state: one live hypothesis for each sentence, the forced prefix."""
+        """Return the first state: one live hypothesis for each sentence, the forced prefix, with room for `width` live
+        and `n_best` finished ones.
+        """
         prefix_scores = prefill.prefix_log_probabilities.sum(1, keepdim=True)
         indices = prefill.positions.new_zeros(len(prefix_scores), n_best)
         return cls(
@@ -74,7 +76,7 @@ class BeamState:
         return self.counts, self.live_scores, self.done, self.finished, self.finished_indices, self.last_tokens
 
     def with_dynamic_fields(self, fields: tuple[Tensor, ...]) -> BeamState:
-        """Return the state with the fields that each step changes replaced."""
+        """Return the state with the fields that each step changes replaced, in the order of `get_dynamic_fields`."""
         return BeamState(self.prefill, *fields)
 
 
@@ -100,7 +102,9 @@ class BeamCandidates:
 
     @classmethod
     def from_top_k(cls, values: Float[Tensor, "G k"], top: TopKResult, *, num_candidates: int) -> BeamCandidates:
-        """Build candidates from a top-k result, padded with impossible ones up to `num_candidates`."""
+        """Build candidates from a top-k result over whole hypotheses, padded with impossible ones up to
+        `num_candidates`. `values` are the log-probabilities of the new tokens.
+        """
         padding = (0, num_candidates - top.ids.size(1))
         totals, beams, ids = top.values, top.members, top.ids
         if padding[1]:
@@ -153,6 +157,8 @@ def trace_beams(
     counts: Int[Tensor, "B n"],
 ) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
     """Follow back-pointers: return the ids that led to `beams` after `counts` tokens, and their log-probabilities.
+    `origins`, `ids` and `values` have, for each beam and step, the beam that it continued, its token and the token's
+    log-probability.
 
     A column more than there are steps is left free at the end; the entries from `counts` on mean nothing.
 
@@ -174,6 +180,7 @@ def _trace_with_tensors(
     beams: Int[Tensor, "B n"],
     counts: Int[Tensor, "B n"],
 ) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
+    """Follow back-pointers with tensor operations, which is fast for many sentences; see `trace_beams`."""
     size = ids.size(1)
     traced_ids = beams.new_zeros(*beams.shape, size + 1)
     traced_values = values.new_zeros(*beams.shape, size + 1)
@@ -191,6 +198,7 @@ def _trace_with_lists(
     beams: Int[Tensor, "B n"],
     counts: Int[Tensor, "B n"],
 ) -> tuple[Int[Tensor, "B n t"], Float[Tensor, "B n t"]]:
+    """Follow back-pointers in lists, which is fast for few sentences; see `trace_beams`."""
     shape = (*beams.shape, ids.size(1) + 1)
     traced_ids, traced_values = list[int](), list[float]()
     sentences = zip(
@@ -268,7 +276,9 @@ class BeamTree:
         self._live[beam_step.group] = sorted(live_nodes, key=lambda number: -self.nodes[number].total)
 
     def find_path(self, ids: Sequence[int]) -> list[int]:
-        """Return the numbers of the nodes that spell these tokens from the root, as far as the tree contains them."""
+        """Return the numbers of the nodes that spell the tokens `ids` from the root, as far as the tree contains them.
+        Among several paths, one whose last node was not pruned is preferred.
+        """
         paths = [[0]]
         for token in ids:
             following = [n for n, node in enumerate(self.nodes) if node.id == token]

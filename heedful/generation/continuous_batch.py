@@ -75,7 +75,7 @@ class _BatchEntry:
         return [index for index, request_id in enumerate(self.request_ids) if request_id is not None]
 
     def release(self, indices: Sequence[int]) -> list[int]:
-        """Let sentences leave and return their request ids."""
+        """Let the sentences at these indices leave, and return the request ids of those that had not left."""
         request_ids = [request_id for index in indices if (request_id := self.request_ids[index]) is not None]
         for index in indices:
             self.request_ids[index] = None
@@ -83,7 +83,7 @@ class _BatchEntry:
         return request_ids
 
     def stop(self, indices: Sequence[int]) -> None:
-        """Decode no further token of these sentences."""
+        """Decode no further token of the sentences at these indices."""
         index_tensor = self.to_index_tensor(indices)
         self.batch = self.batch.finish(index_tensor)
         rows = RowSelection.keep_groups(index_tensor, self.batch.width).origin
@@ -176,7 +176,7 @@ class ContinuousBatch:
     def add_batch(
         self, batch: DecodeBatch, state: State, logits: Float[Tensor, "B V"], *, request: GenerationRequest
     ) -> tuple[range, list[FinishedRequest]]:
-        """Add sentences whose prompts have been read; see `add_requests`.
+        """Add sentences whose prompts have been read; return their request ids and those that have finished at once.
 
         Args:
             batch: of the sentences, before their first token.
@@ -233,7 +233,7 @@ class ContinuousBatch:
 
     @torch.inference_mode()
     def abort(self, request_ids: Iterable[int]) -> None:
-        """Stop decoding these requests without a result."""
+        """Stop decoding the sentences with these request ids, without a result."""
         aborted = set(request_ids)
         for entry in self._entries:
             if indices := [index for index in entry.active_indices if entry.request_ids[index] in aborted]:
@@ -242,18 +242,20 @@ class ContinuousBatch:
 
     @torch.inference_mode()
     def partial_outputs(self, request_ids: Iterable[int]) -> dict[int, list[int]]:
-        """Return the best token ids so far of those requests that are still decoded."""
+        """Return the best token ids so far by request id; requests that are no longer decoded are left out."""
         wanted = set(request_ids)
         return {request_id: ids for entry in self._entries for request_id, ids in entry.partial_outputs(wanted).items()}
 
     def _prepare_step(self) -> list[FinishedRequest]:
-        """Finish what is interrupted, and drop the rows of sentences that have left."""
+        """Finish the sentences whose interrupt condition is True, and drop the rows of sentences that have left if they
+        are many; return what has finished.
+        """
         finished = [request for entry in self._entries for request in self._finish_interrupted(entry)]
         self._compact(threshold=_COMPACTION_THRESHOLD)
         return finished
 
     def _decode_one(self) -> list[FinishedRequest]:
-        """Decode one token of every row."""
+        """Decode one token of every row, and return the sentences that have finished."""
         logits, self._state = self._step(_concat_tokens([entry.tokens for entry in self._entries]), self._state)
         logits, finished, beams, row = upcast_logits(logits[:, -1]), list[FinishedRequest](), [], 0
         for entry in self._entries:
@@ -267,7 +269,9 @@ class ContinuousBatch:
         return finished
 
     def _decode_ahead(self) -> list[FinishedRequest] | None:
-        """Decode several tokens of every row in one call of the engine; None where that is not possible."""
+        """Decode several tokens of every row in one call of the engine, and return the sentences that have finished;
+        None where that is not possible.
+        """
         if self._engine is None or len(self._entries) > 1 or self._entries[0].until is not never_interrupt:
             return None
         (entry,) = self._entries
@@ -284,7 +288,10 @@ class ContinuousBatch:
     def _advance(
         self, entry: _BatchEntry, logits: Float[Tensor, "N V"], *, rows_per_sentence: int
     ) -> tuple[list[FinishedRequest], Int[Tensor, "G width"] | None]:
-        """Decode one token of an entry; return what has finished, and the row that each row continues if any moved."""
+        """Decode one token of an entry from `logits`, which has `rows_per_sentence` rows for each sentence. Return the
+        sentences that have finished (all of them after an error), and for each row the row of its sentence that it
+        continues, or None if no row moved.
+        """
         try:
             entry.batch, result = entry.batch.advance(logits, rows_per_sentence=rows_per_sentence)
         except HeedfulError as error:
@@ -293,7 +300,7 @@ class ContinuousBatch:
         return self._finish_done(entry, result.num_done), result.beams
 
     def _reorder_state(self, beams: Sequence[Tensor | None]) -> None:
-        """Reorder the model state to the chosen beams of all entries; None where no beam has moved."""
+        """Reorder the model state to the chosen beams of each entry; an entry is None where no beam has moved."""
         moved = [chosen for chosen in beams if chosen is not None]
         if not moved:
             return
@@ -307,7 +314,7 @@ class ContinuousBatch:
         self._state = select_rows(self._state, RowSelection.within_groups(chosen_beams))
 
     def _merge_newest(self) -> None:
-        """Merge the newest entry with an older one, if possible."""
+        """Merge the newest entry with the first older one that has an equal merge key, if there is one."""
         *older, newest = self._entries
         index = next((index for index, entry in enumerate(older) if entry.can_merge(newest)), None)
         if index is None:
@@ -321,7 +328,9 @@ class ContinuousBatch:
         self._entries = older
 
     def _finish_interrupted(self, entry: _BatchEntry) -> list[FinishedRequest]:
-        """Finish the sentences of an entry whose `until` is True, with the best hypotheses so far."""
+        """Finish all active sentences of an entry with the best hypotheses so far, if the `until` function of the entry
+        returns True; else return an empty list.
+        """
         if entry.until is never_interrupt or not entry.num_active or not entry.until():
             return []
         indices = entry.active_indices
@@ -330,7 +339,9 @@ class ContinuousBatch:
         return finished
 
     def _finish_done(self, entry: _BatchEntry, num_done: int) -> list[FinishedRequest]:
-        """Finish the sentences of an entry that are done; if results are built together, only when all are done."""
+        """Finish the sentences of an entry that are done; while results are built together, return them only when all
+        are done. `num_done` counts all sentences of the entry that are done, those that have left included.
+        """
         num_sentences = len(entry.request_ids)
         waits = self._builds_together and num_done < num_sentences
         if num_done == num_sentences - entry.num_active or (waits and num_done < _COMPACTION_THRESHOLD * num_sentences):
@@ -343,7 +354,9 @@ class ContinuousBatch:
         return self._finish(entry, indices)
 
     def _take_out(self, entry: _BatchEntry, indices: Sequence[int]) -> _DoneSentences:
-        """Let sentences leave an entry."""
+        """Let the sentences at these indices leave an entry; return them with their part of the batch and, if it is
+        kept, of the model state.
+        """
         batch, state = entry.batch, self._select_state(entry) if entry.keep_state else None
         if len(indices) < len(entry.request_ids):
             index_tensor = entry.to_index_tensor(indices)
@@ -352,12 +365,14 @@ class ContinuousBatch:
         return _DoneSentences(batch, entry.release(indices), state)
 
     def _fail(self, entry: _BatchEntry, error: HeedfulError) -> list[FinishedRequest]:
-        """Let the sentences of an entry leave with an error; those that wait have their results."""
+        """Let the sentences of an entry leave with an error; those that wait for the others get their results."""
         failed = [FinishedRequest(request_id, (), error) for request_id in entry.stop_all()]
         return failed + self._finish(entry, []) if entry.waiting else failed
 
     def _finish(self, entry: _BatchEntry, indices: Sequence[int]) -> list[FinishedRequest]:
-        """Let sentences leave and return their hypotheses or errors, together with those that wait."""
+        """Let the sentences at these indices of an entry leave; return the hypotheses or errors of these and of those
+        that wait.
+        """
         first, *others = parts = [*entry.waiting, self._take_out(entry, indices)]
         entry.waiting = []
         batch = first.batch.concat([part.batch for part in others]) if others else first.batch
@@ -366,7 +381,9 @@ class ContinuousBatch:
         return self._build_results(_DoneSentences(batch, request_ids, state), keep_state=entry.keep_state)
 
     def _build_results(self, done: _DoneSentences, *, keep_state: bool) -> list[FinishedRequest]:
-        """Return the results of sentences; one without a hypothesis does not affect the others."""
+        """Build the results of sentences that have left; one without a hypothesis gets an error and does not affect the
+        others. With `keep_state`, a result has the model state after its hypotheses.
+        """
         batch, hypotheses = done.batch, done.batch.finalize()
         try:
             ranked = hypotheses.to_hypotheses(batch.prefill)
@@ -453,7 +470,9 @@ def collect_resume_state(finished: Iterable[FinishedRequest]) -> ResumeState:
 
 
 def _concat_tokens(parts: Sequence[Tokens]) -> Tokens:
-    """Concatenate the tokens of several batches; those without segments get segment 0 beside others."""
+    """Concatenate the rows of the tokens of several batches; tokens without segments get segment 0 if others have
+    segments.
+    """
     if len(parts) == 1:
         return parts[0]
     segments = None

@@ -33,7 +33,7 @@ def ctc_loss(
     blank: int,
 ) -> Float[Tensor, " B"]:
     """Return -log p(labels | frames) of each row, summed over all paths (Graves 2006, eq. 6 to 8); inf where no path
-    exists.
+    exists. Only the first `num_frames` frames of a row count; `blank` is the id of the blank.
 
     Args:
     log_probabilities: of each token, or `blank`, at each frame.
@@ -77,7 +77,7 @@ class CTCSearch(ABC):
         *,
         max_lengths: Int[Tensor, " B"],
     ) -> Hypotheses:
-        """Return the hypotheses of each row, best first.
+        """Return the hypotheses of each row, best first. Only the first `num_frames` frames of a row count.
 
         Their log-probabilities are those of the whole texts, over all paths; single tokens have none. No text is longer
         than `max_lengths`.
@@ -94,14 +94,18 @@ class CTCSearch(ABC):
 
     @abstractmethod
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
-        """Return the candidate texts of one row."""
+        """Return the candidate texts of one row from the log-probabilities of its frames; none has more than
+        `max_length` tokens.
+        """
 
     @abstractmethod
     def _compute_score(self, log_probability: float, length: int) -> float:
-        """Return the ranking score of a text."""
+        """Return the ranking score of a text of `length` tokens."""
 
     def _build_hypotheses(self, texts: list[tuple[int, ...]], frames: Float[Tensor, "T V"]) -> list[Hypothesis]:
-        """Compute the exact log-probability of each text, and sort the texts by score."""
+        """Compute the exact log-probability of each text of one row from its frames, and return the texts sorted by
+        score.
+        """
         labels = torch.full((len(texts), max(1, *map(len, texts))), -1, device=frames.device)
         for row, ids in enumerate(texts):
             labels[row, : len(ids)] = torch.tensor(ids, dtype=torch.long)
@@ -121,7 +125,7 @@ class CTCBestPath(CTCSearch):
     """Search for the text of the most probable path: the best token of each frame (Graves 2006, 3.2)."""
 
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
-        """Return the text of the most probable path, cut at the length limit."""
+        """Return the text of the most probable path as the only candidate, cut after `max_length` tokens."""
         path = torch.unique_consecutive(frames.argmax(1)).tolist() if len(frames) else []
         return [tuple(token for token in path if token != self.blank)[:max_length]]
 
@@ -148,7 +152,7 @@ class CTCPrefixBeam(CTCSearch):
     tokens_per_frame: int = 32
 
     def _decode_texts(self, frames: Float[Tensor, "T V"], max_length: int) -> list[tuple[int, ...]]:
-        """Run the prefix beam search over the frames; return the best texts."""
+        """Run the prefix beam search over the frames; return the `n_best` best texts of at most `max_length` tokens."""
         best = frames.topk(min(self.tokens_per_frame, frames.size(1)))
         steps = zip(frames.tolist(), best.indices.tolist(), best.values.tolist(), strict=True)
         # of each text the log-probability of its paths that end with a blank, and of those that end with its last token
@@ -180,6 +184,6 @@ class CTCPrefixBeam(CTCSearch):
 
 
 def _logaddexp(first: float, second: float) -> float:
-    """Return log(exp(one) + exp(other))."""
+    """Return log(exp(first) + exp(second))."""
     high, low = max(first, second), min(first, second)
     return high if low == _LOG_ZERO else high + math.log1p(math.exp(low - high))

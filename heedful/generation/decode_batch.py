@@ -53,7 +53,7 @@ class StepHistory:
         return self.packed[0].size(1) + len(self.steps)
 
     def append(self, step: tuple[Tensor, ...]) -> StepHistory:
-        """Return the history with one more step."""
+        """Return the history with one more step, [rows, ...] for each field."""
         return StepHistory(self.starts, self.packed, (*self.steps, step))
 
     def extend(self, columns: tuple[Tensor, ...]) -> StepHistory:
@@ -67,7 +67,9 @@ class StepHistory:
         return StepHistory(self.starts.index_select(0, rows.origin), packed)
 
     def concat(self, others: Sequence[StepHistory]) -> StepHistory:
-        """Concatenate the rows of several histories, whose next step is the same; drop steps that no row has."""
+        """Concatenate the rows of this history and of others, all of which end at the same step; drop steps that no row
+        has.
+        """
         parts = [(history.starts, history._all_packed) for history in (self, *others)]
         size = max(fields[0].size(1) for _, fields in parts)
         starts = torch.cat([starts + size - fields[0].size(1) for starts, fields in parts])
@@ -137,7 +139,8 @@ class DecodeBatch(ABC):
 
     @abstractmethod
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[DecodeBatch, StepResult]:
-        """Decode one token of every row; return the new batch and the changes to the model state.
+        """Decode one token of every row; return the new batch and the changes to the model state. `logits` has
+        `rows_per_sentence` rows for each sentence: one before the first token, then `width`.
 
         Args:
             logits: of the rows, which are 1 or `width` in each sentence so far.
@@ -150,7 +153,8 @@ class DecodeBatch(ABC):
     def advance_ahead(
         self, engine: MultiStepDecoder, tokens: Tokens, state: State
     ) -> tuple[DecodeBatch, StepResult, State] | None:
-        """Decode several tokens of each row in one call of the engine; None where that is not possible.
+        """Decode several tokens of each row in one call of the engine; return the new batch, the step result and the
+        new model state, or None where that is not possible.
 
         Args:
             engine: may know how.
@@ -230,7 +234,8 @@ class BatchableSearch(ABC):
 def build_merge_key(
     search: BatchableSearch, request: GenerationRequest, prefill: PrefillOutput, pipeline: LogitsPipeline
 ) -> Any:
-    """Return a key of a batch that is equal for batches that may be merged.
+    """Return a key for the batch of a request that is equal for batches that may be merged, or None if it must not be
+    merged. `prefill` is what was read before the search.
 
     It is None where something knows the rows of its own request: a processor or criterion with a state, lexical
     constraints, or the state that is to be returned.

@@ -50,7 +50,9 @@ class DiverseBeamBatch(DecodeBatch):
         return torch.stack([group.beam_state.done for group in self.groups]).all(0)
 
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[DiverseBeamBatch, StepResult]:
-        """Decode one token of every beam, of one group after the other."""
+        """Decode one token of every beam, of one group after the other, from `logits`, which has `rows_per_sentence`
+        rows for each sentence; return the new batch and the changes to the model state.
+        """
         sentences, columns = len(self.prefill.positions), logits.size(1)
         group_width = self.width // len(self.groups)
         diversity_penalty = logits.new_zeros(sentences, columns)
@@ -109,11 +111,14 @@ class DiverseBeamBatch(DecodeBatch):
         return [list(max(best, key=lambda hypothesis: hypothesis.score).ids) for best in sentences]
 
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state after the hypotheses; see `replay_hypotheses`."""
+        """Return the model state after the hypotheses, for which the model reads them again; see `replay_hypotheses`.
+        """
         return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
     def _build_inputs(self, ids: Int[Tensor, "G width"]) -> Tokens:
-        """Build the input tokens of the next step; a group that is done in its sentence gets no token."""
+        """Build the input tokens of the next step from the new ids of all beams; a group that is done in a sentence
+        gets no token there (position -1).
+        """
         positions = torch.stack([group.beam_state.input_positions for group in self.groups], 1)
         row_positions = positions.repeat_interleave(self.width // len(self.groups), 1)
         segments = self.prefill.segments
@@ -122,7 +127,10 @@ class DiverseBeamBatch(DecodeBatch):
 
 
 def merge_groups(results: Sequence[tuple[HypothesisBatch, Bool[Tensor, "B n"]]], *, n_best: int) -> HypothesisBatch:
-    """Merge the hypotheses of all groups, keep duplicates once, and put finished hypotheses before live ones."""
+    """Merge the hypotheses of all groups, keep duplicates once, and put hypotheses that have ended before live ones;
+    return the `n_best` best of each sentence. `results` has the hypotheses of each group and a mask of those that have
+    ended.
+    """
     names = [field.name for field in fields(HypothesisBatch)]
     parts = {name: torch.cat([getattr(hypotheses, name) for hypotheses, _ in results], 1) for name in names}
     has_ended = torch.cat([is_finished for _, is_finished in results], 1)

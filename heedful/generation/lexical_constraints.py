@@ -37,7 +37,9 @@ class LexicalConstraints:
         assert all(term for terms in self.terms_by_row for term in terms), "a term has ids"
 
     def init_banks(self, prefill: PrefillOutput, *, eos: int) -> ConstraintBanks | None:
-        """Return the constraint state of each sentence after its forced prefix; None if no sentence has terms."""
+        """Return the constraint progress of each sentence after its forced prefix, which is in `prefill`; None if no
+        sentence has terms.
+        """
         states: dict[int, tuple[ConstraintProgress, ...]] = {}
         for sentence, (terms, prefix, length) in enumerate(
             zip(self.terms_by_row, prefill.prefix, prefill.prefix_lengths, strict=True)
@@ -99,7 +101,9 @@ class ConstraintProgress:
         return bool(self.satisfied_terms - self.met_terms)
 
     def extend(self, token: int, *, continuation_ids: frozenset[int]) -> ConstraintProgress:
-        """Return the progress after one more token."""
+        """Return the progress after one more token. If the token is one of `continuation_ids`, it continues the word
+        before it, so a term that ended there is not met.
+        """
         met_terms = self.met_terms if token in continuation_ids else self.satisfied_terms
         matches = {
             (term, size + 1) for term, size in self.partial_matches if self.terms[term][size : size + 1] == (token,)
@@ -148,7 +152,9 @@ class ConstraintBanks:
         offsets: Float[Tensor, "G rows"],
         model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
     ) -> BeamCandidates:
-        """Choose the candidates of constrained sentences by dynamic beam allocation; others stay unchanged.
+        """Choose the candidates of constrained sentences by dynamic beam allocation; others stay unchanged. `processed`
+        are the logits after penalties, masks and filters; with `offsets` added, they are log-probabilities of
+        hypotheses.
 
         In those sentences, candidates that end a hypothesis come first, then those that live on.
 
@@ -202,7 +208,9 @@ class ConstraintBanks:
         return BeamCandidates(*fields)
 
     def select_beams(self, selected: BeamCandidates, beam_state: BeamState) -> ConstraintBanks:
-        """Return the constraint state of the beams that live on; `beam_state` is the beam state after the step."""
+        """Return the constraint progress of the beams that live on. `selected` are the candidates that they took;
+        `beam_state` is the beam state after the step.
+        """
         sentences, beams, ids = (
             beam_state.prefill.sentence_indices.tolist(),
             selected.beams.tolist(),
@@ -221,7 +229,9 @@ class ConstraintBanks:
     def _list_allowed(
         self, totals_and_values: Mapping[tuple[int, int], tuple[float, float]], progress: Sequence[ConstraintProgress]
     ) -> list[_ConstrainedCandidate]:
-        """List the possible candidates with their progress; a hypothesis that lacks a term must not end."""
+        """List the possible candidates of a sentence with their progress; a hypothesis that lacks a term must not end.
+        The mapping has the log-probabilities of hypothesis and token by (beam, token); `progress` is that of each beam.
+        """
         return [
             _ConstrainedCandidate(
                 total,
@@ -237,8 +247,9 @@ class ConstraintBanks:
     def _best_per_beam(
         self, beams: Sequence[tuple[int, ConstraintProgress]], processed: Float[Tensor, "N V"]
     ) -> list[tuple[int, int]]:
-        """Return each beam's best token other than `eos`; after a term also the best that does not continue the
-        word.
+        """Return the row of each beam with its best token other than `eos`; after a term also with the best that does
+        not continue the word. `beams` has row and progress of each beam, and `processed` the changed logits of all
+        rows.
         """
 
         def pick_best(rows: Sequence[int], excluded_ids: Sequence[int]) -> list[tuple[int, int]]:
@@ -262,7 +273,10 @@ class ConstraintBanks:
         offsets: Float[Tensor, "G rows"],
         model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]],
     ) -> Mapping[int, list[tuple[float, float, int, int]]]:
-        """Compute total and token log-probability of given (row, token) pairs, by group."""
+        """Return for each sentence the candidates among `pairs` of row and token: log-probability of hypothesis and
+        token, beam, and token. `offsets` turns `processed` into log-probabilities of hypotheses; `model_logits` has the
+        model's logits and their logsumexp.
+        """
         rows, ids = torch.tensor(pairs, dtype=torch.long, device=processed.device).view(-1, 2).unbind(1)
         totals = processed[rows, ids] + offsets.flatten()[rows]
         values = model_logits[0][rows, ids] - model_logits[1][rows]
@@ -275,7 +289,8 @@ class ConstraintBanks:
     def _divide_beam(
         self, allowed: Sequence[_ConstrainedCandidate], *, width: int, is_last_step: bool
     ) -> list[_ConstrainedCandidate]:
-        """Divide the beam among the banks: candidates that end, then `width` that live, best first.
+        """Divide the beam of one sentence among the banks of its allowed candidates: return those that end, then
+        `width` that live, best first.
 
         Only candidates among the best of the fullest bank may end. At the last step before the length limit, only the
         fullest bank is used.

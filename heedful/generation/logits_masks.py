@@ -124,7 +124,7 @@ class BadWord:
     is_prefix: bool = False
 
     def matches_at(self, index: int, character: str) -> bool:
-        """Return whether the character matches the one at this index."""
+        """Return whether a character matches that of the word at this index."""
         return self.text[index] == (character.lower() if self.ignore_case else character)
 
 
@@ -186,7 +186,9 @@ class BadWords:
         return torch.stack([self._get_transitions(state_id) for state_id in state.tolist()])
 
     def _read_row(self, ids: list[int], positions: list[int]) -> int:
-        """Return the automaton state after the tokens of one row."""
+        """Return the automaton state after the tokens of one row, in the order of their positions; those with position
+        -1 are skipped.
+        """
         state_id = 0
         for _, token in sorted(
             (position, token) for position, token in zip(positions, ids, strict=True) if position >= 0
@@ -218,7 +220,9 @@ class BadWords:
         return any(length == len(self.words[word].text) for word, length in state[0])
 
     def _is_dead_end(self, state_id: int) -> bool:
-        """Return whether nothing may follow: neither the end, nor a token that continues the bad word."""
+        """Return whether nothing may follow in the automaton state of this number: neither the end, nor a token that
+        continues the bad word.
+        """
         if not self._has_complete_word(self._states[state_id]):
             return False
         return all(
@@ -227,13 +231,15 @@ class BadWords:
         )
 
     def _get_raw_transitions(self, state_id: int) -> list[int]:
-        """Return the state that each token leads to, dead ends included."""
+        """Return the state that each token leads to from a state; -1 where it completes a bad word. States after which
+        nothing may follow are included.
+        """
         if state_id not in self._raw_transitions:
             self._raw_transitions[state_id] = self._compute_transitions(self._states[state_id])
         return self._raw_transitions[state_id]
 
     def _compute_transitions(self, state: _MatchState) -> list[int]:
-        """Compute the state that each token leads to."""
+        """Compute the number of the state that each token leads to from a state; -1 where the token is forbidden."""
         matches, in_word = state
         empty_state: _MatchState = (frozenset(), in_word)
         if not matches:
@@ -265,7 +271,7 @@ class BadWords:
         )
 
     def _continues_word(self, word: int, character: str) -> bool:
-        """Return whether the character continues the last character of a word."""
+        """Return whether the character continues the bad word of this number, so that it is part of a longer word."""
         return self.words[word].text[-1] in self._word_characters and character in self._word_characters
 
     def _advance(self, state: _MatchState, token_text: str) -> int:
@@ -290,7 +296,9 @@ class BadWords:
         return self._get_state_id((matches, in_word))
 
     def _is_certain_match(self, word: int) -> bool:
-        """Return whether a complete match can no longer become part of a longer, allowed word."""
+        """Return whether a complete match of the bad word of this number can no longer become part of a longer, allowed
+        word.
+        """
         return self.words[word].is_prefix or self.words[word].text[-1] not in self._word_characters
 
 
@@ -359,7 +367,9 @@ class TokenSpelling:
         return counts
 
     def list_choices(self, word: PartialWord) -> dict[int, PartialWord | None]:
-        """Return the tokens that may come next, each with what must still be spelled after it, or None."""
+        """Return the tokens that may come next where `word` must be spelled, each with what must still be spelled after
+        it, or None if nothing must.
+        """
         choices: dict[int, PartialWord | None] = {}
         if word.max_tokens > 0:
             choices |= dict.fromkeys(self.find_covering_tokens(word.characters))
@@ -416,14 +426,17 @@ class WordCompletionMask:
         return torch.tensor(next_states, dtype=torch.long, device=ids.device)
 
     def _get_state_id(self, word: PartialWord | None) -> int:
-        """Return the number of a state, adding it if it is new."""
+        """Return the number of the state in which `word` must be spelled (0 for None, the free state), adding it if it
+        is new.
+        """
         if word not in self._state_ids:
             self._state_ids[word] = len(self._states)
             self._states.append(word)
         return self._state_ids[word]
 
     def _get_choices(self, state_id: int) -> dict[int, PartialWord | None]:
-        """Return the allowed tokens of a state with their next words."""
+        """Return the allowed tokens of a state, each with what must still be spelled after it, or None if nothing must.
+        """
         if state_id not in self._choices:
             word = self._states[state_id]
             assert word is not None, "the first state has no word"

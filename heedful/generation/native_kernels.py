@@ -20,7 +20,7 @@ MAX_TOP_K: Final = 64
 
 
 def compute_logsumexp(library: Any, logits: Float[Tensor, "N V"]) -> Float[Tensor, " N"]:
-    """Return the logsumexp of each row; see `topk.compute_logsumexp`."""
+    """Return the logsumexp of each row, computed by the native `library`; see `topk.compute_logsumexp`."""
     logits, totals = logits.contiguous(), logits.new_empty(len(logits))
     library.normalisers(logits.data_ptr(), *logits.shape, totals.data_ptr(), torch.get_num_threads())
     return totals
@@ -34,7 +34,8 @@ def find_top_k(
     *,
     model_logits: tuple[Float[Tensor, "N V"], Float[Tensor, " N"]] | None = None,
 ) -> tuple[Tensor, ...]:
-    """Return values, rows and columns of the k largest entries; see `topk.top_k`.
+    """Return values, rows and columns of the k largest entries of `x + offsets` in each group of rows, found by the
+    native `library`; see `topk.top_k`.
 
     With `model_logits`, the model's logits and their logsumexp, the log-probabilities by the model are returned as
     well.
@@ -64,7 +65,9 @@ def update_rows(
     fields_before: tuple[Int[Tensor, " N"], Int[Tensor, " N"], Bool[Tensor, " N"]],
     num_samples: int,
 ) -> tuple[tuple[Tensor, Tensor, Tensor], Float[Tensor, " N"], Int[Tensor, " N"], list[int]]:
-    """Advance all rows by their sampled token.
+    """Advance all rows by their sampled token, with the native `library`. `totals` is the logsumexp of the logits,
+    `has_ended` says which rows end with their token, and `fields_before` has positions, lengths and done flags before
+    it.
 
     Returns positions, lengths and done flags after the tokens; the log-probabilities of the tokens; their positions;
     and two numbers: how many groups of `num_samples` rows are done, and the first row without a token, or -1.
@@ -96,7 +99,7 @@ def select_beams(
     prefix_lengths: Int[Tensor, " G"],
     limits: Int[Tensor, " G"],
 ) -> tuple[tuple[Tensor, ...], tuple[Tensor, ...], list[int]]:
-    """Choose the live beams of the next step; see `beam_decoding.select_beams`.
+    """Choose the live beams of the next step with the native `library`; see `beam_decoding.select_beams`.
 
     Returns the changed fields of the beam state, the selected candidates field by field, and two numbers: how many
     sentences are done, and whether any beam has changed its row.

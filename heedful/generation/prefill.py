@@ -55,7 +55,8 @@ class GenerationRequest:
 def prefill_prompt(
     step: Step, state: State, request: GenerationRequest, *, eos: int | None = None
 ) -> tuple[PrefillOutput, State]:
-    """Read each prompt and its forced prefix as one chunk; return the prefill output and the model state.
+    """Read each prompt of a request and its forced prefix as one chunk with the model's `step`; return the prefill
+    output and the model state.
 
     A prompt may be padded anywhere (positions -1); generation goes on from its largest position. The prefix is read as
     if it belonged to the prompt, but its log-probabilities count and its ids are part of every hypothesis. It may have
@@ -88,7 +89,9 @@ def prefill_prompt(
 
 
 def _check_inputs(prompt: Tokens, prefix: Int[Tensor, "B L"], *, limits: Int[Tensor, " B"], eos: int | None) -> None:
-    """Raise `RecipeError` if a limit, a prompt or a forced prefix is invalid."""
+    """Raise `RecipeError` if a limit is below 1, a prompt is empty, or a forced prefix contains `eos` or has an id
+    after a -1.
+    """
     if bool((limits < 1).any()):
         raise RecipeError(f"limit: {int(limits.min())} new tokens; must be at least 1")
     if eos is not None and bool((prefix == eos).any()):

@@ -27,7 +27,7 @@ class PipelineState:
     logits_masks: tuple[State, ...]
 
     def select_in_groups(self, indices_in_group: Int[Tensor, "G k"], width: int) -> PipelineState:
-        """Select rows by their index inside each group of `width` rows."""
+        """Select rows by their index inside each group of `width` rows; k rows remain of each group."""
         if self.stop is None and not self.penalties and not self.logits_masks:
             return self
         groups = torch.arange(len(indices_in_group), device=indices_in_group.device).unsqueeze(1)
@@ -51,8 +51,8 @@ class LogitsPipeline:
         penalties: Sequence[LogitsProcessor],
         logits_masks: Sequence[LogitsMask],
     ) -> LogitsPipeline:
-        """Build the pipeline of a request: rows end at `eos` or at its stopping criterion; its masks are added to
-        `logits_masks`.
+        """Build the pipeline of a request: rows end at `eos` or at the stopping criterion of the request; its masks are
+        added to `logits_masks`. Penalties are applied in the given order.
         """
         stop = StopOnToken(eos) if request.stop is None else AnyCriterion((StopOnToken(eos), request.stop))
         return cls(stop, penalties, (*logits_masks, *request.logits_masks))
@@ -63,7 +63,7 @@ class LogitsPipeline:
         return not self.penalties and not self.logits_masks
 
     def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:
-        """Return the state of each row after its prompt and forced prefix."""
+        """Return the state of each row after its prompt and its forced prefix, which is in `prefill`."""
         columns = torch.arange(prefill.prefix.size(1), device=prefill.prefix.device)
         prefix_ids = torch.where(columns < prefill.prefix_lengths.unsqueeze(1), prefill.prefix, -1)
         tokens = Tokens(
@@ -87,7 +87,7 @@ class LogitsPipeline:
         return logits
 
     def update(self, ids: Int[Tensor, " N"], state: PipelineState) -> tuple[Bool[Tensor, " N"], PipelineState]:
-        """Feed one new token of each row; return which rows end with it, and the new state."""
+        """Feed the new token `ids` of each row; return which rows end with it, and the new state."""
         is_ended, stop_state = self.stop(ids, state.stop)
         penalties = zip(self.penalties, state.penalties, strict=True)
         masks = zip(self.logits_masks, state.logits_masks, strict=True)
@@ -100,6 +100,7 @@ class LogitsPipeline:
         self, ids: Int[Tensor, "G k"], state: PipelineState, *, beams: Int[Tensor, "G k"], rows_per_group: int
     ) -> tuple[Bool[Tensor, "G k"], PipelineState]:
         """Feed candidate tokens of beams; return which would end their hypothesis, and the state of each candidate.
+        `beams` is the beam that each candidate continues, of `rows_per_group` beams in each group.
 
         `beams` is the beam that each candidate continues, of `rows_per_group` beams in each group.
         """
@@ -108,5 +109,7 @@ class LogitsPipeline:
 
 
 def keep_selected(candidate_states: PipelineState, ranks: Int[Tensor, "G width"]) -> PipelineState:
-    """Keep the states of the selected candidates, of 2 * width in each group."""
+    """Keep the states of the selected candidates. `ranks` are their indices among the 2 * width candidates of each
+    group.
+    """
     return candidate_states.select_in_groups(ranks, 2 * ranks.size(1))

@@ -34,7 +34,7 @@ class TargetScores:
 
 @torch.no_grad()
 def score_target(step: Step, state: State, target: Tokens, *, labels: Int[Tensor, "B T"]) -> TargetScores:
-    """Compute the log-probabilities of given labels, reading the target as one chunk.
+    """Compute the log-probabilities of given labels. The model's `step` reads the target as one chunk, from `state` on.
 
     `labels[:, t]` is the token that should follow `target` up to column t, -1 to skip it. If `target` is an output
     after its begin of sentence, and `labels` the same output before its end of sentence, the sum is the
@@ -96,7 +96,7 @@ class PrefillOutput:
         return replace(self, logits=self.logits[:, :0])
 
     def concat(self, others: Sequence[PrefillOutput]) -> PrefillOutput:
-        """Concatenate the sentences of several prefill outputs, padding their prefixes to the longest one."""
+        """Concatenate the sentences of this prefill output and of others, padding their prefixes to the longest one."""
         parts = (self, *others)
         prefix = pad_and_concat([part.prefix for part in parts], axis=1, fill=0)
         scores = pad_and_concat([part.prefix_log_probabilities for part in parts], axis=1, fill=0.0)
@@ -153,7 +153,9 @@ class ResumeState:
 
     @classmethod
     def from_generated(cls, state: State, generated: Tokens, *, first_positions: Int[Tensor, " N"]) -> ResumeState:
-        """Build the resume state from generated tokens, the last of which the model has not read."""
+        """Build the resume state from generated tokens, the last of which the model has not read; `first_positions` is
+        the position of the first one in each row.
+        """
         counts = (generated.positions >= 0).sum(1)
         last = (counts - 1).clamp(min=0).unsqueeze(1)
         segments = None if generated.segments is None else generated.segments.gather(1, last)
@@ -161,7 +163,7 @@ class ResumeState:
         return cls(state, pending_tokens, first_positions + counts)
 
     def split(self, counts: Sequence[int]) -> list[ResumeState]:
-        """Split the rows into parts of these sizes."""
+        """Split the rows into consecutive parts; `counts` has the number of rows of each part."""
         if len(counts) == 1:
             return [self]
         rows = torch.arange(sum(counts), device=self.positions.device)
@@ -192,7 +194,9 @@ class SearchResult:
     resume_state: ResumeState | None = None
 
     def rerank(self, ranking: Sequence[Sequence[tuple[int, float]]]) -> SearchResult:
-        """Return the result with the hypotheses of each sentence selected by index and given new scores."""
+        """Return the result with some hypotheses of each sentence in a new order. `ranking` has, for each sentence, the
+        index of each chosen hypothesis and its new score.
+        """
         hypotheses = [
             [replace(sentence[index], score=score) for index, score in ranked]
             for sentence, ranked in zip(self.hypotheses, ranking, strict=True)
@@ -226,7 +230,9 @@ class HypothesisBatch:
     interrupted: Bool[Tensor, "B n"]
 
     def to_tokens(self, prefill: PrefillOutput) -> Tokens:
-        """Return the generated tokens of each existing hypothesis, end of sentence included; position -1 after it."""
+        """Return the generated tokens of each existing hypothesis, end of sentence included; position -1 after it.
+        Positions go on from those of `prefill`.
+        """
         exists = self.scores > -math.inf
         ids, counts = self.ids[exists], (self.counts + self.finished)[exists]
         sentences = exists.nonzero()[:, 0]
@@ -236,7 +242,8 @@ class HypothesisBatch:
         return Tokens(ids, positions, segments)
 
     def to_hypotheses(self, prefill: PrefillOutput) -> Hypotheses:
-        """Convert to `Hypothesis` objects, prepending the forced prefixes; keeps the order."""
+        """Convert to `Hypothesis` objects in the same order, and prepend the forced prefixes, which are in `prefill`.
+        """
         lengths = prefill.prefix_lengths.tolist()
         prefixes = [ids[:n] for ids, n in zip(prefill.prefix.tolist(), lengths, strict=True)]
         prefix_scores = [
@@ -252,7 +259,9 @@ class HypothesisBatch:
 def _build_hypotheses(
     index: int, prefix: list[int], prefix_scores: list[float], *fields: list[Any]
 ) -> list[Hypothesis]:
-    """Build the hypotheses of one sentence; raises `NoTokenError` if it has none or a score is not a number."""
+    """Build the hypotheses of one sentence from its forced prefix and its rows of `HypothesisBatch`. Raise
+    `NoTokenError`, which names the sentence by `index`, if there are none or a score is not a number.
+    """
     hypotheses = [
         Hypothesis(
             ids=(*prefix, *ids[:count]),

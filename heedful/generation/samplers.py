@@ -47,7 +47,7 @@ class SuppressTokens:
 @final
 @dataclass(frozen=True)
 class MinimumLength:
-    """Filter that forbids `eos` before a row has `tokens` tokens, its forced prefix included and `eos` not."""
+    """Filter that forbids `eos` before a row has `min_tokens` tokens, its forced prefix included and `eos` not."""
 
     min_tokens: int
     eos: int
@@ -121,7 +121,7 @@ class MinPFilter:
 def apply_filters(
     logits: Float[Tensor, "N V"], lengths: Int[Tensor, " N"], *, filters: Iterable[LogitsFilter]
 ) -> Float[Tensor, "N V"]:
-    """Apply all filters to the logits in order; may overwrite `logits`."""
+    """Apply all filters to the logits in order; may overwrite `logits`. `lengths` counts the new tokens of each row."""
     for logits_filter in filters:
         logits = logits_filter(logits, lengths)
     return logits
@@ -205,7 +205,8 @@ class MultinomialSampler:
 
 
 def draw_uniform(seed: int, context: SamplerContext, *, draw: int) -> Float[Tensor, " N"]:
-    """Return a number in [0, 1) for each row that depends on the arguments alone.
+    """Return a pseudorandom number in [0, 1) for each row. It depends only on `seed`, on the random stream and length
+    of the row, and on `draw`, the number of the draw for the same token.
 
     Counters are hashed with SplitMix64 (Steele et al. 2014). A random generator would make rows depend on the rows
     before them.
@@ -216,7 +217,7 @@ def draw_uniform(seed: int, context: SamplerContext, *, draw: int) -> Float[Tens
 
 
 def _splitmix64(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """Hash 64-bit integers with SplitMix64, a permutation that looks random."""
+    """Hash each 64-bit integer with SplitMix64, a permutation that looks random."""
     numbers = numbers + (0x9E3779B97F4A7C15 - 2**64)
     numbers = (numbers ^ _shift_right(numbers, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
     numbers = (numbers ^ _shift_right(numbers, 27)) * (0x94D049BB133111EB - 2**64)
@@ -229,8 +230,8 @@ def _shift_right(numbers: Int[Tensor, " N"], bits: int) -> Int[Tensor, " N"]:
 
 
 def _sample_from_cdf(weights: Float[Tensor, "N K"], uniforms: Float[Tensor, " N"]) -> Int[Tensor, " N"]:
-    """Return the column where the cumulative weights pass the share `uniforms` of their sum, or -1; its weight is
-    not 0.
+    """Return in each row the first column where the cumulative weights exceed the share `uniforms` of their sum, or -1
+    if there is none; its weight is not 0.
     """
     sums = torch.where(weights > 0, weights.double().cumsum(1), 0.0)
     passed = sums > uniforms.unsqueeze(1) * sums.amax(1, keepdim=True)

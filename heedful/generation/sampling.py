@@ -119,7 +119,9 @@ class SamplingBatch(DecodeBatch):
         num_samples: int,
         merge_key: Any = None,
     ) -> SamplingBatch:
-        """Return the batch before its first token, with `num_samples` rows for each sentence."""
+        """Return the batch before its first token, with `num_samples` rows for each sentence. `prefill` is what was
+        read of the sentences of the request; batches with equal merge keys can be merged, None forbids it.
+        """
         row_state = init_rows(prefill, num_samples=num_samples, rng_streams=request.rng_streams)
         pipeline_state = options.pipeline.init_state(request.prompt, prefill)
         if num_samples > 1:
@@ -148,7 +150,9 @@ class SamplingBatch(DecodeBatch):
         return self.row_state.done.view(-1, self.width).all(1)
 
     def advance(self, logits: Float[Tensor, "N V"], *, rows_per_sentence: int) -> tuple[SamplingBatch, StepResult]:
-        """Decode one token of every row."""
+        """Decode one token of every row from `logits`, which has `rows_per_sentence` rows for each sentence: one before
+        the first token, then `width`. Return the new batch and the next input tokens.
+        """
         if rows_per_sentence < self.width:
             logits = logits.repeat_interleave(self.width, 0)
         row_state, sampled, pipeline_state, (num_done, failed_row) = sample_step(
@@ -172,7 +176,8 @@ class SamplingBatch(DecodeBatch):
     def advance_ahead(
         self, engine: MultiStepDecoder, tokens: Tokens, state: State
     ) -> tuple[DecodeBatch, StepResult, State] | None:
-        """Decode several greedy tokens of each row in one call of the engine.
+        """Decode several greedy tokens of each row in one call of the engine. `tokens` are the next input tokens, and
+        `state` is the model state before them.
 
         None where that is not possible: it needs greedy search without anything that looks at each token.
         """
@@ -230,7 +235,9 @@ class SamplingBatch(DecodeBatch):
         return outputs
 
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state of the rows that wrote the hypotheses."""
+        """Return the model state of the rows that wrote the hypotheses. `state` is that of all rows; the model takes no
+        further step.
+        """
         if self.width > 1:
             order = self._rank_rows()[1]
             first_rows = torch.arange(len(order), device=order.device).unsqueeze(1) * self.width
@@ -243,7 +250,9 @@ class SamplingBatch(DecodeBatch):
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
     def _build_lookahead(self) -> MultiStepLimits | None:
-        """Return the limits of the next steps in one call; None if there is at most one."""
+        """Return the limits of several greedy steps in one call; None if anything needs each token by itself, or if at
+        most one step remains.
+        """
         rows, stop = self.row_state, self.options.pipeline.stop
         if self.suppressed_ids is None or not isinstance(stop, StopOnToken):
             return None
@@ -263,7 +272,7 @@ class SamplingBatch(DecodeBatch):
         return ids.reshape(shape), values.reshape(shape), token_counts.view(shape[:2])
 
     def _rank_rows(self) -> tuple[HypothesisBatch, Int[Tensor, "B width"]]:
-        """Return all samples, best first, and the row of each in its sentence."""
+        """Return all samples of each sentence, best first, and the row of each in its sentence."""
         ids, values, token_counts = self._collect_columns()
         ids, values = functional.pad(ids, (0, 1)), functional.pad(values, (0, 1))  # there may be no token
         interrupted = ~self.row_state.done.view(-1, self.width)
@@ -282,7 +291,8 @@ class SamplingBatch(DecodeBatch):
 
 
 def init_rows(prefill: PrefillOutput, *, num_samples: int, rng_streams: Int[Tensor, " B"] | None) -> RowState:
-    """Return the state of `num_samples` rows for each sentence after its prompt.
+    """Return the state of `num_samples` rows for each sentence after its prompt. `prefill` is what was read of the
+    sentences.
 
     A sentence without a random stream of its own uses its row number.
     """
@@ -311,7 +321,7 @@ def sample_step(
     options: SamplingOptions,
     num_samples: int,
 ) -> tuple[RowState, SampledTokens, PipelineState, list[int]]:
-    """Sample one token of each row from the logits.
+    """Sample one token of each row from the logits, with `num_samples` rows for each sentence.
 
     Returns the new rows, the tokens, the new pipeline state, and the number of done sentences with the first row
     without a token, or -1.
@@ -378,7 +388,9 @@ class TokenStream(Iterator[Tokens]):
     def _stream_tokens(
         self, step: Step, state: State, request: GenerationRequest, *, sampler: Sampler, pipeline: LogitsPipeline
     ) -> Iterator[Tokens]:
-        """Yield the tokens of each step."""
+        """Read the prompt of the request, then yield the tokens of each step as a column [B, 1]; at the end, set
+        `interrupted`.
+        """
         newest = list[SampledTokens]()
         prefill, state = prefill_prompt(step, state, request)
         options = SamplingOptions(-1, sampler, pipeline, newest.append)
@@ -409,7 +421,8 @@ def stream_samples(
     rng_streams: Int[Tensor, " B"] | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> TokenStream:
-    """Return a stream of tokens as they are sampled: the outputs of `sampling_search`, column by column.
+    """Return a stream of tokens as they are sampled: the outputs of `sampling_search`, column by column. `step` and
+    `state` are those of the model before the prompt, and `until` interrupts all rows when it returns True.
 
     The token at which `stop` ends a row is the row's last one. Penalties and masks change the logits before sampling.
     The prompt is read when the first column is requested. A forced prefix is read, but not returned again.

@@ -48,7 +48,9 @@ class SearchStrategy(ABC):
         stop: StoppingCriterion | None = None,
         until: InterruptCondition = never_interrupt,
     ) -> Hypotheses:
-        """Return the hypotheses for each row of the prompt, best first; see `decode_with_state`."""
+        """Return the hypotheses for each row of the prompt, best first. `prefix` has the ids with which they must
+        begin, `stop` ends single rows, and `until` interrupts the search when it returns True; see `decode_with_state`.
+        """
         return self.decode_request(
             step, state, GenerationRequest(prompt, max_new_tokens, prefix, rng_streams, stop, until)
         ).hypotheses
@@ -66,7 +68,9 @@ class SearchStrategy(ABC):
         until: InterruptCondition = never_interrupt,
         keep_state: bool = True,
     ) -> SearchResult:
-        """Return the hypotheses for each row of the prompt, best first, and the model state after them.
+        """Return the hypotheses for each row of the prompt, best first, and the model state after them. `prefix` has
+        the ids with which they must begin, `stop` ends single rows, and `until` interrupts the search when it returns
+        True.
 
         The next search can go on from the result: its state is `resume_state.state`, its prompt
         `resume_state.build_prompt(tokens)`. Penalties know the tokens of their own prompt only. For the arguments see
@@ -146,7 +150,9 @@ class BeamSearch(BatchSearch):
         _check_n_best(self.n_best, self.width)
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> BeamBatch:
-        """Return the batch before its first token."""
+        """Return the batch of a request before its first token. `prefill` is what was read of the sentences, and
+        `state` is the model state after that.
+        """
         merge_key, group, options = _init_beams(self, request, prefill, width=self.width)
         constraints, prompt_state = request.constraints, state if request.keep_state else None
         banks = None if constraints is None else constraints.init_banks(prefill, eos=self.eos)
@@ -182,7 +188,9 @@ class DiverseBeamSearch(BatchSearch):
         return self.width
 
     def check_request(self, request: GenerationRequest) -> None:
-        """Raise `RecipeError` if groups, beam width, `n_best` and constraints do not fit together."""
+        """Raise `RecipeError` unless the groups divide the beam width evenly, `n_best` is from 1 to the width, and the
+        request has no lexical constraints.
+        """
         if self.groups < 1 or self.width % self.groups:
             raise RecipeError(
                 f"groups: {self.groups} cannot share a beam of {self.width} evenly; give a width that they divide"
@@ -195,7 +203,9 @@ class DiverseBeamSearch(BatchSearch):
             )
 
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DiverseBeamBatch:
-        """Return the batch before its first token."""
+        """Return the batch of a request before its first token. `prefill` is what was read of the sentences, and
+        `state` is the model state after that.
+        """
         merge_key, group, options = _init_beams(self, request, prefill, width=self.width // self.groups)
         prompt_state = state if request.keep_state else None
         groups = (group,) * self.groups
@@ -205,7 +215,7 @@ class DiverseBeamSearch(BatchSearch):
 @final
 @dataclass(frozen=True)
 class SamplingSearch(BatchSearch):
-    """Search that draws `n` outputs of each sentence with a sampler."""
+    """Search that draws `num_samples` outputs of each sentence with a sampler."""
 
     eos: int
     sampler: Sampler
@@ -232,7 +242,9 @@ class SamplingSearch(BatchSearch):
 def _init_beams(
     search: BeamSearch | DiverseBeamSearch, request: GenerationRequest, prefill: PrefillOutput, *, width: int
 ) -> tuple[Any, BeamGroup, BeamOptions]:
-    """Return the merge key of a batch, a group of `width` beams before its first token, and the options of all."""
+    """Return the merge key of a batch, a group of `width` beams before its first token, and the options of all beams.
+    `prefill` is what was read of the sentences of the request.
+    """
     pipeline = LogitsPipeline.from_request(
         request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
     )
@@ -245,7 +257,8 @@ def _init_beams(
 def _init_samples(
     search: GreedySearch | SamplingSearch, request: GenerationRequest, prefill: PrefillOutput
 ) -> SamplingBatch:
-    """Return the batch of a search before its first token."""
+    """Return the batch of a search before its first token. `prefill` is what was read of the sentences of the request.
+    """
     pipeline = LogitsPipeline.from_request(
         request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
     )
@@ -332,7 +345,9 @@ def greedy_search(
     stop: StoppingCriterion | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """Decode each sentence with greedy search, the most probable token at each step; arguments as in `beam_search`."""
+    """Decode each sentence with greedy search, the most probable token at each step; return one hypothesis for each.
+    `step` and `state` are those of the model before the prompt; all arguments are as in `beam_search`.
+    """
     search = GreedySearch(eos, filters, penalties, logits_masks)
     return search.decode_request(
         step, state, GenerationRequest(prompt, max_new_tokens, prefix, stop=stop, until=until)
@@ -355,7 +370,8 @@ def sampling_search(
     stop: StoppingCriterion | None = None,
     until: InterruptCondition = never_interrupt,
 ) -> Hypotheses:
-    """Draw `num_samples` outputs for each sentence, best first; other arguments as in `beam_search`.
+    """Draw `num_samples` outputs for each sentence, best first. `step` and `state` are those of the model before the
+    prompt; other arguments are as in `beam_search`.
 
     Scores are log-probabilities of the model before penalties, temperature and filters. `rng_streams` gives each
     sentence the number of its own random stream, by default its row. A caller that batches sentences in another order
@@ -391,7 +407,7 @@ class CoverageReranker(SearchStrategy):
         return self.search.rows_per_sentence
 
     def decode_request(self, step: Step, state: State, request: GenerationRequest) -> SearchResult:
-        """Return at most `n_best` hypotheses for each row.
+        """Run the inner search and return at most `n_best` hypotheses for each row, best first by score and coverage.
 
         Raises:
             RecipeError: the request has no attention lookup.

@@ -94,7 +94,7 @@ def _argmax_rows(logits: Float[Tensor, "N V"]) -> TopKResult:
 
 
 def _compute_block_maxima(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N blocks"]:
-    """Return the maximum of each block of columns."""
+    """Return the maximum of each block of 64 columns of the logits; the last block may be smaller."""
     num_blocked = logits.size(1) // BLOCK_SIZE * BLOCK_SIZE
     maxima = logits[:, :num_blocked].view(len(logits), num_blocked // BLOCK_SIZE, BLOCK_SIZE).amax(2)
     if num_blocked == logits.size(1):
@@ -105,7 +105,8 @@ def _compute_block_maxima(logits: Float[Tensor, "N V"]) -> Float[Tensor, "N bloc
 def _exact_topk(
     values: Float[Tensor, "G n"], k: int, is_valid: Bool[Tensor, "G n"] | None = None
 ) -> tuple[Float[Tensor, "G k"], Int[Tensor, "G k"]]:
-    """Return the k largest of the `is_valid` columns and their indices; among equal ones the first comes first.
+    """Return the k largest values of each row, only `is_valid` ones if given, and their columns; among equal ones the
+    first comes first.
 
     `torch.topk` promises no order of ties and a stable sort is slow, so columns are compared as integers: the
     bits of a float in an order that integers share, and for single precision the place in the lower half.

@@ -74,7 +74,9 @@ class Ensemble(Generic[Source]):
         return tuple(model.init_state(source) for model in self.models)
 
     def step(self, tokens: Tokens, state: tuple[State, ...]) -> tuple[Float[Tensor, "B T V"], tuple[State, ...]]:
-        """Run one step of every model, and average the logits."""
+        """Run one step of every model with the same tokens, and average the logits; `state` has the states of all
+        models. Raise `RecipeError` if the vocabularies differ in size.
+        """
         logits, states = zip(
             *(model.step(tokens, model_state) for model, model_state in zip(self.models, state, strict=True)),
             strict=True,
@@ -113,7 +115,7 @@ class RollingContextState:
         return RollingContextState(inner, text, counts, self.has_segments, 1 if rows.ignores_groups else rows.width)
 
     def concat(self, others: Sequence[RollingContextState]) -> RollingContextState:
-        """Concatenate the rows of several states."""
+        """Concatenate the rows of this state and of others."""
         parts = (self, *others)
         inner, text, counts = concat_rows([(part.inner, part.text, part.counts) for part in parts])
         has_segments = any(part.has_segments for part in parts)
@@ -154,7 +156,9 @@ class RollingContextEngine:
         return RollingContextState(self._engine.init_state(None))
 
     def step(self, tokens: Tokens, state: RollingContextState) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
-        """Run `Engine.step`; only the sign of the positions is used."""
+        """Run `Engine.step` after the tokens of `state`, and read the newest tokens again where the context is full.
+        Positions of tokens are only used to find padding (-1).
+        """
         state = self._init_buffers(state, tokens)
         if state.has_segments and tokens.segments is None:
             tokens = replace(tokens, segments=torch.zeros_like(tokens.ids))
@@ -179,8 +183,8 @@ class RollingContextEngine:
     def decode_greedy(
         self, tokens: Tokens, state: RollingContextState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, RollingContextState] | None:
-        """Decode as many greedy tokens as fit into the context in one call, if the engine supports it; else return
-        None.
+        """Decode several greedy tokens in one call, at most as many as `limits` allows and as fit into the context;
+        return them with the new state. Return None if the engine does not support it, or fewer than two fit.
         """
         if not isinstance(self._engine, MultiStepDecoder) or state.text is None or state.counts is None:
             return None
@@ -201,7 +205,7 @@ class RollingContextEngine:
         return output, self._append_tokens(read_tokens, replace(state, inner=inner), sizes=sizes)
 
     def _init_buffers(self, state: RollingContextState, tokens: Tokens) -> RollingContextState:
-        """Return the state with token buffers, created if this is its first step."""
+        """Return the state with buffers for the tokens of each row, created if this is its first step."""
         has_segments, rows = state.has_segments or tokens.segments is not None, len(tokens.ids)
         if state.text is not None:
             return replace(state, has_segments=has_segments)
@@ -211,7 +215,7 @@ class RollingContextEngine:
     def _step_within_context(
         self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T V"], RollingContextState]:
-        """Run a step with tokens that fit into the context.
+        """Run a step with tokens that fit into the context after those of `state`.
 
         `sizes` counts the tokens of each row up to and including each of these.
         """
@@ -224,7 +228,9 @@ class RollingContextEngine:
     def _append_tokens(
         self, tokens: Tokens, state: RollingContextState, *, sizes: Int[Tensor, "B T"]
     ) -> RollingContextState:
-        """Append the tokens to the buffers of the state."""
+        """Append the tokens to the buffers of the state. `sizes` counts the tokens of each row up to and including each
+        of these.
+        """
         assert state.text is not None
         is_token = tokens.positions >= 0
         columns = torch.where(is_token, sizes - 1, self.max_context)
@@ -235,7 +241,9 @@ class RollingContextEngine:
     def _step_with_overflow(
         self, token: Tokens, state: RollingContextState
     ) -> tuple[Float[Tensor, "B 1 V"], RollingContextState]:
-        """Decode one token when some rows have reached the context limit."""
+        """Decode one token of each row where some rows exceed the context with it; these keep only their newest
+        `kept_tokens` tokens. All rows are read again.
+        """
         assert state.text is not None and state.counts is not None
         is_token = token.positions[:, 0] >= 0
         sizes = state.counts + is_token
@@ -251,7 +259,8 @@ class RollingContextEngine:
     def _reencode(
         self, text: Int[Tensor, "B L 2"], counts: Int[Tensor, " B"], old_state: RollingContextState
     ) -> tuple[Float[Tensor, "B 1 V"], State]:
-        """Read these tokens from position 0; return the logits of the last one and the new state.
+        """Read the first `counts` tokens of each row of `text` (ids and segments) from position 0; return the logits of
+        the last one and the new model state.
 
         Groups and segments are those of `old_state`.
         """

@@ -39,12 +39,12 @@ def _build_word_pattern() -> re.Pattern[str]:
 
 
 def count_ngrams(tokens: Sequence[str], n: int) -> Counter[WordNGram]:
-    """Count each sequence of n words."""
+    """Count each sequence of `n` consecutive words."""
     return Counter(zip(*(tokens[start:] for start in range(n)), strict=False))
 
 
 def check_references(captions: Sequence[str], references: Sequence[Sequence[str]]) -> None:
-    """Check that there are captions, and references for each; raises `DataError`."""
+    """Check that there are captions, and a list of references for each, not empty; raises `DataError` otherwise."""
     if len(captions) != len(references):
         raise DataError(f"{len(captions):,} captions but {len(references):,} lists of references: each needs its own")
     if not captions or not all(references):
@@ -119,6 +119,9 @@ class _InverseFrequency:
 
 
 def _score_caption(caption: list[str], references: list[list[str]], frequencies: Sequence[_InverseFrequency]) -> float:
+    """Return CIDEr-D of one caption against its references, from 0 to 10. `frequencies` has one table of inverse
+    document frequencies for each length of n-grams.
+    """
     total = 0.0
     for frequency in frequencies:
         caption_weights = frequency.weigh_ngrams(caption)

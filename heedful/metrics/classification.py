@@ -14,7 +14,7 @@ from heedful.metrics.metric import MeanMetric, Metric, RatioMetric, build_mean_m
 
 
 def match_labels(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> Float[np.ndarray, " N"]:
-    """Return 1 where a prediction equals its gold value, else 0.
+    """Return for each example 1 if the predicted value equals the gold value, else 0.
 
     Raises:
         DataError: there are no examples, or the lists differ in length.
@@ -32,7 +32,7 @@ def accuracy(predicted: Sequence[Hashable], gold: Sequence[Hashable]) -> RatioMe
 
 
 def f1_score(predicted: Sequence[Hashable], gold: Sequence[Hashable], *, positive: Hashable) -> RatioMetric:
-    """Return F1 of one class, 2 * matches / (predicted + gold); raises as `match_labels`."""
+    """Return F1 of the class `positive`, 2 * matches / (predicted + gold); raises as `match_labels`."""
     is_match = match_labels(predicted, gold)
     is_predicted, is_gold = (
         np.array([label == positive for label in labels], dtype=np.float64) for labels in (predicted, gold)
@@ -71,7 +71,9 @@ class MatthewsCorrelation(Metric):
         return len(self._is_match)
 
     def compute_scores(self, weights: Float[np.ndarray, "samples N"]) -> Float[np.ndarray, " samples"]:
-        """Return (c s - sum p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2))."""
+        """Return the correlation (c s - sum p_k t_k) / sqrt((s^2 - sum p_k^2) (s^2 - sum t_k^2)) for each row of
+        weights, with s examples, c matches, and p_k predicted and t_k gold ones of class k.
+        """
         total, num_matches = weights.sum(1), weights @ self._is_match
         predicted_counts, gold_counts = weights @ self._predicted, weights @ self._gold
         numerator = num_matches * total - (predicted_counts * gold_counts).sum(1)
@@ -82,7 +84,8 @@ class MatthewsCorrelation(Metric):
 def group_exact_match(
     predicted: Sequence[Hashable], gold: Sequence[Hashable], *, groups: Sequence[Hashable]
 ) -> RatioMetric:
-    """Return the share of groups without an error, such as MultiRC's EM of questions (Khashabi et al. 2018).
+    """Return the share of groups without a wrong prediction, such as MultiRC's EM of questions (Khashabi et al. 2018).
+    `groups` has the group of each example.
 
     Raises:
         DataError: no examples, or lists of different length.
@@ -92,7 +95,8 @@ def group_exact_match(
 
 
 def group_parity(predicted: Sequence[Hashable], *, groups: Sequence[Hashable]) -> RatioMetric:
-    """Return the share of groups whose members all get the same class.
+    """Return the share of groups in which all examples get the same predicted class. `groups` has the group of each
+    example.
 
     With Winogender's pairs, which differ in the gender of a pronoun only, this is SuperGLUE's gender parity score of
     AX-g (Rudinger et al. 2018): 1 minus it is the gap.
@@ -148,7 +152,9 @@ class CorrelationMetric(Metric):
     def _transform_values(
         self, values: Float[np.ndarray, " N"], weights: Float[np.ndarray, "samples N"]
     ) -> Float[np.ndarray, "samples N"]:
-        """Return scaled values, or ranks within each weighted sample."""
+        """Return the values in each row: scaled to at most 1, or, for Spearman's rho, their ranks within each weighted
+        sample.
+        """
         if not self._use_ranks:
             # near 1, so that squares neither overflow nor vanish
             return np.broadcast_to(values / (np.abs(values).max() or 1), weights.shape)
@@ -161,7 +167,9 @@ class CorrelationMetric(Metric):
 
 
 def _check_numbers(values: Sequence[float], others: Sequence[float]) -> Float[np.ndarray, " N"]:
-    """Convert numbers to an array; raises `DataError` if they are too few, not finite, or differ in length."""
+    """Convert `values` to an array; raises `DataError` if they are fewer than two, not finite, or not as many as
+    `others`.
+    """
     if len(values) != len(others):
         raise DataError(f"{len(values):,} numbers against {len(others):,}: each needs its own")
     if len(values) < 2:
@@ -175,7 +183,7 @@ def _check_numbers(values: Sequence[float], others: Sequence[float]) -> Float[np
 def _has_variation(
     values: Float[np.ndarray, "samples N"], weights: Float[np.ndarray, "samples N"]
 ) -> Bool[np.ndarray, " samples"]:
-    """Return whether the values with positive weight differ."""
+    """Return for each sample whether the values that have a positive weight in it differ."""
     has_weight = weights > 0
     differs: Bool[np.ndarray, " samples"] = np.where(has_weight, values, -np.inf).max(1) > np.where(
         has_weight, values, np.inf

@@ -51,7 +51,9 @@ def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -
 
 
 def _compute_error_rate(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> RatioMetric:
-    """Return the edits in percent of the reference items."""
+    """Return the edits between each hypothesis and its reference, in percent of the reference items (words or
+    characters).
+    """
     edits = [
         100.0 * edit_distance(hypothesis, reference)
         for hypothesis, reference in zip(hypotheses, references, strict=True)
@@ -94,7 +96,7 @@ class GoldAlignment:
 
 def alignment_error_rate(predicted: Sequence[Collection[AlignmentLink]], gold: Sequence[GoldAlignment]) -> float:
     """Return AER = 1 - (|A and S| + |A and P|) / (|A| + |S|) over all sentences (Och and Ney 2003, eq. 21); 0 is
-    perfect.
+    perfect. A are the predicted links, S the sure and P the possible gold links.
 
     Raises:
         DataError: there are no links at all, or not as many sentences.

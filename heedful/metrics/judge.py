@@ -97,7 +97,9 @@ def _find_numbers(text: str) -> list[NumberReadings]:
 
 
 def _list_readings(number: str) -> NumberReadings:
-    """Return all readings of a number: with its separators, without thousands separators, and with a fraction."""
+    """Return all readings of a number: with its separators, without thousands separators, and with a fraction. A
+    reading is a tuple of the digits between separators.
+    """
     runs = ["".join(str(unicodedata.decimal(digit)) for digit in run) for run in re.findall(r"\d+", number)]
     separators = re.findall(r"\D", number)
     readings = {tuple(runs)}
@@ -114,7 +116,9 @@ def _list_readings(number: str) -> NumberReadings:
 
 
 def _are_thousands(runs: Sequence[str], separators: Sequence[str]) -> bool:
-    """Return whether the runs may be one integer with thousands separators; Indian style has groups of two digits."""
+    """Return whether the runs of digits, with `separators` between them, may be one integer with thousands separators;
+    Indian style has groups of two digits.
+    """
     return (
         len(set(separators)) == 1
         and separators[0] != ":"
@@ -165,7 +169,7 @@ def fit_isotonic(xs: Sequence[float], ys: Sequence[float]) -> MonotoneCurve:
 
 
 def _merge_pools(first: tuple[float, float, int], second: tuple[float, float, int]) -> tuple[float, float, int]:
-    """Return the weighted mean of two pools, and their joint weight."""
+    """Return the weighted mean of two pools, (x, y, weight) each, with the sum of their weights."""
     weight = first[2] + second[2]
     x, y = ((first[axis] * first[2] + second[axis] * second[2]) / weight for axis in (0, 1))
     return x, y, weight

@@ -76,7 +76,7 @@ class _ContextCounts:
 
 @final
 class KneserNeyModel:
-    """Language model p(id | previous ids) for a vocabulary of `size` ids.
+    """Language model p(id | previous ids) for a vocabulary of `vocab_size` ids.
 
     The first id of a sequence is given, such as a begin of sentence; n-grams that begin with it have nothing before
     them, so their own counts are used.
@@ -126,7 +126,10 @@ class KneserNeyModel:
 
 
 def _count_adjusted(sequences: Iterable[Sequence[int]], *, order: int) -> list[Counter[IdNGram]]:
-    """Return the adjusted counts of each order; for lower ones the number of different ids before an n-gram."""
+    """Return the adjusted counts of all n-grams of the sequences, for n from 1 to `order`. The longest n-grams, and
+    those at the beginning of a sequence, are counted as they are; for all others, the different ids before them are
+    counted.
+    """
     raw: list[Counter[IdNGram]] = [Counter() for _ in range(order)]
     initial_ngrams: list[set[IdNGram]] = [set() for _ in range(order)]
     for sequence in sequences:
@@ -147,7 +150,9 @@ def _iter_ngrams(sequence: Sequence[int], n: int) -> Iterator[IdNGram]:
 
 
 def _estimate_discounts(counts: Counter[IdNGram]) -> Discounts:
-    """Estimate D1, D2 and D3+ of an order (Chen and Goodman 1999, equation 26)."""
+    """Estimate the discounts D1, D2 and D3+ from the counts of all n-grams of one order (Chen and Goodman 1999,
+    equation 26); return default values if the counts are too few for that.
+    """
     counts_of_counts = Counter(count for count in counts.values() if count <= 4)
     once, twice, thrice, four = (counts_of_counts[count] for count in range(1, 5))
     if not (once and twice and thrice and four):
@@ -163,7 +168,9 @@ def _get_discount(count: int, discounts: Discounts) -> float:
 
 
 def _build_contexts(counts: Counter[IdNGram], discounts: Discounts) -> dict[IdNGram, _ContextCounts]:
-    """Group the counts of an order by context."""
+    """Group the counts of the n-grams of one order by context, which is the n-gram without its last id. `discounts` are
+    those of the order; their sum in a context is its freed mass.
+    """
     counts_by_context: defaultdict[IdNGram, dict[int, int]] = defaultdict(dict)
     for gram, count in counts.items():
         counts_by_context[gram[:-1]][gram[-1]] = count

@@ -81,7 +81,7 @@ class SummedCountsMetric(Metric):
 
     @abstractmethod
     def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """Return the metric for each row of summed counts."""
+        """Return the metric for each row of `sums`, the counts summed over the examples of one sample."""
 
     @property
     @final
@@ -101,7 +101,9 @@ def build_mean_metric(values: Sequence[float] | Float[np.ndarray, " N"]) -> Rati
 
 
 def group_metric(metric: RatioMetric, groups: Sequence[Hashable]) -> RatioMetric:
-    """Return the metric with groups of examples as its units, in the order of their first members."""
+    """Return the metric with each group as one example: the numerators and the denominators of its members are added.
+    `groups` has the group of each example; groups are in the order of their first members.
+    """
     group_numbers = {group: index for index, group in enumerate(dict.fromkeys(groups))}
     group_of_example = np.array([group_numbers[group] for group in groups])
     numerators, denominators = (
@@ -176,7 +178,7 @@ class BootstrapOptions:
 
 
 def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) -> dict[str, ConfidenceInterval]:
-    """Compute the confidence interval of each metric; raises `DataError` without examples."""
+    """Compute the confidence interval of each metric by its name; raises `DataError` without examples."""
     (scores_by_metric,) = _resample_scores([metrics], options)
     return {name: _build_interval(name, scores, options) for name, scores in scores_by_metric.items()}
 
@@ -184,7 +186,8 @@ def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) 
 def run_paired_tests(
     first: Mapping[str, Metric], second: Mapping[str, Metric], options: BootstrapOptions
 ) -> dict[str, PairedTest]:
-    """Test for each metric whether two systems that answered the same examples differ by more than chance.
+    """Test for each metric whether two systems that answered the same examples differ by more than chance. `first` and
+    `second` hold the metrics of each system by name.
 
     The differences on the samples are shifted to mean zero, as if the systems were equally good. `p_value` is the share
     of them at least as far from zero as the real difference, itself included.
@@ -197,7 +200,9 @@ def run_paired_tests(
 
 
 def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: BootstrapOptions) -> list[dict[str, FloatArray]]:
-    """Return the scores of each system: of the examples themselves, then of samples shared by all systems."""
+    """Return the scores of each system by name of the metric: that of the examples themselves, then those of the
+    resampled sets, which are the same for all systems.
+    """
     blocks_by_system: list[dict[str, list[FloatArray]]] = [{name: [] for name in systems[0]} for _ in systems]
     for size, names in _group_by_size(systems).items():
         for weights in _draw_weights(size, options):
@@ -210,7 +215,9 @@ def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: Bootstrap
 
 
 def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[str]]:
-    """Group the metrics by number of examples, which may differ between the tasks of a model."""
+    """Return the names of the metrics by their number of examples, which may differ between the tasks of a model. Raise
+    `DataError` if it differs between systems, or is 0.
+    """
     names_by_size: dict[int, list[str]] = {}
     for name in systems[0]:
         sizes = {system[name].num_examples for system in systems}
@@ -221,7 +228,9 @@ def _group_by_size(systems: Sequence[Mapping[str, Metric]]) -> dict[int, list[st
 
 
 def _draw_weights(size: int, options: BootstrapOptions) -> Iterator[FloatArray]:
-    """Yield blocks of weights; the first row counts each example once."""
+    """Yield blocks of weights [sets, size]: how often each of `size` examples occurs in a set. The first block is one
+    row of ones; the others are drawn with replacement, `options.samples` rows in all.
+    """
     rng = np.random.default_rng(options.seed)
     rows = max(1, _BLOCK_SIZE // size)
     yield np.ones((1, size))
@@ -233,7 +242,9 @@ def _draw_weights(size: int, options: BootstrapOptions) -> Iterator[FloatArray]:
 
 
 def _build_interval(name: str, scores: FloatArray, options: BootstrapOptions) -> ConfidenceInterval:
-    """Build an interval from the score of the examples followed by those of the samples."""
+    """Build the confidence interval of the metric `name`. The first of `scores` is that of the examples themselves, all
+    others are those of resampled sets.
+    """
     tail = (1 - options.confidence) / 2
     low, high = np.quantile(scores[1:], [tail, 1 - tail])
     return ConfidenceInterval(
@@ -242,7 +253,9 @@ def _build_interval(name: str, scores: FloatArray, options: BootstrapOptions) ->
 
 
 def _build_test(name: str, first: FloatArray, second: FloatArray, options: BootstrapOptions) -> PairedTest:
-    """Build the paired test of one metric from the scores of both systems."""
+    """Build the paired test of the metric `name` from the scores of both systems: first that of the examples
+    themselves, then those of resampled sets.
+    """
     differences = second - first
     observed, sample_differences = differences[0], differences[1:]
     is_as_large = np.abs(sample_differences - sample_differences.mean()) >= abs(observed)

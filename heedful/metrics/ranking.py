@@ -52,7 +52,8 @@ def mean_reciprocal_rank(ranks: Sequence[Sequence[int | None]]) -> float:
 def rank_paired_targets(
     sources: Float[np.ndarray, "N d"], targets: Float[np.ndarray, "N d"], group_ids: Int[np.ndarray, "ways N"]
 ) -> Int[np.ndarray, "2 N"]:
-    """Return the rank, from 1, of each source's own target by cosine among all targets, and vice versa.
+    """Return the rank, from 1, of each source's own target by cosine among all targets, and vice versa. Targets that
+    share a number with it in any row of `group_ids` are not counted before it.
 
     Other targets with an equal cosine, up to rounding, rank before it, so that a constant model finds nothing.
 

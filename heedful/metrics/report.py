@@ -50,7 +50,9 @@ class MetricsReport:
         return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
 
     def _build_rows(self) -> list[tuple[str, str, str, str]]:
-        """Return a row for each score, then one for each length band."""
+        """Return a row for each score, then one for each length band: name, value, confidence interval (or empty), and
+        signature (for bands the number of sentences).
+        """
         interval_texts = {interval.name: f"{interval.low:.2f} to {interval.high:.2f}" for interval in self.intervals}
         rows = [
             (score.name, f"{score.value:.2f}", interval_texts.get(score.name, ""), score.signature)
@@ -78,7 +80,8 @@ def evaluate(
     samples: int = 1000,
     seed: int = 1,
 ) -> MetricsReport:
-    """Score detokenized translations against references; a single text is a list of one.
+    """Score detokenized translations against references; a single text is a list of one. With `sources`, BLEU by source
+    length is added. `samples` and `seed` are for the confidence intervals.
 
     Without `tokenize`, BLEU splits words as suits the language of the references.
 
@@ -118,7 +121,9 @@ def evaluate(
 def compute_all_scores(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> tuple[MetricScore, ...]:
-    """Compute BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does."""
+    """Compute BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does.
+    `tokenize` names the tokenizer of BLEU.
+    """
     return (
         bleu(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
         chrf(hypotheses, references, lowercase=lowercase),

@@ -43,7 +43,9 @@ def exact_match(answer: str, golds: Sequence[str]) -> float:
 
 
 def token_f1(answer: str, golds: Sequence[str]) -> float:
-    """Return the best F1 between the words of the answer and those of a gold answer."""
+    """Return the best F1 between the words of the answer and those of a gold answer, all normalised. An empty answer
+    gets 1 if there is no gold answer, else 0.
+    """
     words = normalize_answer(answer).split()
     return max(_compute_overlap(words, gold.split()) for gold in _normalize_golds(golds))
 
@@ -119,14 +121,18 @@ def find_best_threshold(
 
 
 def _normalize_golds(golds: Sequence[str]) -> list[str]:
-    """Normalise the gold answers; those of only articles and punctuation count as no answer."""
+    """Normalise the gold answers, and leave out those that are empty then; return one empty text if none remains. Raise
+    `DataError` for a single text instead of a list.
+    """
     if isinstance(golds, str):
         raise DataError("gold answers must be a list of texts, not one text: put it into a list")
     return [gold for gold in map(normalize_answer, golds) if gold] or [""]
 
 
 def _compute_overlap(words: Sequence[str], gold: Sequence[str]) -> float:
-    """Return the F1 of two lists of words."""
+    """Return the F1 of the words of an answer and of a gold answer, each word as often as it occurs. If one side is
+    empty, it is 1 if the other is empty too, else 0.
+    """
     if not words or not gold:
         return float(not words and not gold)
     common = sum((Counter(words) & Counter(gold)).values())
@@ -134,7 +140,9 @@ def _compute_overlap(words: Sequence[str], gold: Sequence[str]) -> float:
 
 
 def _check_lengths(answers: Sequence[object], golds: Sequence[object]) -> None:
-    """Raise `DataError` unless there are questions, and an answer or score for each."""
+    """Raise `DataError` unless there are questions, and an answer or score for each; `golds` has the gold answers of
+    each.
+    """
     if len(answers) != len(golds):
         raise DataError(f"{len(answers):,} answers or scores but {len(golds):,} questions: each needs its own")
     if not golds:
@@ -155,7 +163,7 @@ class EntitySpan(NamedTuple):
 
 
 def extract_spans(tags: Sequence[str]) -> list[EntitySpan]:
-    """Return the entities of a sentence from the tags of its words.
+    """Return the entities of a sentence from the tags of its words, in the schemes BIO, IO and BILOU (BIOES).
 
     Raises:
         DataError: a tag that is neither `O` nor a prefix with a type, such as `B-person`.
@@ -224,7 +232,9 @@ def compute_entity_metrics(predicted: Sequence[Sequence[str]], gold: Sequence[Se
 
 
 def _split_tag(tag: str) -> tuple[str, str]:
-    """Split a tag into prefix and entity type."""
+    """Split a tag into prefix and entity type: `B-person` into B and person, `O` into O and an empty type. Raise
+    `DataError` if it is not an entity tag.
+    """
     if tag == "O":
         return "O", ""
     prefix, _, entity_type = tag.partition("-")

@@ -41,7 +41,7 @@ class MetricScore:
 
 
 def check_pairs(hypotheses: Sequence[str], references: Sequence[str]) -> None:
-    """Check that there are sentences, and a reference for each hypothesis.
+    """Check that both are lists of sentences, not empty, with a reference for each hypothesis.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
@@ -76,7 +76,7 @@ def select_bleu_tokenizer(references: Sequence[str]) -> str:
 
 
 def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | None:
-    """Describe a BLEU tokenization other than the usual one; None if there is nothing to say.
+    """Describe how BLEU splits words if `13a` does not suit the language of the references; None if it does.
 
     Args:
         references: that are compared with.
@@ -98,7 +98,7 @@ def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | 
 def bleu(
     hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
 ) -> MetricScore:
-    """Compute corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018).
+    """Compute corpus BLEU of detokenized text (Papineni et al. 2002; Post 2018). `tokenize` is one of `TOKENIZERS`.
 
     Text that is already tokenized needs `tokenize="none"`, Chinese or Japanese the tokenizer of
     `select_bleu_tokenizer`. `parts` contains the four precisions in percent, the brevity penalty and both lengths in
@@ -119,7 +119,9 @@ def bleu(
 
 
 def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
-    """Build sacrebleu's BLEU object from checked options; raises as `bleu` does."""
+    """Build sacrebleu's BLEU object. Raise `RecipeError` unless `tokenize` is in `TOKENIZERS`, and `MissingExtraError`
+    if that tokenizer is not installed.
+    """
     if tokenize not in TOKENIZERS:
         raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
 
@@ -181,7 +183,7 @@ def exact_match(hypotheses: Sequence[str], references: Sequence[str], *, lowerca
 
 
 def compare_texts(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> list[bool]:
-    """Return for each hypothesis whether it equals its reference."""
+    """Return for each hypothesis whether it equals its reference; with `lowercase`, case is ignored."""
     fold = str.lower if lowercase else str
     return [fold(h) == fold(r) for h, r in zip(hypotheses, references, strict=True)]
 
@@ -204,7 +206,8 @@ def bleu_by_length(
     edges: Sequence[int] | None = None,
     metric: Callable[[Sequence[str], Sequence[str]], MetricScore] = bleu,
 ) -> tuple[LengthBand, ...]:
-    """Compute BLEU in bands of source length, shortest first; empty bands are left out.
+    """Compute BLEU, or another `metric`, in bands of source length, shortest first; empty bands are left out. `edges`
+    are the longest lengths of the bands.
 
     Args:
         hypotheses: the translations.

@@ -43,7 +43,7 @@ class SacreBLEUMetric(SummedCountsMetric):
         return np.array(rows, dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """Return the score of each corpus."""
+        """Return sacrebleu's score for each row of `sums`, the statistics summed over the sentences of one corpus."""
         return np.array([self.metric._compute_score_from_stats(row).score for row in sums.tolist()])
 
 
@@ -90,6 +90,7 @@ class CorpusTER(SacreBLEUMetric):
 
 
 def _pair_texts(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
+    """Return each hypothesis with a list of its one reference; raise `DataError` as `check_pairs`."""
     check_pairs(hypotheses, references)
     return [(hypothesis, [reference]) for hypothesis, reference in zip(hypotheses, references, strict=True)]
 
@@ -116,7 +117,7 @@ class DeckBLEU(SummedCountsMetric):
         return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in self.words], dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
-        """Return the mean of the precisions times the length factor."""
+        """Return the mean of the precisions times the length factor, in percent, for each row of summed counts."""
         precisions, sentences, hypothesis_length, reference_length = sums.T
         factor = np.where(reference_length > 0, np.minimum(1, hypothesis_length / np.maximum(reference_length, 1)), 1.0)
         scores: ScoreVector = 100 * factor * (precisions / sentences)
@@ -147,12 +148,12 @@ def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase
 
 
 def _score_sentence(hypothesis: list[str], reference: list[str]) -> float:
-    """Return the geometric mean of the four unclipped precisions."""
+    """Return the geometric mean of the precisions of 1- to 4-grams, which are not clipped."""
     return prod(_compute_precision(hypothesis, reference, n) for n in _DECK_ORDERS) ** (1 / len(_DECK_ORDERS))
 
 
 def _compute_precision(hypothesis: list[str], reference: list[str], n: int) -> float:
-    """Return the share of the hypothesis n-grams that occur in the reference."""
+    """Return the share of the hypothesis n-grams that occur in the reference; 0 if there are none."""
     hypothesis_ngrams, reference_ngrams = (
         [tuple(words[i : i + n]) for i in range(len(words) - n + 1)] for words in (hypothesis, reference)
     )

@@ -107,7 +107,8 @@ class SurveyedText:
         ]
 
     def write(self) -> None:
-        """Write the kept pairs, unless the original files can be used."""
+        """Write the kept pairs, those that are not held out, to files, unless the original files can be used as they
+        are."""
         if not self.paths:
             return
         with self.text.saver as saver:
@@ -116,7 +117,7 @@ class SurveyedText:
                     saver.write_example(pair.raw)
 
     def to_table(self, folder: Path) -> Mapping[str, Any]:
-        """Return its table for a recipe in a folder."""
+        """Return the table of this text for a recipe that lies in `folder`, to which the paths are relative."""
         return self.text.dataset.to_recipe_table(
             [format_path(path, folder) for path in self.paths or self.text.dataset.files["train"]]
         )
@@ -241,7 +242,7 @@ def _select_language(languages: Mapping[str, str], side: str) -> dict[str, str]:
 
 
 def derive_name(dataset: DetectedDataset) -> str:
-    """Derive the name of a text from its files: the common beginning of their names, up to a dot."""
+    """Derive the name of a dataset from its files: the common beginning of their names, up to a dot."""
     stems = [path.name.partition(".")[0] for path in dataset.files[dataset.present_parts[0]]]
     words = [re.split("([-_])", stem) for stem in stems]
     common = "".join(column[0] for column in takewhile(lambda column: len({*column}) == 1, zip(*words, strict=False)))
@@ -249,7 +250,7 @@ def derive_name(dataset: DetectedDataset) -> str:
 
 
 def _make_unique(name: str, used_names: Sequence[str]) -> str:
-    """Return the name, with a number appended if another text has it."""
+    """Return the name, with a number appended if it is one of `used_names`."""
     number, unique_name = 1, name
     while unique_name in used_names:
         number += 1
@@ -258,7 +259,8 @@ def _make_unique(name: str, used_names: Sequence[str]) -> str:
 
 
 def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
-    """Yield the files that belong together: plain texts in pairs, all other files alone."""
+    """Yield the files that belong together: two plain texts that follow each other, all other files alone. Raise
+    `RecipeError` if a plain text has no partner."""
     remaining = list(files)
     while remaining:
         first = remaining.pop(0)
@@ -276,7 +278,8 @@ def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
 def _propose_for_group(
     group: Sequence[FileSniff], task: str, languages: Sequence[LanguageInfo] | None, columns: Sequence[str]
 ) -> DatasetProposal:
-    """Recognize the text in a group of files; from a memory of many languages, choose those of the main text."""
+    """Recognize the text for a task in a group of files. A table is read with these columns if it has them; from a
+    memory of many languages, those of the main text are chosen (None if unknown)."""
     (shape, *_), path = [file.shape for file in group], group[0].path
     if isinstance(shape, TranslationFileShape):
         selected_columns = _select_memory_languages(path, shape.languages, languages) if shape.languages else ()
@@ -291,7 +294,8 @@ def _propose_for_group(
 def _select_memory_languages(
     path: Path, available: Sequence[str], languages: Sequence[LanguageInfo] | None
 ) -> Sequence[str]:
-    """Choose the two languages of the main text among those of a translation memory; empty if it has only two."""
+    """Choose the two languages of the main text among the `available` ones of a translation memory. If those of the
+    main text are unknown (None), return nothing for a memory of two; otherwise raise `RecipeError`."""
     if languages is None:
         if len(available) == 2:
             return ()  # which has its own order
@@ -307,7 +311,7 @@ def _select_memory_languages(
 
 
 def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | None:
-    """Return source and target language if both are known and differ; otherwise None."""
+    """Return source and target language of a dataset if both are known and differ; otherwise None."""
     are_distinct = (
         len(dataset.languages) == 2 and all(dataset.languages) and dataset.languages[0] != dataset.languages[1]
     )
@@ -317,7 +321,8 @@ def _get_languages(dataset: DetectedParallelText) -> Sequence[LanguageInfo] | No
 def _align_direction(
     dataset: DetectedParallelText, languages: Sequence[LanguageInfo] | None
 ) -> tuple[DetectedParallelText, Sequence[str]]:
-    """Return a text in the direction of the main text, and notes about its languages."""
+    """Return a text in the direction of the main text, whose languages are given (None if unknown), and notes. Both
+    sides are swapped if necessary; a note says that the languages seem to be others."""
     own_languages = _get_languages(dataset)
     if own_languages is None or languages is None or list(own_languages) == list(languages):
         return dataset, ()

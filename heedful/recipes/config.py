@@ -61,6 +61,7 @@ class Config(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> JsonSchemaValue:
+        """Return the JSON schema of the table, with the description of each key."""
         schema = handler(core)
         table = handler.resolve_ref_schema(schema)
         for name, description in cls.describe_keys().items():
@@ -76,7 +77,8 @@ class Config(BaseModel):
         return dict(chain.from_iterable(read_field_docs(base).items() for base in bases))
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
-        """Yield the values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all keys."""
+        """Yield the keys and values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all
+        keys."""
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name in ("kind", "task") or field.is_required() or value != field.get_default():
@@ -84,8 +86,8 @@ class Config(BaseModel):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values that newer keys have in the stored table of an older run, which was written before these
-        keys existed.
+        """Return, by key, the values that newer keys have in the stored table of an older run, which was written before
+        these keys existed.
 
         The values may depend on the other keys of that table.
         """
@@ -119,6 +121,7 @@ def read_field_docs(cls: type[Any]) -> Mapping[str, str]:
 
 
 def _add_layers_to_schema(schema: dict[str, Any]) -> None:
+    """Add the shorthand `layers` to the JSON schema of a model with encoder and decoder layers, in place."""
     schema["properties"]["layers"] = {
         "description": "sets encoder_layers and decoder_layers where they are not given",
         "minimum": 1,
@@ -135,7 +138,8 @@ class LayeredConfig(Config):
     @model_validator(mode="before")
     @classmethod
     def _expand_layers(cls, table: Any) -> Any:
-        """Replace `layers` by the two keys that it sets."""
+        """Replace the shorthand `layers` of a table by the two keys that it sets, unless they are given themselves.
+        Anything but a table is returned as it is."""
         if not isinstance(table, dict) or "layers" not in table:
             return table
         layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
@@ -150,7 +154,8 @@ def config_error(key: str, message: str) -> PydanticCustomError:
 
 
 def add_inferred_kind(infer: Callable[[Mapping[str, Any]], str | None]) -> BeforeValidator:
-    """Build a validator that adds a kind to tables without one; `infer` derives it from the other keys."""
+    """Build a validator that adds the key `kind` to tables without one. `infer` derives its value from the other keys;
+    it returns None if it cannot."""
 
     def insert_kind(table: Any) -> Any:
         if not isinstance(table, Mapping) or "kind" in table:
@@ -179,9 +184,8 @@ class LengthLimit:
     tokens: int
 
     def require_above(self, max_length: int, what: str) -> None:
-        """Raise an error unless a text of data.max_length tokens and its begin or end token fit; `what` names the
-        text.
-        """
+        """Raise an error unless the limit is above `max_length` (data.max_length), so that a text and its begin or end
+        token fit. `what` names the text in the message."""
         if self.tokens <= max_length:
             raise config_error(
                 self.key,
@@ -208,6 +212,8 @@ made absolute."""
 
 
 def _check_path(path: Path) -> Path:
+    """Raise `ValueError` if a path contains a character that UTF-8 cannot encode, a line end or a tab, or cannot be the
+    name of a file; otherwise return it."""
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("contains a character that UTF-8 cannot encode; rename the file")
@@ -233,7 +239,7 @@ PositiveInt = Annotated[int, Field(ge=1)]
 
 
 def _require_vectors(freeze: bool, info: ValidationInfo) -> bool:
-    """Raise `ValueError` if vectors are to be frozen but no file of vectors is given."""
+    """Raise `ValueError` if `freeze` is true, so that word vectors stay fixed, but no file of vectors is given."""
     vector_keys = [key for key in ("vectors", "source_vectors", "target_vectors") if key in info.data]
     if freeze and not any(info.data[key] for key in vector_keys):
         raise ValueError(f"has nothing to keep: give {' or '.join(vector_keys)}, or leave it out")
@@ -274,7 +280,7 @@ class KeyType:
         return any(isinstance(part, RecipeRelative) for part in self.parts)
 
     def add_kind(self, table: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Return the table with its kind, if there is a rule that infers a missing one."""
+        """Return the table with a key `kind`, if it has none and there is a rule that infers it from the other keys."""
         for part in self.parts:
             if isinstance(part, BeforeValidator):
                 completed: Mapping[str, Any] = part.func(table)  # type: ignore[call-arg]  # ours take one argument
@@ -282,7 +288,8 @@ class KeyType:
         return table
 
     def select_class(self, table: Any) -> type[Config] | None:
-        """Return the class of a table, chosen by its kind; None if it cannot be determined, or for a plain value."""
+        """Return the config class of a table, chosen by its key `kind`; None if that does not determine it, or for a
+        plain value."""
         if not self.config_classes or not isinstance(table, Mapping):
             return None
         if len(self.config_classes) == 1:
@@ -308,7 +315,8 @@ UNKNOWN_TYPE: Final = KeyType(None)
 
 @cache
 def get_key_types(config_class: type[Config]) -> Mapping[str, KeyType]:
-    """Return each key that a table may have with its type; shorthands have that of the key that they set."""
+    """Return each key that a table of a config class may have, with its type; shorthands have the type of the key that
+    they set."""
     hints = get_type_hints(config_class, include_extras=True)
     types = {name: KeyType(hints[name]) for name in config_class.model_fields}
     types |= {name: types[names[0]] for name, names in config_class.shorthands.items()}
@@ -326,7 +334,8 @@ def find_keys_with_role(config_class: type[Config], role: FieldRole) -> set[str]
 
 
 def iter_fixed_keys(table: Any, *, role: FieldRole = FieldRole.FIXED, key: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted keys that must not change once a run has started, with their values."""
+    """Yield the dotted keys of a table that must not change once a run has started, with their values. `role` is the
+    role of keys that have none themselves, and `key` the dotted key of the table."""
     prefix = f"{key}." if key else ""
     if isinstance(table, Config):
         key_types = get_key_types(type(table))

@@ -74,7 +74,7 @@ def propose_datasets(
 
 
 def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
-    """Yield each data form with the name of its task."""
+    """Yield each data form with the name of its task, for one task or, if it is None, for all."""
     for name in list_tasks() if task is None else [task]:
         try:
             yield from ((name, form) for form in get_forms(name))
@@ -84,7 +84,8 @@ def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
 
 
 def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> DetectedDataset:
-    """Mark a dataset for conversion if its file is one JSON list, because recipes read one object a line."""
+    """Return the dataset, marked for conversion if one of its files is one JSON list, because recipes read one object a
+    line."""
     if dataset.conversion_reason or not any(
         isinstance(file.shape, JsonObjectsShape) and file.shape.is_list for file in files
     ):
@@ -93,7 +94,8 @@ def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> 
 
 
 def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Sequence[str]) -> str:
-    """Return the message about files that match no form."""
+    """Return the message about files that match no form of a task (of any task if it is None), read with these
+    columns."""
     if task is not None and not get_forms(task):
         return (
             f'no recipe is made for task = "{task}": copy one that comes with heedful (heedful recipes lists them) and '

@@ -55,7 +55,7 @@ def describe_errors(
     source: str,
     flags: Sequence[str],
 ) -> list[str]:
-    """Describe each problem of the rejected table `content` in one sentence.
+    """Describe each problem of the rejected table `content`, a recipe of the class `root`, in one sentence.
 
     `flags` are the dotted keys that come from the command line; all others come from `source`.
     """
@@ -77,7 +77,8 @@ def describe_errors(
 
 
 def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
-    """Yield a sentence for each setting of a recipe that is allowed but likely to go wrong."""
+    """Yield a sentence for each setting of a recipe, or of a table in it, that is allowed but likely to go wrong.
+    `prefix` stands before the keys of the table, such as "model."; empty for a recipe."""
     yield from config.find_risks(prefix)
     for name in type(config).model_fields:
         value = getattr(config, name)
@@ -88,7 +89,8 @@ def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
 
 
 def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping[str, Any]) -> Sequence[str]:
-    """Return the key with the shorthand that was actually given instead of the key that it sets."""
+    """Return the path of a key, with the shorthand that `content` gives instead of the key that the shorthand sets.
+    `content` is the table of a recipe of the class `root`."""
     *tables, last = path
     table: Any = content
     config_class: type[Config] | None = root
@@ -107,7 +109,8 @@ def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping
 def _describe_error(
     detail: ErrorDetails, root: type[Config], table_content: Mapping[str, Any]
 ) -> tuple[list[str], str]:
-    """Return the path and the message of one validation error."""
+    """Return the path and the message of one validation error, which pydantic describes in `detail`. `table_content` is
+    the table of a recipe of the class `root`."""
     if detail["type"] == "misfit":
         return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
     path, config_class, key_type = _locate_key(detail["loc"], root)
@@ -131,7 +134,8 @@ def _describe_error(
 
 
 def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str], type[Config], KeyType]:
-    """Return the path of a key, the config class of its table, and its type.
+    """Return the path of a key, the config class of its table, and its type. `loc` is pydantic's location of an error
+    in a recipe of the class `root`.
 
     After the name of a table with alternatives, pydantic names the chosen kind, which is not part of the key.
     """
@@ -152,6 +156,8 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
 
 
 def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[str]) -> str:
+    """Describe, for an error that pydantic found, which values the key at a path may have, with a suggestion for a
+    wrong word."""
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
@@ -172,7 +178,7 @@ def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[s
 
 
 def describe_bound(detail: ErrorDetails) -> str | None:
-    """Return the bound that a number violates, in words; None for other errors."""
+    """Return the bound that a number violates, in words, from pydantic's details of an error; None for other errors."""
     if detail["type"] not in _BOUNDS:
         return None
     words, name = _BOUNDS[detail["type"]]
@@ -188,7 +194,7 @@ def _format_value(value: Any) -> str:
 
 
 def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
-    """Describe the allowed choices, with a suggestion for a similar word."""
+    """Describe the allowed choices, with a suggestion for a word similar to `value`."""
     words = [toml.format_value(choice) for choice in choices]
     choice_texts = [str(choice) for choice in choices]
     synonyms_found = (word for word in synonyms.VALUE_SYNONYMS.get(str(value).lower(), ()) if word in choice_texts)
@@ -198,7 +204,7 @@ def _describe_choices(value: Any, choices: Sequence[Any]) -> str:
 
 
 def _describe_kinds(key_type: KeyType) -> str:
-    """Describe each kind of a table by its required keys."""
+    """Describe each kind that a table of this type may have, by its required keys."""
     descriptions = []
     for config_class in key_type.config_classes:
         required_keys = [name for name, field in config_class.model_fields.items() if field.is_required()]
@@ -207,7 +213,8 @@ def _describe_kinds(key_type: KeyType) -> str:
 
 
 def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Config], table: Mapping[str, Any]) -> str:
-    """Suggest the key that an unknown key may stand for."""
+    """Suggest the key that an unknown key at a path may stand for; without a suggestion, list the keys of its table,
+    which is of the class `config_class`. `table` is the whole recipe, of the class `root`."""
     *tables, name = path
     alternatives = _find_alternatives(tables, root)
     kinds = {key: section for section, _ in alternatives for key in get_key_types(section)}
@@ -232,7 +239,8 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
 
 
 def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
-    """Return a suggestion for a key with this name or meaning in another table; empty if there is none."""
+    """Return a suggestion for a key with this name or meaning in another table; empty if there is none. `all_keys` are
+    the keys of recipes of the class `root`, and `table` is the recipe."""
     if name in synonyms.TRAIN_OPTIONS:
         return f"the device is set by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
     meaning, candidate_keys = synonyms.KEY_SYNONYMS.get(name, ("", ()))
@@ -252,7 +260,8 @@ def _join_shallowest(keys: Iterable[str]) -> str:
 def _describe_needed_kind(
     tables: Sequence[str], name: str, alternatives: Sequence[tuple[type[Config], tuple[str, str | None]]]
 ) -> str:
-    """Describe which kind of a table has a key."""
+    """Describe which kind of the table at `tables` has the key `name`; `alternatives` are the results of
+    `_find_alternatives`."""
     choices = dict.fromkeys(choice for config_class, choice in alternatives if name in get_key_types(config_class))
     selecting_key = next(iter(choices))[0]
     kinds = [toml.format_value(kind) for key, kind in choices if key == selecting_key]
@@ -260,7 +269,8 @@ def _describe_needed_kind(
 
 
 def _describe_requirement(key: str, root: type[Config], content: Mapping[str, Any]) -> str:
-    """Describe which kind must be chosen before a recipe can have a key; empty if none must."""
+    """Describe which kind must be chosen before a recipe can have a dotted key; empty if none must. `content` is the
+    table of the recipe, of the class `root`."""
     *tables, name = key.split(".")
     config_class, table, path = root, content, []
     for part in tables:
@@ -286,16 +296,15 @@ def _describe_requirement(key: str, root: type[Config], content: Mapping[str, An
 
 
 def _default_kind(config_class: type[Config], name: str) -> Mapping[str, Any]:
-    """Return the table with the default kind of a key; empty if it has none."""
+    """Return a table with only the kind that the default of a key has; empty if it has none."""
     default = config_class.model_fields[name].default if name in config_class.model_fields else None
     kind = getattr(default, "kind", None)
     return {} if kind is None else {"kind": kind}
 
 
 def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[type[Config], tuple[str, str | None]]]:
-    """Return the config classes that a dotted key may have, each with the nearest key that selects it and the word
-    for it.
-    """
+    """Return the config classes that the table at a dotted key may have, each with the nearest key `kind` that selects
+    it and its value; empty if there is only one. `root` is the class of the recipe."""
     candidates: list[tuple[type[Config], tuple[str, str | None]]] = [(root, ("", None))]
     remaining = list(tables)
     while remaining:
@@ -314,7 +323,8 @@ def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[
 
 
 def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
-    """Suggest a similar kind of another table; empty if there is none."""
+    """Suggest a kind of any table that resembles an unknown word, with its key; empty if there is none. `root` is the
+    class of the recipe."""
     keys_of_kinds: dict[str, str] = {}
     for key in _iter_all_keys(root):
         for config_class, _ in _find_alternatives(key.split("."), root):
@@ -329,7 +339,8 @@ def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
 
 
 def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
-    """Yield every possible key, of all kinds of tables."""
+    """Yield every dotted key that a table of a config class may have, of all kinds of nested tables; `prefix` stands
+    before each."""
     for name, key_type in get_key_types(config_class).items():
         yield prefix + name
         name_part = "" if key_type.value_type is None else "NAME."
@@ -358,7 +369,8 @@ _PATTERN_HINTS: Final = (
 
 
 def suggest_fix(text: str, error_message: str) -> str:
-    """Return a hint about the line that a TOML parser complains of; empty if the mistake is not recognized."""
+    """Return a hint about the line of a text that the error message of a TOML parser names; empty if the mistake is not
+    recognized."""
     match = _LINE_NUMBER.search(error_message)
     lines = text.splitlines()
     line = lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""
@@ -367,7 +379,7 @@ def suggest_fix(text: str, error_message: str) -> str:
 
 
 def _suggest_for_line(line: str) -> str:
-    """Return the hint for a line; empty if no pattern matches."""
+    """Return a hint about the mistake in a line of TOML; empty if no known mistake is found."""
     if match := _BARE_VALUE.match(line):
         hint = _BARE_WORD_HINTS.get(match[2].lower())
         return f"{match[2]} {hint}" if hint else f'text must be in quotes, as in {match[1]} = "{match[2]}"'

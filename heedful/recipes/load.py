@@ -95,7 +95,8 @@ def is_unset(recipe: Config, key: str) -> bool:
 
 
 def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: str) -> AnyRecipe:
-    """Return a recipe with values for some dotted keys, as if they had been given; a RecipeError names `source`."""
+    """Return a recipe with the values of some dotted keys replaced, as if they had been given. If the result is not
+    valid, raise `RecipeError`, which names `source` as the origin."""
     table: dict[str, Any] = dump_explicit(recipe)
     for key, value in settings.items():
         table = _set_key(table, key.split("."), value)
@@ -105,7 +106,8 @@ def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: st
 
 
 def resume_recipe(recipe: Recipe, stored: Mapping[str, Any], *, has_checkpoint: bool) -> Recipe:
-    """Return a recipe adjusted to the run that it resumes: keys that it does not give keep the values of the run.
+    """Return a recipe adjusted to the run that it resumes: keys that it does not give keep the values that the run
+    stored. If the result is not valid, return the recipe unchanged.
 
     For a run without a checkpoint, only the values that were fitted to its data are kept.
 
@@ -125,6 +127,7 @@ def iter_missing_keys(
     table: Mapping[str, Any], config_class: type[Config], prefix: tuple[str, ...] = ()
 ) -> Iterator[tuple[tuple[str, ...], Any]]:
     """Yield the path of each key that the stored recipe of an older run lacks, with the value that it had implicitly.
+    `table` is of the class `config_class`; `prefix` stands before each path.
 
     Yields nothing for a recipe that was stored with this version.
     """
@@ -137,7 +140,8 @@ def iter_missing_keys(
 
 
 def fill_missing_keys(table: Mapping[str, Any], config_class: type[Config]) -> dict[str, Any]:
-    """Return the stored recipe of a run with the implicit values of the keys that it lacks."""
+    """Return the stored recipe of a run, a table of the class `config_class`, with the implicit values of the keys that
+    it lacks."""
     table_with_keys = dict(table)
     for path, implicit_value in iter_missing_keys(table, config_class):
         table_with_keys = _set_key(table_with_keys, path, implicit_value)
@@ -216,7 +220,8 @@ def _read_recipe_bytes(path: Path) -> bytes:
 
 
 def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]:
-    """Return the recipe class of a table's task; raise `RecipeError` for an unknown task."""
+    """Return the recipe class of the task that a table names; raise `RecipeError`, which names the file `source`, for
+    an unknown task."""
     task = table.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in list_tasks():
         suggestion = suggest_task(str(task))
@@ -229,7 +234,8 @@ def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]
 
 
 def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *, source: str) -> None:
-    """Raise `RecipeError` if an option changes the task, because the tables of a recipe belong to one task."""
+    """Raise `RecipeError` if command-line options change the task, because the tables of a recipe belong to one task.
+    `content` is the recipe in the file `source`, `merged` the one with the options."""
     task = merged.get("task", DEFAULT_TASK)
     if task != content.get("task", DEFAULT_TASK):
         suggestion = task if task in list_tasks() else suggest_task(str(task)) or task
@@ -240,7 +246,8 @@ def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *,
 
 
 def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: str, flags: Sequence[str]) -> Recipe:
-    """Validate a table and return the recipe; raise `RecipeError` with one line for each problem."""
+    """Validate a table and return the recipe; raise `RecipeError` with one line for each problem. A line names
+    `source`, or the command line if the key is one of `flags`."""
     version = table.get("format", FORMAT)
     if version != FORMAT or isinstance(version, bool):
         source = "command line" if "format" in flags else source
@@ -267,7 +274,8 @@ def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: s
 
 
 def _find_too_large_number(table: Any, key: str = "") -> str | None:
-    """Return the dotted key of a whole number above `_MAX_INT`; None if there is none."""
+    """Return the dotted key of a whole number above `_MAX_INT` in a table or list; None if there is none. `key` is the
+    dotted key of the table itself."""
     if type(table) is int:
         return key if abs(table) > _MAX_INT else None
     entries: Iterator[tuple[str, Any]] = iter(())
@@ -286,7 +294,8 @@ def _find_too_large_number(table: Any, key: str = "") -> str | None:
 
 
 def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
-    """Return the tasks whose recipes have fewer unknown keys than `num_unknown`, in words; empty if there are none."""
+    """Return the tasks, in words, for which this table has the fewest unknown keys; empty if these are not fewer than
+    `num_unknown` or there are many such tasks."""
     counts = {}
     for task in list_tasks():
         try:
@@ -302,7 +311,7 @@ def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
 
 
 def _count_unknown_keys(error: ValidationError) -> int:
-    """Count the keys that are unknown, missing, or do not select a table.
+    """Count the errors about keys that are unknown, missing, or do not select a table.
 
     An invalid `kind` counts both in tables with several kinds and in tables with one; otherwise a typing error would
     suggest tasks whose table has only one kind.
@@ -316,7 +325,8 @@ def _count_unknown_keys(error: ValidationError) -> int:
 def _iter_entries(
     table: Mapping[str, Any], config_class: type[Config]
 ) -> Iterator[tuple[tuple[str, ...], KeyType, Any]]:
-    """Yield the values of a table: path within the table, type, and value."""
+    """Yield each value of a table of the class `config_class`: path within the table, type, and value (None if it is
+    not given). Of a table with user-defined names, yield each entry."""
     for name, key_type in get_key_types(config_class).items():
         value = table.get(name)
         if key_type.value_type is None:
@@ -326,7 +336,7 @@ def _iter_entries(
 
 
 def _is_unset(recipe: Config, path: Sequence[str]) -> bool:
-    """Whether there is such a key and it was not given."""
+    """Return whether a recipe has a key at this path that was not given."""
     *tables, name = path
     table: Any = recipe
     for key in tables:
@@ -340,7 +350,7 @@ def _set_key(table: Mapping[str, Any], path: Sequence[str], value: Any) -> dict[
 
 
 def _get_key(table: Any, path: Sequence[str]) -> Any:
-    """Return the value at a path of a nested table; None if there is none."""
+    """Return the value at a path of nested tables; None if there is none."""
     for name in path:
         table = table.get(name) if isinstance(table, Mapping) else None
     return table

@@ -24,7 +24,8 @@ _RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
 
 
 def require_different_from(key: str, what: str) -> AfterValidator:
-    """Build a validator that rejects a value equal to that of another key; `what` names the value in the message."""
+    """Build a validator that rejects a value equal to that of the key `key` of the same table; `what` names the value
+    in the message."""
 
     def check(value: Any, info: ValidationInfo) -> Any:
         if value is not None and value == info.data.get(key):
@@ -42,6 +43,7 @@ def format_language_tag(language: str) -> str:
 
 
 def _check_tag(text: str) -> str:
+    """Raise `ValueError` if a tag is not one word in angle brackets or is a reserved token; otherwise return it."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:
         raise ValueError(
             f"{text!r} must be one word in angle brackets, as in <captions>, and not one of the model's own tokens"
@@ -56,7 +58,8 @@ def _check_language(text: str) -> str:
 
 
 def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
-    """Raise `ValueError` if a file of factors is given for a text that is read in both directions."""
+    """Raise `ValueError` if the path of a file of factors is given for a text that is read in both directions;
+    otherwise return it."""
     if path is not None and info.data.get("both_ways"):
         raise ValueError("describes the words of one language; leave both_ways out")
     return path
@@ -97,7 +100,8 @@ class TranslationTextConfig(Config):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values of older runs: no languages, directions, tags and documents."""
+        """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors and
+        documents, and one direction."""
         document_keys = [key for key in ("document_column", "document_field") if key in cls.model_fields]
         unset = dict.fromkeys(("source_language", "target_language", "alignments", "factors", *document_keys))
         return {**unset, "both_ways": False, "tags": ()}
@@ -341,7 +345,8 @@ FORMATS: Final[tuple[type[ParallelFormatConfig], ...]] = (
 
 
 def infer_text_kind(table: Mapping[str, Any]) -> str | None:
-    """Infer the kind of parallel text from the keys of its table and the name of its file; TSV by default."""
+    """Infer the kind of parallel text from the keys of its table and the suffix of its path, TSV by default; None if
+    neither tells it."""
     suffix = Path(str(table.get("path")).lower().removesuffix(".gz")).suffix
     by_suffix = next((text_format for text_format in FORMATS if suffix in text_format.suffixes), TsvConfig)
     by_keys = [text_format for text_format in FORMATS if not text_format.selecting_keys.isdisjoint(table)]
@@ -359,7 +364,8 @@ _BUILT_CONFIGS: Final[dict[str, type[Config]]] = {}
 
 
 def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Config], ...]:
-    """Build a config of each file format with the keys for translation, and with `further` ones behind these."""
+    """Build a config of each file format with the keys for translation, followed by the keys of the classes `further`.
+    The names of the classes begin with `prefix`."""
     configs = tuple(
         create_model(
             f"{prefix}{text_format.__name__}",
@@ -414,6 +420,7 @@ class SeveralTextsConfig(Config):
     @field_validator("weights")
     @classmethod
     def _check_weight_names(cls, weights: dict[str, float], info: ValidationInfo) -> dict[str, float]:
+        """Raise `ValueError` if a weight belongs to none of the texts."""
         texts = info.data.get("texts", weights)
         if unknown := sorted(set(weights) - set(texts)):
             raise ValueError(f"names {', '.join(unknown)}, but the texts are {', '.join(texts)}")
@@ -440,8 +447,8 @@ def list_texts(
 
 
 def compute_epoch_tokens(table: TranslationTextConfig | SeveralTextsConfig, tokens: Sequence[int]) -> Sequence[float]:
-    """Return the number of tokens per epoch of each direction of each text: proportional to w n^(1/T), with the same
-    total.
+    """Return the number of tokens per epoch of each direction of each text in a table: proportional to w n^(1/T), with
+    the same total. `tokens` holds n, the tokens that each has.
 
     Temperature as in Arivazhagan et al. 2019, section 4.2.
     """
@@ -453,7 +460,7 @@ def compute_epoch_tokens(table: TranslationTextConfig | SeveralTextsConfig, toke
 
 
 def _add_context(reader: ExampleReader[SentencePair], sentences: int) -> ExampleReader[SentencePair]:
-    """Wrap a reader so that each source is read with its previous sentences."""
+    """Wrap a reader so that each source is read with the given number of previous sentences."""
     from heedful.data.context import ContextReader  # it waits for torch, which recipes without documents need not
 
     return ContextReader(reader, max_sentences=sentences)

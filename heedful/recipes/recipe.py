@@ -178,6 +178,7 @@ class Recipe(Config):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_weight_decay(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
+        """Raise an error if weight decay would change word vectors that the model keeps fixed."""
         model, decay = info.data.get("model"), training.optimizer.weight_decay
         if model is not None and model.freezes_vectors and decay:
             raise config_error(
@@ -213,7 +214,8 @@ class MemoryRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _fit_training(cls, training: DecoderTrainingConfig, info: ValidationInfo) -> DecoderTrainingConfig:
-        """Adapt the training config to decoders whose attention is sampled."""
+        """Return the training config with REINFORCE settings if the decoder samples its attention; raise an error if
+        these are given without such attention."""
         model: Any = info.data.get("model")
         if model is None:
             return training
@@ -223,7 +225,7 @@ class MemoryRecipe(Recipe):
     @field_validator("generation", check_fields=False)
     @classmethod
     def _reject_coverage(cls, generation: GenerationConfig) -> GenerationConfig:
-        """Raise an error if a coverage penalty is given, which only translation supports."""
+        """Raise an error if the generation config has a coverage penalty, which only translation supports."""
         if getattr(generation, "coverage", 0):
             raise config_error(
                 "generation.search", "needs attention to a source text, which this task does not have; leave it out"
@@ -256,6 +258,7 @@ class FineTunableRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_adapter(cls, training: FineTunableTrainingConfig, info: ValidationInfo) -> FineTunableTrainingConfig:
+        """Raise an error if an adapter is given without `init`, the model whose weights it adapts."""
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
                 "training.adapter", "needs init, the folder of the model whose weights stay unchanged: give that too"
@@ -269,9 +272,8 @@ class FineTunableRecipe(Recipe):
 
     @classmethod
     def wrap_architecture(cls, model: ArchitectureConfig) -> ArchitectureConfig:
-        """Return the architecture built from that of the other model; the same one, unless that becomes a part of a
-        larger model.
-        """
+        """Return the architecture built from `model`, that of the model that `init` names: the same one, unless it
+        becomes a part of a larger model."""
         return model
 
 
@@ -282,7 +284,8 @@ def get_recipe_class(task: str) -> type[Recipe]:
 
 
 def dump_text_settings(config: Config) -> str:
-    """Dump the settings of a text as JSON, without the paths of its files."""
+    """Dump the settings of a text as JSON, without the paths of its files and without newer keys at the values that
+    older runs imply."""
     old_defaults = type(config).migrate({})
     path_keys = {name for name, key_type in get_key_types(type(config)).items() if key_type.is_recipe_relative}
     new_keys = {
@@ -309,7 +312,8 @@ _TYPICAL_VOCABULARY_SIZE: Final = 32_000
 
 
 def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
-    """Raise `RecipeError` if a model has so many layers that building them would take hours."""
+    """Raise `RecipeError` if a model has so many layers that building them would take hours; it names a key below
+    `key_prefix`."""
     for key, value, _ in _iter_numbers(model, key_prefix):
         name = key.rpartition(".")[2]
         if (name == "hops" or name.endswith("layers")) and value > MAX_LAYERS:
@@ -334,7 +338,8 @@ def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
 
 
 def _iter_numbers(config: Config, prefix: str) -> Iterator[tuple[str, int, int]]:
-    """Yield the whole numbers in a table: key, value, and typical value."""
+    """Yield the whole numbers in a table and its nested tables: dotted key, value, and typical value. `prefix` is the
+    dotted key of the table."""
     for name, field in type(config).model_fields.items():
         value: Any = getattr(config, name)
         if isinstance(value, Config):

@@ -67,6 +67,8 @@ class RecipeDraft:
         return get_default_length(self.task)
 
     def _iter_lines(self) -> Iterator[str]:
+        """Yield the lines of the recipe: comments about what was found, the data, the training time, and keys to set
+        next."""
         yield from _format_comment(f"Written by: {self.command}", "What it found:")
         yield from _format_comment(*(f"- {line}" for line in self.observations))
         yield ""
@@ -136,6 +138,7 @@ def _describe_key(key: RecipeKey) -> str:
 
 
 def _format_comment(*lines: str) -> Iterator[str]:
+    """Yield texts as lines of TOML comments, wrapped; characters that cannot be printed become spaces."""
     for line in lines:
         printable = "".join(letter if letter.isprintable() else " " for letter in line)
         yield from textwrap.wrap(
@@ -150,7 +153,8 @@ def _format_comment(*lines: str) -> Iterator[str]:
 
 
 def get_default_length(task: str) -> int | None:
-    """Return the default maximum of tokens of an example; None if the task has no such key."""
+    """Return the default of `data.max_length` of a task, the maximum of tokens of an example; None if the task has no
+    such key."""
     data: Any = get_recipe_class(task).model_fields["data"].annotation
     field = data.model_fields.get("max_length")
     return None if field is None else int(field.default)
@@ -167,7 +171,7 @@ def format_path(path: Path, folder: Path) -> str:
 
 
 def check_recipe(text: str, folder: Path) -> Recipe:
-    """Load the text of a new recipe as if it were in a folder, and read all of its data once.
+    """Load the text of a new recipe as if its file were in `folder`, read all of its data once, and return the recipe.
 
     Raises:
         DataError: a file cannot be read to its end.

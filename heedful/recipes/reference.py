@@ -63,7 +63,8 @@ def _is_chosen_by_task(key: RecipeKey) -> bool:
 def _iter_keys(
     path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]
 ) -> Iterator[RecipeKey]:
-    """Yield the keys of a table, which may be of several kinds."""
+    """Yield the keys of a table, which may be of several kinds, and of the tables in it. `path` stands before each key,
+    `kinds` are the schemas of the kinds, and `definitions` the schemas of all tables by name."""
     if len(kinds) > 1:
         yield _build_kind_key(path, table, kinds)
     for kind in kinds:
@@ -86,7 +87,8 @@ def _iter_keys(
 
 
 def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> RecipeKey:
-    """Build the entry of the key that selects the kind of a table."""
+    """Build the entry of the key `kind` of a table, which selects one of the schemas `kinds`. `path` stands before the
+    key."""
     words = [word for kind in kinds for word in list_schema_kinds(kind)]
     default = (table.get("default") or {}).get("kind")
     descriptions = (
@@ -127,7 +129,8 @@ def list_schema_tables(schema: Schema) -> list[str]:
 
 
 def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
-    """Describe the type of values in words; literal values are in backquotes."""
+    """Describe the type of the values of a JSON schema in words; literal values are in backquotes. `definitions` holds
+    the schemas of tables by name."""
     if isinstance(schema.get("additionalProperties"), dict):
         return "tables with names"
     if names := list_schema_tables(schema):
@@ -148,7 +151,7 @@ def _unwrap_optional(schema: Schema) -> Schema:
 
 
 def describe_default(key: str, schema: Schema, table: Schema) -> str:
-    """Describe the default of a key of a table."""
+    """Describe the default of a key; `schema` is that of its value, and `table` that of the table that contains it."""
     if "default" not in schema:
         derived = key in ("output", "layers") or key not in table.get("required", ())
         return "see meaning" if derived else "**must be given**"
@@ -163,7 +166,7 @@ def _format_default(default: Any) -> str:
 
 
 def describe_range(schema: Schema) -> str:
-    """Describe the range of a number in words."""
+    """Describe the range of the numbers that a JSON schema allows, in words; empty if there are no bounds."""
     value_schema = _unwrap_optional(schema)
     words = (
         ("minimum", "at least"),

@@ -75,9 +75,8 @@ class BlocksConfig(FileConfig):
 
 
 def _infer_kind_from_field(kind: str) -> BeforeValidator:
-    """Build a validator that adds the kind: JSONL if a field is named, otherwise `kind`; lines must be requested
-    explicitly.
-    """
+    """Build a validator that adds a missing `kind` to a table: "jsonl" if the table has the key `field`, otherwise
+    `kind`."""
     return add_inferred_kind(lambda table: "jsonl" if "field" in table else kind)
 
 
@@ -123,6 +122,7 @@ class TokenizerConfig(Config):
     @field_validator("character_coverage")
     @classmethod
     def _check_coverage(cls, character_coverage: float, info: ValidationInfo) -> float:
+        """Raise `ValueError` if `character_coverage` is set for a kind of tokenizer that it has no meaning for."""
         kind = info.data.get("kind", "bpe")
         if kind not in _DEFAULT_SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
@@ -163,6 +163,7 @@ class TextTokenizerConfig(TokenizerConfig):
     @field_validator("verbatim")
     @classmethod
     def _check_verbatim(cls, verbatim: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if `verbatim` is set for a tokenizer other than characters."""
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
             raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces contain no line ends')

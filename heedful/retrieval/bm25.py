@@ -22,7 +22,8 @@ from heedful.files import open_regular, read_json
 
 
 def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.ndarray:
-    """Memory-map an array of an index after checking its header.
+    """Memory-map an array of an index after comparing its header with `dtypes`, the allowed names between spaces, and
+    `shape`, in which None allows any length.
 
     Args:
         path: of a .npy file.
@@ -52,7 +53,9 @@ def map_array(path: Path, *, dtypes: str, shape: tuple[int | None, ...]) -> np.n
 
 
 def _read_array_header(file: BinaryIO) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
-    """Read shape, order and dtype from a .npy file; raises `ValueError` if they are invalid."""
+    """Read the shape, whether the order is Fortran's, and the dtype from an open .npy file; raise `ValueError` if they
+    are invalid.
+    """
     try:
         version = np.lib.format.read_magic(file)
         readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
@@ -143,7 +146,7 @@ class BM25Index:
 
     @classmethod
     def load(cls, folder: Path, *, num_passages: int) -> BM25Index:
-        """Load the index that `save` wrote; its arrays are memory-mapped.
+        """Load the index of `num_passages` passages that `save` wrote; its arrays are memory-mapped.
 
         Raises:
             RunError: the files are missing or do not fit each other.
@@ -192,7 +195,7 @@ class BM25Index:
 
 
 def _check_vocabulary(vocabulary: Any, *, count: int) -> None:
-    """Raise `ValueError` unless these are `count` terms with a number each.
+    """Raise `ValueError` unless the vocabulary maps `count` terms to numbers below `count`.
 
     An older version of bm25s adds an empty term.
     """

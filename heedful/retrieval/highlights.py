@@ -64,7 +64,8 @@ def highlight_passages(
     rare_terms: Collection[str],
     answerer: SupportsAnswering | None,
 ) -> dict[Ordering, list[HighlightedPassage]]:
-    """Highlight the passages of each ordering; each passage is answered once.
+    """Highlight the answers of `answerer` in the found passages of each ordering, or else `rare_terms`; each passage is
+    answered once.
 
     Args:
         query: the question.
@@ -88,7 +89,7 @@ def highlight_passages(
 
 
 def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[HighlightedPassage]]) -> dict[str, Any]:
-    """Return a question and its passages as a JSON object."""
+    """Return a query and its found passages, best first by ordering, as a JSON object."""
     return {
         "query": query,
         "orders": {ordering: [passage.json_record for passage in ranking] for ordering, ranking in rankings.items()},
@@ -96,7 +97,9 @@ def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[Highlig
 
 
 def _highlight_answer(answer: SpanAnswer) -> _Highlights:
-    """Return range, text and probability of the best answer of a passage."""
+    """Return the character ranges, the text and the probability of the best answer of a passage; if there is none, no
+    range, an empty text, and the probability that there is none.
+    """
     if not answer.text:
         return (), "", answer.no_answer_probability
     best = answer.spans[0]

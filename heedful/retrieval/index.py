@@ -145,7 +145,9 @@ class PassageIndex:
     def compare_orderings(
         self, queries: Sequence[str], *, top: int = 10, orderings: Sequence[Ordering] = ORDERINGS
     ) -> Iterator[dict[Ordering, list[SearchHit]]]:
-        """Yield the best passages for each query by several orderings; see `search_all`."""
+        """Yield for each query its best passages, at most `top`, by each of several orderings; an empty query finds
+        none.
+        """
         all_scores = self.iter_scores(queries, words_only=set(orderings) <= {"bm25"})
         for query, scores in zip(queries, all_scores, strict=True):
             is_blank = not query.strip()
@@ -155,7 +157,9 @@ class PassageIndex:
             }
 
     def iter_scores(self, queries: Sequence[str], *, words_only: bool = False) -> Iterator[PassageScores]:
-        """Yield the scores of all passages for each query; with `words_only` without cosines."""
+        """Yield the BM25 scores and cosines of all passages for each query; cosines are None with `words_only`, or if
+        the index has no vectors.
+        """
         start = 1
         for batch in iter_chunks(queries, _QUERY_BATCH):
             cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(batch)
@@ -256,7 +260,8 @@ def measure_search(
     orderings: Sequence[Ordering],
     on_progress: Callable[[int, int], None] | None = None,
 ) -> tuple[list[OrderingMetrics], int]:
-    """Compute the metrics of each ordering, ranking all passages; return them and the number of questions.
+    """Compute recall and mean reciprocal rank of each ordering, ranking all passages; return them and the number of
+    questions.
 
     Args:
         index: of the passages.
@@ -288,7 +293,9 @@ def measure_search(
 
 
 def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int]:
-    """Return the rows of the passages that answer a question; raises `DataError` if they are not in the index."""
+    """Return the rows of the passages that answer the question `judged`; raise `DataError` if the index does not have
+    one, or has another text of it.
+    """
     rows = []
     for passage_id in judged.passages:
         if passage_id not in index.rows_by_id:

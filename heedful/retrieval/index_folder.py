@@ -97,7 +97,7 @@ def read_index_manifest(folder: Path) -> IndexManifest:
 
 
 def verify_index(folder: Path, manifest: IndexManifest) -> None:
-    """Compare the digests of all files of an index with its manifest.
+    """Compare the sha256 of all files of an index with its manifest.
 
     Raises:
         RunError: a file is missing or was changed.
@@ -131,7 +131,7 @@ def build_index(
     on_progress: ProgressFunction | None = None,
     log: LogFunction | None = None,
 ) -> IndexManifest:
-    """Write an index; an existing one stays valid until the new one is complete.
+    """Write an index of passages to a folder; an existing index stays valid until the new one is complete.
 
     Args:
         folder: of the index.
@@ -179,7 +179,9 @@ def build_index(
 
 
 def _parse_manifest(content: Mapping[str, Any]) -> IndexManifest:
-    """Build the manifest from JSON; raises `ValueError` if it is invalid."""
+    """Build the manifest of an index from the parsed JSON of its file; raise `ValueError` if a value is invalid or a
+    file is missing in it.
+    """
     manifest = IndexManifest(**content)
     check_digests(manifest.files)
     if not all(type(count) is int and count >= 0 for count in (manifest.passages, manifest.dimensions, manifest.cut)):
@@ -199,7 +201,9 @@ def _parse_manifest(content: Mapping[str, Any]) -> IndexManifest:
 
 @contextmanager
 def _lock_folder(folder: Path, *, rebuild: bool) -> Iterator[None]:
-    """Create or open the folder, and lock it against other processes inside the block."""
+    """Create or open the folder of an index, and lock it against other processes inside the block. Raise `RunError` if
+    it holds something else, or an index and `rebuild` is False, or if it is locked.
+    """
     check_path_name(folder)
     unfinished = get_writing_folder(folder / MANIFEST).name
     try:
@@ -226,7 +230,9 @@ def _lock_folder(folder: Path, *, rebuild: bool) -> Iterator[None]:
 
 
 def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]]) -> tuple[int, BM25Index]:
-    """Write passages and offsets; return the number of passages and their BM25 index."""
+    """Write passages, each given with its location for messages, and their offsets; return the number of passages and
+    their BM25 index. Raise `DataError` if a passage is empty or its id occurs twice.
+    """
     offsets, location_by_id = [0], dict[str, str]()
 
     def write_and_tokenize() -> Iterator[list[str]]:
@@ -251,7 +257,9 @@ def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]])
 
 
 def _write_vectors(folder: Path, encoder: TextEmbedder, *, on_progress: ProgressFunction | None) -> tuple[int, int]:
-    """Write the vectors; return their size and the number of truncated passages."""
+    """Encode the written passages and write their vectors; return the size of a vector and the number of passages that
+    were truncated. `on_progress` gets the number of vectors so far, and the total.
+    """
     truncated: list[int] = []
     out: np.memmap[Any, Any] | None = None
     count, num_done = len(map_array(folder / OFFSETS, dtypes="int64", shape=(None,))) - 1, 0
@@ -279,6 +287,7 @@ def _sync_and_digest(path: Path) -> str:
 
 
 def _delete_stale_builds(folder: Path) -> None:
+    """Delete all builds but the valid one, and what an interrupted write of the manifest left; ignore errors."""
     shutil.rmtree(get_writing_folder(folder / MANIFEST), ignore_errors=True)
     with suppress(OSError, RunError):
         valid_build = read_index_manifest(folder).build if (folder / MANIFEST).exists() else None

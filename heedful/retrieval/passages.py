@@ -150,7 +150,9 @@ def is_json_file(path: Path) -> bool:
 
 
 def _read_judged_lines(path: Path) -> Iterator[JudgedQuestion]:
-    """Yield the questions of a file with one JSON object per line."""
+    """Yield the questions of a file with one JSON object per line; raise `DataError` if `passages` is not a list of one
+    id or more.
+    """
     for _, record in read_records(path):
         question, passage_ids = record.get_text("question"), record.fields.get("passages")
         if (
@@ -172,7 +174,7 @@ def _read_squad_questions(path: Path) -> Iterator[JudgedQuestion]:
 
 
 def _iter_squad_paragraphs(path: Path) -> Iterator[tuple[str, str, JsonRecord]]:
-    """Yield each paragraph with its id and the title of its article."""
+    """Yield each paragraph of a SQuAD file with its id (`article.paragraph`) and the title of its article."""
     for article_number, article in enumerate(read_json_object(path).get_objects("data"), 1):
         title = article.get_text("title").replace("_", " ").strip() if "title" in article else ""
         for paragraph_number, paragraph in enumerate(article.get_objects("paragraphs"), 1):

@@ -87,7 +87,9 @@ class PassageScores:
 def build_hits(
     scores: PassageScores, ordering: Ordering, *, top: int, load_passage: Callable[[int], SearchPassage]
 ) -> list[SearchHit]:
-    """Return the best `top` passages by an ordering; `load_passage` loads one by its row."""
+    """Return the best `top` passages by an ordering of `scores`, which has the scores of all passages for one query;
+    `load_passage` loads the passage in a row.
+    """
     values, cosine = scores.get_scores(ordering), scores.cosine
     return [
         SearchHit(
@@ -133,7 +135,7 @@ def find_ranks(ranking: Int[np.ndarray, " N"], rows: Sequence[int]) -> list[int 
 
 
 def find_term_matches(query_terms: Collection[str], text: str) -> list[tuple[int, int]]:
-    """Return the character ranges of terms in a text; adjacent ranges are merged."""
+    """Return the character ranges of the terms of a text that are among `query_terms`; adjacent ranges are merged."""
     ranges: list[tuple[int, int]] = []
     for term in extract_terms(text):
         if term.text not in query_terms:

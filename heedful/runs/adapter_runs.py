@@ -161,7 +161,8 @@ def read_adapter_file(folder: Path, manifest: RunManifest | None = None) -> Adap
 
 
 def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights:
-    """Load all weights of a trained run, those of an adapted base included; see `read_stored_weights`.
+    """Load all weights of a trained run, those of an adapted base included; `step` selects a kept checkpoint, as in
+    `read_weights`.
 
     Raises:
         RunError: there are no weights yet, a file is damaged, or the adapted model is missing or has other weights.
@@ -206,7 +207,8 @@ def compute_base_digest(folder: Path) -> str:
 
 
 def require_same_base(folder: Path, init: Path) -> None:
-    """Raise `RunError` if the model that a run has started to adapt has other weights now."""
+    """Raise `RunError` if the model in the folder `init` has other weights than when the run in `folder` began to adapt
+    it."""
     adapter_file = read_adapter_file(folder)
     if adapter_file is not None and compute_base_digest(init) != adapter_file.base.sha256:
         raise RunError(
@@ -216,7 +218,8 @@ def require_same_base(folder: Path, init: Path) -> None:
 
 
 def _find_base(base: AdapterBase, folder: Path) -> Path:
-    """Return the folder in which the adapted model is now."""
+    """Return the folder in which the adapted model is now: the recorded one, or the one at the same place relative to
+    `folder`, the run folder. Raise `RunError` if there is none or its weights differ."""
     candidates = [candidate for candidate in (base.folder, folder / base.beside) if candidate.is_dir()]
     if not candidates:
         raise RunError(
@@ -233,7 +236,8 @@ def _find_base(base: AdapterBase, folder: Path) -> Path:
 
 
 def count_parameters(run: Run[Any, Any]) -> ParameterCounts | None:
-    """Count the trainable parameters of an adapted run; None if the run has no adapter."""
+    """Count the parameters of an adapted run: the trained ones, those of the adapter, and all; None if the run has no
+    adapter."""
     adapter_file, adapter = read_adapter_file(run.folder), get_adapter(run.recipe)
     if adapter_file is None or adapter is None:
         return None
@@ -268,7 +272,7 @@ class TrainedAdapter:
     vocabularies: Mapping[str, str]
 
     def apply_to(self, weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return a model's weights with the adapter applied.
+        """Return a model's weights, by parameter name, with the adapter applied.
 
         Raises:
             RunError: the adapter does not fit the weights.
@@ -330,7 +334,8 @@ def apply_adapter(
     model: nn.Module,
     log: Callable[[str], None] | None,
 ) -> StoredWeights:
-    """Return a run's weights with an adapter applied; layers that the adapter adds are put into `model`.
+    """Return a run's weights with an adapter applied; layers that the adapter adds are put into `model`. `log` receives
+    a warning if the adapter was trained on other weights.
 
     Raises:
         RunError: the adapter does not fit the run.
@@ -357,7 +362,7 @@ def apply_adapter(
 
 
 def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:
-    """Return a Hugging Face model with an adapter applied.
+    """Return the Hugging Face model `origin` with the adapter of a folder applied.
 
     Raises:
         RunError: the adapter does not fit the model.

@@ -52,7 +52,7 @@ def get_default_task() -> Task[Any, Any]:
 
 
 def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions) -> Evaluator:
-    """Build the evaluator of a run.
+    """Build the evaluator of a run's task with the options of a request; the errors name the run's folder.
 
     Raises:
         DataError: a file is missing, cannot be read, or is empty.
@@ -82,8 +82,8 @@ def build_run_evaluator(folder: Path, recipe: Recipe, request: EvaluatorOptions)
 def compute_answers(
     run: Run[Any, Any], evaluator: Evaluator, *, device: str | torch.device | None = None, **load_kwargs: Any
 ) -> Any:
-    """Compute the answers of a run's trained model to the examples of an evaluator; `load_kwargs` holds further
-    arguments of `heedful.load`.
+    """Compute the answers of a run's trained model to the examples of an evaluator, in the form that
+    `evaluator.predict` returns; `load_kwargs` holds further arguments of `heedful.load`.
 
     Raises:
         DataError: it cannot read one of them.
@@ -146,6 +146,7 @@ def evaluate_run(
     adapter: Path | None = None,
 ) -> tuple[str, Mapping[str, float]]:
     """Evaluate a run with the metrics of its training, on the test part or, if there is none, on the validation part.
+    `engine` and `adapter` are those of `heedful.load`; `say` receives messages.
 
     Returns:
         The name of the part, and the metrics.
@@ -194,7 +195,7 @@ class ComparedRun:
         return self._run is not None
 
     def open_run(self) -> tuple[Run[Any, Any], EvaluatedSystem]:
-        """Return the trained run and the description of it as a system."""
+        """Return the trained run and its description as a system to compare; open the folder only at the first call."""
         if self._run is None:
             self._run = open_run(self.folder, self.recipe)
         if self._system is None:
@@ -203,7 +204,8 @@ class ComparedRun:
 
 
 def build_shared_evaluator(runs: Sequence[ComparedRun], request: EvaluatorOptions) -> Evaluator:
-    """Build the evaluator that all runs share, from their recipes; files named by several recipes are read once.
+    """Build the evaluator that all runs share, from their recipes and the options of a request; files named by several
+    recipes are read once.
 
     Raises:
         DataError: a text cannot be read or is empty.
@@ -249,7 +251,8 @@ def compare_runs(
     engine: EngineName | None = None,
     log: Callable[[str], None],
 ) -> RunComparison:
-    """Evaluate each run and compare the others with the first.
+    """Evaluate each run on the examples of the evaluator and compare the others with the first; `sampling` sets the
+    bootstrap test, `engine` is that of `heedful.load`, and `log` receives progress.
 
     Raises:
         DataError: one of the runs cannot read a text.
@@ -273,7 +276,7 @@ def compare_runs(
 
 
 def _build_evaluator(run: ComparedRun, request: EvaluatorOptions) -> Evaluator:
-    """Build the evaluator of one run; name its folder in errors about its own data."""
+    """Build the evaluator of one run with the options of a request. Errors about the run's own data name its folder."""
     try:
         return build_run_evaluator(run.folder, run.recipe, request)
     except DataError as error:

@@ -63,7 +63,8 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
-    """Write the model of a translation run as a folder that `transformers.MarianMTModel.from_pretrained` can load.
+    """Write the model of a translation run as a folder that `transformers.MarianMTModel.from_pretrained` can load;
+    `step` selects a kept checkpoint instead of the finished model.
 
     Subword models come with the files that `MarianTokenizer` needs; other tokenizers only with vocab.json. The
     arguments are those of `export_hugging_face`, but `run` must be a run of heedful.
@@ -84,7 +85,8 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
 def export_ctranslate2(
     run: str | Path, folder: str | Path, *, quantization: Quantization | None = None, step: int | None = None
 ) -> tuple[str, ...]:
-    """Write a Transformer as a folder that CTranslate2 can load; its tokens are the pieces of our tokenizer.
+    """Write a Transformer as a folder that CTranslate2 can load; its tokens are the pieces of our tokenizer. `step`
+    selects a kept checkpoint instead of the finished model.
 
     A translation model is for `ctranslate2.Translator`, a language model for `ctranslate2.Generator`, an encoder for
     `ctranslate2.Encoder`. The tokenizers are written too: `source.spm` and `target.spm`, or `text.spm`, which
@@ -106,7 +108,8 @@ def export_ctranslate2(
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Write a Transformer as a folder of ONNX graphs for ONNX Runtime and other runtimes.
+    """Write a Transformer as a folder of ONNX graphs for ONNX Runtime and other runtimes; `step` selects a kept
+    checkpoint instead of the finished model.
 
     A translation model becomes `encoder.onnx`, `begin.onnx` and `step.onnx`, a language model `step.onnx`, an encoder
     `encoder.onnx` (with `masked.onnx` if it fills gaps), a fine-tuned encoder `classifier.onnx`. The numbers of rows
@@ -123,7 +126,8 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Write the adapter of a run as a folder that PEFT can load: `PeftModel.from_pretrained(model, folder)`.
+    """Write the adapter of a run as a folder that PEFT can load: `PeftModel.from_pretrained(model, folder)`. `step`
+    selects a kept checkpoint instead of the finished adapter.
 
     The model is the adapted one, as transformers has it; a head that was trained together with the adapter is written
     too. Arguments and return value are those of `export_hugging_face`.
@@ -142,6 +146,7 @@ def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None)
 
 def export_merged(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
     """Write a run with LoRA as a run without an adapter: the LoRA matrices are added to the weights of the base model.
+    `step` selects a kept checkpoint instead of the finished adapter.
 
     The new folder works like a run and needs no other folder; it cannot be trained further, but other runs can start
     from it (`init`). The arguments are those of `export_hugging_face`.
@@ -166,7 +171,8 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
 
 
 def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
-    """Describe that the pooling of a sentence-transformers folder is not exported; empty if nothing is lost."""
+    """Describe that the pooling of a sentence-transformers folder is not exported, in one sentence; empty if nothing is
+    lost."""
     if not is_hugging_face_folder(folder) or open_hugging_face(folder).sentence_settings.uses_mean_pooling:
         return ()
     return (
@@ -176,9 +182,8 @@ def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
 
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:
-    """Open the model in a folder; return its origin and a module with a parameter for each tensor, of arbitrary
-    values.
-    """
+    """Open the model in a run folder or Hugging Face folder, of a run at a kept checkpoint if `step` is given. Return
+    its portable form and a module with a parameter for each tensor, of arbitrary values."""
     with skip_initialization():
         if is_hugging_face_folder(folder):
             origin = open_origin(folder, step=step)

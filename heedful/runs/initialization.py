@@ -24,7 +24,8 @@ _MAX_SHOWN_MODULES: Final = 4
 
 
 def create_run(folder: Path, recipe: Recipe, origin: PretrainedSource | None = None) -> Run[Any, Any]:
-    """Create a run with newly learned vocabularies, or with those of `origin`, without writing anything."""
+    """Create a run with newly learned vocabularies, or with those of `origin` (the model that `init` names) if the
+    recipe takes them over, without writing anything."""
     task, tokenizers = get_task(recipe), find_given_tokenizers(recipe, origin)
     return Run(
         folder,
@@ -56,8 +57,8 @@ def init_model(run: Run[Any, Any], origin: PretrainedSource | None = None, *, lo
 
 
 def build_model_to_resume(run: Run[Any, Any], origin: PretrainedSource | None = None) -> nn.Module:
-    """Build the model into which a training checkpoint is loaded; only parameters that no checkpoint holds have their
-    final values, those of `origin`.
+    """Build the model into which a training checkpoint is loaded. Only the parameters that no checkpoint holds have
+    their final values: those of `origin`, the model that an adapter adapts.
 
     Raises:
         RunError: the adapted model has other weights now.
@@ -70,7 +71,8 @@ def build_model_to_resume(run: Run[Any, Any], origin: PretrainedSource | None = 
 
 
 def prepare_adapter_file(run: Run[Any, Any], origin: PretrainedSource | None) -> AdapterFile | None:
-    """Describe the model that a new run adapts, for `adapter.json`; None if it has no adapter."""
+    """Describe the model that a new run adapts, for `adapter.json`; None if the run has no adapter. `origin` is the
+    opened model that `init` names; only a run with an adapter needs it."""
     recipe = run.recipe
     if get_adapter(recipe) is None:
         return None
@@ -95,7 +97,8 @@ def ignore_message(_: str) -> None:
 
 
 def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
-    """Attach the recipe's adapter, initialized from the seed, and exclude the weights of the base from training."""
+    """Attach the recipe's adapter, initialized from the seed, and exclude the weights of the base from training; does
+    nothing without an adapter. `log` receives the numbers of parameters."""
     adapter = get_adapter(run.recipe)
     if adapter is None:
         return
@@ -117,7 +120,8 @@ def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str]
 def _copy_pretrained(
     model: nn.Module, run: Run[Any, Any], origin: PretrainedSource | None, *, log: Callable[[str], None]
 ) -> None:
-    """Copy the weights of `init` into a model's body; of the body only the summary of a text may be missing there."""
+    """Copy the weights of `origin`, the model that `init` names, into a model's body; of the body only the summary of a
+    text may be missing there. `log` receives what was copied."""
     recipe = run.recipe
     assert origin is not None, "the model that init names is opened when the recipe is resolved"
     has_given_tokenizer = isinstance(recipe.tokenizer, GivenTokenizerConfig)
@@ -150,7 +154,8 @@ def _copy_pretrained(
 
 
 def _match_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """Map each parameter of a model to a name under which the other model has it."""
+    """Map the name of each parameter of a model to the name that it has in `tensors`, the other model's; leave out
+    parameters that are not there."""
     matches = {name: name for name, _ in model.named_parameters() if name in tensors}
     for name, first in find_shared_names(model).items():
         if name in tensors:
@@ -159,8 +164,8 @@ def _match_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, s
 
 
 def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor, run: Run[Any, Any]) -> Tensor:
-    """Return the initial value of a parameter: the other model's tensor, extended by fresh rows for entries that only
-    this vocabulary has.
+    """Return the initial value of the parameter `name`: the tensor of the model that `init` names, extended by fresh
+    rows for entries that only this run's vocabulary has.
 
     Raises:
         RunError: the shapes do not fit.
@@ -189,7 +194,8 @@ def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor,
 
 
 def _list_modules(names: list[str]) -> str:
-    """List the modules that parameters belong to: the first few names, then a count."""
+    """List the modules that the named parameters belong to, for a message: the first few names, then a count; "nothing"
+    if there are none."""
     modules = list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
     rest = f" and {len(modules) - _MAX_SHOWN_MODULES} more" if len(modules) > _MAX_SHOWN_MODULES else ""
     return ", ".join(modules[:_MAX_SHOWN_MODULES]) + rest if modules else "nothing"
@@ -246,7 +252,8 @@ def find_vocabulary_parameters(run: Run[Any, Any]) -> Mapping[str, tuple[str, in
     """
 
     def compute_shapes(grown_file: str = "") -> dict[str, tuple[int, ...]]:
-        """Return the parameter shapes of the model if the vocabulary `grown_file` had one more entry."""
+        """Return the shape of each parameter of the model if the vocabulary in the file `grown_file` had one more
+        entry; if it is empty, none has."""
         sizes = {file: size + (file == grown_file) for file, size in run.vocab_sizes.items()}
         with build_without_memory():
             model = run.task.build_model(run.recipe, sizes)

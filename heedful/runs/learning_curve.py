@@ -54,7 +54,8 @@ class LearningCurve:
 
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the readable lines of a metrics file; skip a half-written line, and yield nothing if there is no file."""
+    """Yield each readable line of a metrics file as a dict; skip a half-written line, and yield nothing if there is no
+    file."""
     try:
         lines = read_text(path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
     except OSError:
@@ -186,7 +187,7 @@ class CurvePlots:
 
 
 def _build_row(name: str, curve: LearningCurve) -> list[str]:
-    """Build the table row of a run: its progress and its losses."""
+    """Build the table row of a run called `name` with the given learning curve: its progress and its losses."""
     steps = [*(point.step for point in curve.training), *(point.step for point in curve.validation)]
     best = curve.best
     return [
@@ -201,7 +202,7 @@ def _build_row(name: str, curve: LearningCurve) -> list[str]:
 
 
 def _summarize_curve(name: str, curve: LearningCurve) -> str:
-    """Describe the learning curve of a run in one line."""
+    """Describe the learning curve of a run called `name` in one line."""
     parts = []
     if curve.best is not None:
         last = curve.validation[-1]

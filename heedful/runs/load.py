@@ -82,7 +82,7 @@ def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
 def save_inference_copy(
     run: Run[Any, Any], tensors: Mapping[str, Tensor], folder: Path, *, use: str, step: int | None, recipe: Recipe
 ) -> None:
-    """Write a copy of a trained run for inference only.
+    """Write a copy of a trained run for inference only, with the given tensors and recipe.
 
     Args:
         run: the trained run.
@@ -151,7 +151,8 @@ def read_run_recipe(folder: Path) -> Recipe:
 
 @lru_cache(maxsize=16)
 def _read_recipe(path: Path, digest: str) -> Recipe:  # noqa: ARG001 - of another file the cached recipe is not valid
-    """Read the recipe from the config file of a run; a file with the same digest is read only once."""
+    """Read the recipe from the config file of a run; raise `RunError` if this version cannot read it. `digest` is the
+    file's sha256: the result is cached for each path and digest."""
     table = _read_stored_recipe(path)
     try:
         return build_stored_recipe(table, source=str(path))
@@ -178,8 +179,8 @@ def load_trained_model(
     say: Callable[[str], None] | None = None,
     adapter: Path | None = None,
 ) -> nn.Module:
-    """Load the model of a run with its trained weights, prepared for the given engine or the one that its recipe
-    names; see `load` for the arguments.
+    """Load the model of a run with its trained weights, prepared for the given engine or the one that its recipe names.
+    `step` selects a kept checkpoint and `adapter` the folder of an adapter to attach; see `load`.
 
     Raises:
         RecipeError: the engine does not support the device.
@@ -274,7 +275,8 @@ def load(
 
 
 def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load_kwargs: Mapping[str, Any]) -> Any:
-    """Load the predictor of one run, of a Hugging Face folder, or of an ensemble of runs."""
+    """Load the predictor of one run, of a Hugging Face folder, or of an ensemble of runs. `step` and `adapter` are
+    those of `load`, and `load_kwargs` holds its `device`, `engine` and `say`."""
     if adapter is not None and len(folders) > 1:
         raise RunError(f"{adapter}: an adapter is for one model, but {len(folders)} are given; give one run")
     if hf_folders := [folder for folder in folders if is_hugging_face_folder(folder)]:
@@ -299,9 +301,8 @@ def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load
 
 
 def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str | None) -> Any:
-    """Return the loaded predictor, or its head for a task, if it is of the requested kind; raise `RunError`
-    otherwise.
-    """
+    """Return the loaded predictor, or its head for a task, if it is of the requested class `kind`; raise `RunError`
+    otherwise. Without a task the only head of that class is chosen."""
     if not isinstance(predictor, MultiHeadPredictor):
         if task is not None:
             raise RunError(f"{folder}: has one task, which has no name; leave out task={task!r}")
@@ -323,7 +324,8 @@ def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str |
 
 
 def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument: str, *, task: str = "") -> NoReturn:
-    """Raise a `RunError` that names the kind of a predictor and how to load it."""
+    """Raise a `RunError`: the predictor of a folder (of one task, if `task` is given) is not of the class `kind`.
+    `argument` is the argument of `load` that selects its real class."""
     actual = type(predictor)
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"
@@ -340,7 +342,7 @@ def load_predictor(
     task: str | None = None,
     **load_kwargs: Any,
 ) -> PredictorT:
-    """Load a model with `load` and require that it is of one kind.
+    """Load a model with `load` and return it, or its head for a task, if it is a `predictor_type`.
 
     Args:
         predictor_type: required class or protocol.
@@ -387,7 +389,7 @@ def resume_run_recipe(folder: Path, recipe: Recipe) -> Recipe:
 
 
 def _read_stored_recipe(path: Path) -> Mapping[str, Any]:
-    """Read the stored table of the recipe from the config file of a run."""
+    """Read the stored table of the recipe from the config file of a run; raise `RunError` if there is none."""
     try:
         content: dict[str, Any] = read_json(path)
         version, table = content["format"], content["recipe"]

@@ -65,9 +65,8 @@ class MetricsLog(Callback):
         return {_LINE_KEY: asdict(self._sums)}
 
     def rewind(self, progress: TrainState, stored: Mapping[str, Any]) -> None:
-        """Remove the lines after a checkpoint, which training will write again, and restore the sums stored with
-        the checkpoint.
-        """
+        """Remove the lines after the checkpoint whose progress is given, which training will write again, and restore
+        the sums since the last line from `stored`, the state of callbacks in the checkpoint."""
         self._sums = _UpdateSums.from_dict(stored.get(_LINE_KEY, {}))
         if not self.path.exists():
             return
@@ -106,7 +105,7 @@ class MetricsLog(Callback):
         self._append(record | {name: part.mean for name, part in sorted(sums.parts.items()) if name not in record})
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Write one line of validation metrics."""
+        """Write one line with the metrics and the progress of an evaluation."""
         progress = evaluation.progress
         self._append(
             {
@@ -121,9 +120,8 @@ class MetricsLog(Callback):
         )
 
     def write_final(self, progress: TrainState, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
-        """Write one line for the final model, which was made of the checkpoints of `steps`, with the best single
-        checkpoint.
-        """
+        """Write one line with the metrics of the final model, which was made of the checkpoints of `steps`, and with
+        the best single checkpoint, which `progress` holds."""
         self._append(
             {
                 "kind": "final",
@@ -149,7 +147,7 @@ class MetricsLog(Callback):
 
 
 def _is_kept(line: str, progress: TrainState) -> bool:
-    """Whether a line belongs to training up to a checkpoint."""
+    """Return whether a line of the file belongs to training up to the checkpoint whose progress is given."""
     try:
         record = parse_json(line)
         kind, step = record["kind"], int(record["step"])

@@ -43,7 +43,8 @@ def open_predecessor(folder: Path) -> PretrainedSource:
 
 
 def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
-    """Open the model in a folder for export: of a run the finished model, the best so far, or a kept checkpoint.
+    """Open the model in a folder for export: of a run the finished model, else the best checkpoint so far; with `step`,
+    the checkpoint of that update.
 
     Raises:
         RunError: there is no model, it is damaged, or heedful cannot represent it.
@@ -57,7 +58,8 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
 
 
 def build_origin(run: Run[Any, Any], *, step: int | None = None) -> PortableModel:
-    """Build the portable form of a run's model; see `open_origin`."""
+    """Build the portable form of a run's model, at the checkpoint of `step` if given; raise `RunError` if it is not a
+    Transformer that reads or writes text. See `open_origin`."""
     folder, config = run.folder, run.recipe.model
     if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
         raise RunError(

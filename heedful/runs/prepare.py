@@ -66,7 +66,7 @@ def read_recorded_fingerprints(folder: Path) -> TextFingerprints:
 
 
 def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> Iterator[str]:
-    """Yield a sentence for each part whose text has changed."""
+    """Yield a sentence for each part of the data whose recorded fingerprint differs from the current one."""
     for name, parts in current.items():
         for part, text in parts.items():
             old_digest = recorded.get(name, {}).get(part, {}).get("sha256")
@@ -80,7 +80,7 @@ def describe_changes(recorded: TextFingerprints, current: TextFingerprints) -> I
 
 
 def describe_missing_text(recorded: TextFingerprints) -> str:
-    """Describe the text of a run that can no longer be found: its files and digests."""
+    """Describe the text of a run that can no longer be found: its files and digests, as the run recorded them."""
     files = [
         f"{format_data_key(name)}.{part}: {', '.join(text['files'])}, sha256 {str(text['sha256'])[:_MAX_DIGEST_SHOWN]}"
         for name, parts in recorded.items()
@@ -174,7 +174,8 @@ def _require_run_folder(folder: Path) -> None:
 def open_or_create_run(
     recipe: Recipe, origin: PretrainedSource | None = None, *, log: Callable[[str], None]
 ) -> Run[Any, Any]:
-    """Open the run of a recipe, or create it with newly learned vocabularies or those of `origin`.
+    """Open the run of a recipe, or create it with newly learned vocabularies or those of `origin`, the model that
+    `init` names. `log` receives what is done.
 
     Raises:
         RunError: the folder holds a trained run of another recipe.
@@ -220,7 +221,8 @@ def _get_signature(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
 
 
 def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callable[[str], None]) -> Run[Any, Any]:
-    """Learn the vocabularies of a new run and save it."""
+    """Learn the vocabularies of a new run, or take those of `origin`, the model that `init` names, and save the run.
+    `log` receives messages about the vocabularies."""
     log("learning the vocabulary")
     with ExitStack() as stack:
         if "" in recipe.datasets:  # where there are several, each tells its own
@@ -244,7 +246,8 @@ def _describe_small_vocabularies(run: Run[Any, Any]) -> Iterator[str]:
 
 
 def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], name: str = "") -> Corpus:
-    """Open one part of the data, encoded with the run's vocabularies into memory-mapped arrays; encode it if necessary.
+    """Open one part of the data, encoded with the run's vocabularies into memory-mapped arrays. Encode it first if that
+    has not been done or something has changed, which `log` receives.
 
     The part is train, validation or test; `name` is the name of the task if the run has several.
     """
@@ -262,9 +265,8 @@ def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], na
 
 
 def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
-    """Compute a fingerprint of everything that an encoded text depends on; the location of its files does not
-    matter.
-    """
+    """Compute a fingerprint of everything that an encoded text depends on. `name` is the task ("" if there is one),
+    `part` is train, validation or test. The location of the files does not matter."""
     data, member = run.recipe.datasets[name], run.member_runs[name].recipe
     count = member.get_sample_size(part)
     return compute_fingerprint(
@@ -277,7 +279,8 @@ def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
 
 
 def _is_encoded(run: Run[Any, Any], name: str, part: str) -> bool:
-    """Whether a run, which may have been moved together with its text, has already encoded this part of the data."""
+    """Return whether a run, which may have been moved together with its text, has already encoded this part of the data
+    of the task `name`."""
     try:
         Corpus.open(run.member_runs[name].folder / "data" / part, fingerprint=_compute_fingerprint(run, name, part))
     except RunError:

@@ -40,7 +40,8 @@ _SHORTEN_HINT: Final = (
 
 
 def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
-    """Raise an error if the weights, gradients and moments do not fit in memory, before anything is built.
+    """Raise an error if the weights, gradients and the optimizer's moments do not fit into the memory of `device`,
+    before anything is built.
 
     Raises:
         ModelTooLargeError: the message names the key that makes it so large.
@@ -63,7 +64,8 @@ def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
 def _estimate_memory(
     config: TrainingConfig, model: nn.Module, *, use_bf16: bool, tokens: int, length: int
 ) -> TrainingMemory:
-    """Estimate the memory for a batch of so many tokens, in texts of this length."""
+    """Estimate the memory for training on batches of `tokens` tokens, in texts of `length` tokens; `use_bf16` says
+    whether the model computes in bf16."""
     moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
     has_average = config.ema is not None
     return estimate_training_memory(
@@ -98,7 +100,7 @@ class CostReporter(Callback):
         self._start_seconds = 0.0
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
-        """Report parameters, memory and number of updates once."""
+        """Log the numbers of parameters and updates and the memory, once, from the plan of the first epoch."""
         self._forecast = self._forecast.with_plan(plan)
         if self._plan_reported:
             return
@@ -111,7 +113,7 @@ class CostReporter(Callback):
         self._log(_describe_updates(plan, config, self._forecast))
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Measure updates until the training time can be estimated, then report it."""
+        """Measure the time of each update until the training time can be estimated, then log the estimate once."""
         if self._time_reported:
             return
         self._forecast = self._forecast.with_update(update)
@@ -145,7 +147,8 @@ def describe_memory(memory: TrainingMemory) -> str:
 
 
 def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
-    """Describe how long training will take, when the next validation comes, and what may end training earlier."""
+    """Describe how long training will take until the expected end, when the next validation comes, and what may end
+    training earlier. `forecast` holds the progress and the limits."""
     limits = forecast.limits
     if ending.limit == "minutes":
         of_total = "" if forecast.last_step is None else f" of {forecast.last_step - forecast.step:,}"
@@ -163,7 +166,7 @@ def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
 
 
 def format_bytes(count: int) -> str:
-    """Format a number of bytes in KiB, MiB or GiB."""
+    """Format `count` bytes in KiB, MiB or GiB."""
     power, unit = next(
         (candidate for candidate in ((3, "GiB"), (2, "MiB")) if count >= 1024 ** candidate[0]), (1, "KiB")
     )
@@ -171,7 +174,7 @@ def format_bytes(count: int) -> str:
 
 
 def _describe_updates(plan: EpochPlan, config: TrainingConfig, forecast: TrainingForecast) -> str:
-    """Describe how many updates training has and what limits them."""
+    """Describe how many updates training has, from the plan of an epoch and the forecast, and what limits them."""
     text = f"{plan.updates:,} updates an epoch"
     if forecast.last_step is not None:
         epochs = "" if not plan.updates else f" ({forecast.last_step / plan.updates:,.1f} epochs)"
@@ -202,7 +205,7 @@ class TrainingWarnings(Callback):
         self._trend = self._trend.add_update(update.nll, num_labels=update.labels)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Record the validation loss and log any warning."""
+        """Record the validation loss of an evaluation, and log a warning about a stall or about overfitting."""
         progress, old_trend = evaluation.progress, self._trend
         if "loss" in evaluation.metrics:
             self._trend = old_trend.add_evaluation(evaluation.metrics["loss"], step=progress.step)

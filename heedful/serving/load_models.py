@@ -13,7 +13,6 @@ from heedful.serving.deadline import RequestDeadline
 from heedful.serving.languages import find_languages
 from heedful.serving.registry import LoadedModel, ModelRegistry, index_key
 from heedful.serving.settings import ModelSettings, ServerSettings
-from heedful.tasks.predictor import MultiHeadPredictor
 
 if TYPE_CHECKING:
     from heedful.serving.inference_request import InferenceBackend
@@ -78,6 +77,7 @@ def _load_predictors(
 ) -> list[tuple[str, Any]]:
     """Load a run and return its predictors by served name: one, or one for each task of a run with several."""
     from heedful.runs.load import load
+    from heedful.tasks.predictor import MultiHeadPredictor
 
     predictor = load(
         model_settings.run,

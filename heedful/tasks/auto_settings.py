@@ -34,7 +34,9 @@ class ComputeBudget:
 
     @classmethod
     def from_config(cls, config: TrainingConfig, *, threads: int, processes: int, gpu: bool) -> ComputeBudget:
-        """Convert `training.minutes` to a budget for the given threads and processes."""
+        """Convert `training.minutes` to a compute budget for `processes` processes, each on one GPU if `gpu`, else on
+        `threads` CPU threads. Without `training.minutes` the budget is unlimited.
+        """
         if config.minutes is None:
             return cls()
         cores = _GPU_CORES * processes if gpu else threads * processes
@@ -94,7 +96,7 @@ def _count_weights(model: ArchitectureConfig) -> int:
 
 
 def is_unspecified(model: ArchitectureConfig, family: type[ArchitectureConfig]) -> bool:
-    """Return whether the recipe leaves the model open, or says no more than its family."""
+    """Return whether the recipe sets no field of the model, or asks for the class `family` without any size."""
     return not model.model_fields_set or (isinstance(model, family) and not model.has_size)
 
 
@@ -133,7 +135,7 @@ class TrainingAmount:
         monitor: str,
         validation_amount: TrainingAmount,
     ) -> Settings:
-        """Choose batch size, a learning rate that decays to zero, and the evaluation interval.
+        """Choose batch size, a learning rate that decays to zero, and the evaluation interval, as values by recipe key.
 
         Args:
             budget: compute that training may use.
@@ -180,7 +182,10 @@ class TrainingAmount:
         monitor: str,
         validation_amount: TrainingAmount,
     ) -> Settings:
-        """Choose settings for fine-tuning a pre-trained encoder; small data sets get more epochs."""
+        """Choose the `training` settings for fine-tuning a pre-trained encoder within a compute budget; small data sets
+        get more epochs. `rate` is the highest learning rate (adapters get a multiple of it), `monitor` the metric that
+        selects the best checkpoint, and `validation_amount` the size of the validation data.
+        """
         epochs = max(3, min(8, math.ceil(16_000 / self.num_examples)))
         if recipe.training.adapter is not None:
             rate *= _ADAPTER_RATE_FACTOR

@@ -83,7 +83,7 @@ class ContinuationDecoder:
         self._prompt_length = len(tokenizer.decode(prompt)) + num_unspelled
 
     def decode(self, ids: Iterable[int]) -> str:
-        """Return the text of ids that follow the prompt."""
+        """Return the text of ids that follow the prompt, without the prompt."""
         return self._tokenizer.decode([*self._prompt, *ids])[self._prompt_length :]
 
 
@@ -110,7 +110,7 @@ class StopStringCriterion:
         self._decoders = tuple(decoders)
 
     def init_state(self, written: Int[Tensor, "N L"], /) -> _StopState:
-        """Return the state after a forced prefix, which counts as generated text."""
+        """Return the state after a forced prefix `written`, one row per prompt, which counts as generated text."""
         assert len(written) == len(self._decoders), "each row follows a prompt"
         row_indices = torch.arange(len(written), device=written.device)
         return _StopState(written, row_indices, torch.zeros_like(row_indices, dtype=torch.bool))
@@ -126,7 +126,9 @@ class StopStringCriterion:
         return finished, _StopState(written, state.prompts, finished)
 
     def _contains_stop(self, row: list[int], prompt: int) -> bool:
-        """Return whether the text of a row contains a stop string."""
+        """Return whether the text of a row of ids that follows the prompt with the index `prompt` contains a stop
+        string.
+        """
         text = strip_incomplete_character(self._decoders[prompt].decode(number for number in row if number >= 0))
         return self._ends.truncate(text)[1] is not None
 
@@ -166,7 +168,9 @@ class TextStream(Iterator[str]):
     def _iter_pieces(
         self, ids: Generator[int, None, Hypothesis], decoder: ContinuationDecoder, stop_strings: StopStrings
     ) -> Iterator[str]:
-        """Yield the new pieces of certain text."""
+        """Decode ids as they are generated, and yield each piece of text that cannot change any more: what `decoder`
+        decodes, up to a stop string.
+        """
         yielded = ""
         for token_id in self._store_hypothesis(ids):
             self.ids.append(token_id)
@@ -222,7 +226,9 @@ class ContinuationSearchCall(SearchCall[ContinuationPrompt]):
     tokenizer: Tokenizer = field(compare=False)
 
     def start_search(self, batch: list[ContinuationPrompt]) -> tuple[State, GenerationRequest]:
-        """Return the initial decoding state and the request with the prompts."""
+        """Return the initial decoding state of a batch of prompts, and the request with their limits and the stop
+        strings.
+        """
         source, tokens = self.build_inputs([prompt.ids for prompt in batch])
         numbers = torch.tensor([prompt.number for prompt in batch], device=tokens.ids.device)
         limits = torch.tensor([prompt.max_tokens for prompt in batch], device=tokens.ids.device)

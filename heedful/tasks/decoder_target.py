@@ -150,7 +150,9 @@ class DecoderTarget:
     def build_generation_request(
         self, requests: Sequence[TargetRequest], *, attention_lookup: AttentionLookup | None = None
     ) -> Wish:
-        """Build the generation request of a search from one target request per source row."""
+        """Build the generation request of a search from one target request per source row. `attention_lookup` returns
+        what generated texts attended to, for searches that need it.
+        """
         limit = torch.tensor([request.max_tokens for request in requests], device=self.device).clamp(
             min=1, max=self.max_length
         )
@@ -172,7 +174,9 @@ class DecoderTarget:
         )
 
     def _build_bans(self, requests: Sequence[TargetRequest], *, limits: Sequence[int]) -> tuple[LogitsMask, ...]:
-        """Build the logits masks that enforce minimum lengths and partial words."""
+        """Build the logits masks that enforce the minimum lengths and partial words of the requests; `limits` are their
+        maximum lengths.
+        """
         missing = tuple(
             min(request.min_tokens, limit - 1) - len(request.prefix)
             for request, limit in zip(requests, limits, strict=True)
@@ -196,7 +200,9 @@ class DecoderTarget:
         )
 
     def encode(self, text: str, *, name: str) -> list[int]:
-        """Encode a given text without its end; raise `DataError`, which names the text, if it is too long."""
+        """Encode a given text without its end; raise `DataError` if it is too long, with `name` as the name of the
+        text.
+        """
         ids = self.tokenizer.encode(text)
         if self.max_length is not None and len(ids) >= self.max_length:
             raise DataError(
@@ -205,14 +211,14 @@ class DecoderTarget:
         return ids
 
     def encode_prefix(self, text: str, *, name: str) -> tuple[list[int], PartialWord | None]:
-        """Encode the beginning of a text, which may end inside a word; raise `DataError`, which names the text, if
-        it is too long.
+        """Encode the beginning of a text, and return its ids with the word that it ends in if that may be unfinished.
+        Raise `DataError` if it is too long, with `name` as the name of the text.
         """
         self.encode(text, name=name)
         return encode_prefix(self.tokenizer, text)
 
     def build_forced_batch(self, texts: Sequence[Sequence[int]]) -> tuple[Tokens, Tensor]:
-        """Return given texts as decoder inputs, and the labels that follow them; -1 means no label."""
+        """Return encoded texts as decoder inputs, and the labels that follow them; -1 means no label."""
         special = self.tokenizer.special
         inputs = to_tokens(pad_rows([[special.bos, *ids] for ids in texts]))
         return move_to_device((inputs, torch.from_numpy(pad_rows([[*ids, special.eos] for ids in texts]))), self.device)
@@ -220,7 +226,7 @@ class DecoderTarget:
     def score_texts(
         self, model: Engine[SourceBatch], source: SourceBatch, texts: Sequence[Sequence[int]]
     ) -> Iterator[ForcedScore]:
-        """Yield the log-probability of each given text, one source row for each."""
+        """Yield the log-probability of each given text of ids; the source batch has one row for each."""
         inputs, labels = self.build_forced_batch(texts)
         scores = score_target(
             model.step, model.init_state(source), inputs, labels=labels

@@ -75,12 +75,12 @@ class Demonstration(ABC):
         return recipe
 
     def recipe_fields(self) -> Mapping[str, object]:
-        """Return further fields of the recipe template."""
+        """Return values of further fields of the recipe template, by name."""
         return {}
 
     @abstractmethod
     def iter_files(self) -> Iterable[tuple[str, str | bytes]]:
-        """Iterate over the files of the data, by their paths in the output folder.
+        """Yield the path in the output folder and the content of each file of the data.
 
         Raises:
             RecipeError: the options do not fit together.
@@ -100,7 +100,9 @@ class Demonstration(ABC):
         """
 
     def print_next_steps(self, shown: str, page: Path, *commands: Sequence[object]) -> None:
-        """Print the path of a page and what it shows, and commands to go on with."""
+        """Print what a page shows (`shown`) with its path, and `heedful` commands to go on with, each as a list of
+        arguments.
+        """
         print_now(f"{shown}: {page}  (open it in a browser)\n\nwhere to go next")
         for command in commands:
             print_command(*command)
@@ -155,19 +157,21 @@ class PhrasebookDemonstration(Demonstration):
 
 
 def require_positive(**options: int) -> None:
-    """Raise `RecipeError` if an option is below 1."""
+    """Raise `RecipeError` if an option, given by name and value, is below 1."""
     for name, value in options.items():
         if value < 1:
             raise RecipeError(f"--{name}: {value}; must be at least 1")
 
 
 def format_correction(text: str, *references: str) -> str:
-    """Return a note with the right answer, behind an answer that is none of the right ones; else nothing."""
+    """Return a note with the first of the right answers `references` if the answer `text` is none of them; else an
+    empty string.
+    """
     return "" if text in references else f"   (should be: {references[0]})"
 
 
 def write_viewer(record: InspectionRecord, page: Path) -> None:
-    """Write the page that shows a record."""
+    """Write a record as a web page to the file `page`."""
     from heedful.inspection.page import write_page
     from heedful.inspection.web import render_viewer
 

@@ -42,7 +42,7 @@ class TextEmbedder(Protocol):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
-        """Return a vector for each text; see `Embedder.embed`."""
+        """Return a vector for each text; the arguments are those of `Embedder.embed`."""
         ...
 
 
@@ -69,7 +69,7 @@ class EmbeddingLineFormat(TextLineFormat[TextEmbedding]):
     normalise: bool = False
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[TextEmbedding]:
-        """Embed the texts."""
+        """Embed the texts and note which are truncated; `start` is the number of the first one."""
         truncated: set[int] = set()
         vectors = self.model.embed(inputs, first=start, cut=truncated.add)
         if self.normalise:
@@ -152,7 +152,9 @@ class Embedder(Predictor):
         return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
 
     def add_special_tokens(self, ids: list[int], number: int) -> list[int]:
-        """Add begin and end to ids; raise `DataError` for text `number` if they are too many."""
+        """Add begin and end to the ids of a text; raise `DataError` if they are too many, with `number` as the number
+        of the text.
+        """
         if len(ids) > self.max_text_tokens:
             raise DataError(
                 f"text {number}: has {len(ids)} tokens, this model reads at most {self.max_text_tokens}; split it"
@@ -160,7 +162,9 @@ class Embedder(Predictor):
         return [self.tokenizer.special.bos, *ids, self.tokenizer.special.eos]
 
     def _fit_length(self, ids: list[int], number: int, on_truncated: Callable[[int], None] | None) -> list[int]:
-        """Add begin and end to ids, after truncation if `on_truncated` is given and they are too many."""
+        """Add begin and end to the ids of text `number`. If they are too many, truncate them and call `on_truncated`
+        with the number, or raise `DataError` if it is None.
+        """
         if on_truncated is not None and len(ids) > self.max_text_tokens:
             on_truncated(number)
             ids = ids[: self.max_text_tokens]
@@ -199,8 +203,8 @@ class Embedder(Predictor):
         return record
 
     def build_single_row(self, parts: Sequence[list[int]]) -> Tokens:
-        """Build a batch of one row from one or two encoded texts, on the encoder's device; raise `DataError` if
-        they are too long.
+        """Build a batch of one row from the ids of one or two texts, on the encoder's device; raise `DataError` if they
+        are too long.
         """
         if len(parts) == 1:
             return self.pad_rows([self.add_special_tokens(parts[0], 1)])

@@ -95,14 +95,18 @@ class Evaluator(ABC):
 
     @abstractmethod
     def compute_metrics(self, answers: Any) -> Mapping[str, Metric]:
-        """Compute the metrics of answers, for any weights of the examples or of groups of examples."""
+        """Compute the metrics of the answers that `predict` returned, by name; they can be resampled by weights of the
+        examples.
+        """
 
     def read_answers(self, path: Path) -> Any:
-        """Read answers from a file; raise `DataError` if the task does not support it."""
+        """Read answers from a file, in the form in which `predict` returns them; raise `DataError` if the task does not
+        support it.
+        """
         raise DataError(f"{path}: is not a run folder, and this task does not read answers from files; name a run")
 
     def format_answers(self, answers: Any) -> Iterator[str]:
-        """Format answers as the lines that `read_answers` reads, if `has_answer_files`."""
+        """Format answers of `predict` as the lines that `read_answers` reads, if `has_answer_files`."""
         raise NotImplementedError("this task does not write answers")
 
     def check_recipe(self, recipe: Recipe) -> None:

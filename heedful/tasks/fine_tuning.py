@@ -26,7 +26,9 @@ class FineTuningDataConfig(DataConfig):
 
 
 def require_positions(model: ArchitectureConfig, data: FineTuningDataConfig, *, table: str) -> None:
-    """Validate that every token of an example has a position; `table` is the recipe table of the data."""
+    """Raise a config error if the model has fewer positions than an example has tokens (`max_length`); `table` is the
+    name of the recipe table of the data.
+    """
     longest = model.length_limit
     if longest is not None and longest.tokens < data.max_length:
         raise config_error(
@@ -61,6 +63,7 @@ class FineTuningRecipe(FineTunableRecipe):
     def _check_positions(
         cls, model: TaggerConfig | ClassifierConfig, info: ValidationInfo
     ) -> TaggerConfig | ClassifierConfig:
+        """Reject models that have fewer positions than `data.max_length`."""
         if (data := info.data.get("data")) is not None and is_model_known(info):
             require_positions(model, data, table="data")
         return model
@@ -76,5 +79,7 @@ class FineTuningRecipe(FineTunableRecipe):
         return isinstance(model, EncoderConfig)
 
     def get_sample_size(self, part: str) -> int | None:
-        """Return the number of training examples to draw, as `data.examples` says."""
+        """Return the number of examples to draw from the training part, as `data.examples` says; None for all, and for
+        other parts.
+        """
         return self.data.examples if part == "train" else None

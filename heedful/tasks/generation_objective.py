@@ -65,14 +65,14 @@ class Criterion(ABC):
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned, given as `tensors`."""
         return
 
 
 def select_labelled(
     hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
 ) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
-    """Return the hidden vectors at the positions that have a label, and these labels."""
+    """Return the hidden vectors at the positions of a batch that have a label, and these labels."""
     positions = (batch.labels >= 0).flatten().nonzero().squeeze(1)
     return hidden.flatten(0, 1).index_select(0, positions), batch.labels.flatten().index_select(0, positions)
 
@@ -95,7 +95,9 @@ class LikelihoodCriterion(Criterion):
         return self.loss_from_hidden(model(batch.source, batch.target), batch, output=model.output)
 
     def loss_from_hidden(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
-        """Compute the loss from the model's hidden vectors."""
+        """Compute the loss from the model's hidden vectors and the labels of a batch; `output` maps a hidden vector to
+        logits.
+        """
         labelled_hidden, labels = select_labelled(hidden, batch)
         smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
         return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
@@ -117,7 +119,7 @@ class DecorrelationCriterion(Criterion):
         self.weight = weight
 
     def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
-        """Compute likelihood plus penalty."""
+        """Compute the likelihood loss of a batch plus the weighted penalty."""
         with watch_attention(model, detach=False) as weights:
             likelihood = self.likelihood.loss(model, batch)
         # padding also has queries where everything is visible; they must not count
@@ -143,7 +145,7 @@ class AddedTermCriterion(Criterion):
         self.part_names = base.part_names | {part}
 
     def on_update(self, nll: float) -> None:
-        """Forward the update to the base criterion."""
+        """Forward the update's mean `nll` to the base criterion."""
         self.base.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -173,7 +175,8 @@ class DoublyStochasticCriterion(AddedTermCriterion):
         self.weight = weight
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Compute the other criterion's loss plus the penalty."""
+        """Compute the base criterion's loss of a batch plus the weighted penalty on source slots with little attention.
+        """
         with watch_attention(model, detach=False) as weights_by_site:
             loss = self.base.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
@@ -214,7 +217,8 @@ class ReinforceCriterion(Criterion):
         self.baseline = MovingBaseline(decay=decay)
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Compute the likelihood, with the gradients of expected reward and entropy added to its own."""
+        """Compute the likelihood loss of a batch, with the gradients of expected reward and entropy added to its own.
+        """
         with watch_attention(model, detach=False) as weights_by_site:
             hidden = model(batch.source, batch.target)
         likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
@@ -232,7 +236,7 @@ class ReinforceCriterion(Criterion):
         return Loss(total, likelihood.count, {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)})
 
     def on_update(self, nll: float) -> None:
-        """Update the baseline with the mean log-likelihood of the update's labels."""
+        """Update the baseline with the mean log-likelihood of the update's labels, minus `nll`."""
         self.baseline = self.baseline.update(torch.tensor(-nll, dtype=torch.float64))
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -247,7 +251,9 @@ class ReinforceCriterion(Criterion):
 def _sentence_log_likelihoods(
     hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear
 ) -> Float[Tensor, "B 1"]:
-    """Return log p(target | source, samples) of each sentence."""
+    """Return the log-likelihood of the labels of each sentence, without a gradient; `output` maps hidden vectors to
+    logits, and -1 means no label.
+    """
     flat = labels.flatten()
     positions = (flat >= 0).nonzero().squeeze(1)
     token_log_likelihoods = log_likelihoods(hidden.detach().flatten(0, 1)[positions], flat[positions], output=output)
@@ -256,14 +262,16 @@ def _sentence_log_likelihoods(
 
 
 def _iter_samples(weights_by_site: Mapping[str, Sequence[Tensor]]) -> Iterator[SampleStatistics]:
-    """Yield the samples of all steps and their distributions for each hard attention."""
+    """Yield the sampled weights of all steps and their distributions for each hard attention, from the recorded weights
+    by module path.
+    """
     for name, calls in weights_by_site.items():
         if distributions := weights_by_site.get(f"{name}.choose"):
             yield SampleStatistics.from_weights(torch.cat(list(calls), 1), torch.cat(list(distributions), 1))
 
 
 def build_criterion(config: DecoderTrainingConfig) -> Criterion:
-    """Build the criterion of a training config."""
+    """Build the criterion of a training config: REINFORCE if configured, else the label-smoothed likelihood."""
     likelihood = LikelihoodCriterion(config.label_smoothing)
     if (reinforce_config := config.reinforce) is not None:
         return ReinforceCriterion(
@@ -320,11 +328,11 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
         return corpus.lengths[:, :2]
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Compute the criterion's loss."""
+        """Compute the criterion's loss of a batch."""
         return self.criterion.loss(model, batch)
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Forward the update to the criterion."""
+        """Forward the update's mean `nll` to the criterion; `member` is not used."""
         self.criterion.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -336,7 +344,9 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
         self.criterion.load_state_dict(tensors)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Compute the metrics on the validation data."""
+        """Compute loss, perplexity and accuracy per token on the validation data, and the metrics of generated texts if
+        there are any.
+        """
         assert isinstance(model, ConditionalModel)
         total, right, count = 0.0, 0, 0
         for batch in self.validation_batches():

@@ -58,7 +58,7 @@ class TokenNames(Protocol):
     """Protocol of objects that return the text of ids, as a tokenizer does."""
 
     def to_pieces(self, ids: Iterable[int], /) -> list[str]:
-        """Each id as something to look at."""
+        """Return each id as a string for display."""
         ...
 
 
@@ -244,14 +244,14 @@ def _estimate_cost(model: nn.Module, lengths: Mapping[str, int]) -> int:
 
 
 def repeat_rows(value: NestedTensors, rows: int) -> NestedTensors:
-    """Repeat a batch of one row `rows` times."""
+    """Repeat a batch of one row, in nested tensors, `rows` times."""
     return select_rows(value, torch.zeros(rows, dtype=torch.long, device=_find_device(value)))
 
 
 def gather_log_probs(
     logits: Float[Tensor, "rows T V"], ids: Sequence[int] | Int[Tensor, " T"]
 ) -> Float[Tensor, "rows T"]:
-    """Return the log-probability of each given id at its position."""
+    """Return the log-probability of each given id at its position, in each row of logits."""
     labels = torch.as_tensor(ids, device=logits.device).view(1, -1, 1).expand(len(logits), -1, 1)
     return logits.float().log_softmax(-1).gather(-1, labels).squeeze(-1)
 
@@ -259,7 +259,8 @@ def gather_log_probs(
 def top_options(
     probabilities: Float[Tensor, " N"], names: Callable[[Sequence[int]], Sequence[str]], *, max_options: int
 ) -> tuple[AnswerOption, ...]:
-    """Return the most probable options, best first; `names` maps indices to names."""
+    """Return at most `max_options` options with the highest probabilities, best first; `names` maps indices to names.
+    """
     best = probabilities.topk(min(max_options, int((probabilities > 0).sum())))
     option_names = names(best.indices.tolist())
     return tuple(map(AnswerOption, option_names, best.values.tolist()))
@@ -268,7 +269,9 @@ def top_options(
 def describe_tokens(
     logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: TokenNames, alternatives: int
 ) -> tuple[GeneratedToken, ...]:
-    """Return each generated token with its log-probability and the most probable alternatives at its position."""
+    """Return the token of each id with its log-probability and the `alternatives` most probable tokens at its position,
+    given the logits of one row.
+    """
     log_probabilities = logits[0].float().log_softmax(-1)
     best = log_probabilities.topk(min(alternatives, log_probabilities.size(1)))
     token_log_probs = log_probabilities.gather(1, torch.tensor(ids, device=best.values.device).unsqueeze(1)).squeeze(1)
@@ -298,7 +301,7 @@ def trace_beam(search: SearchStrategy) -> tuple[SearchStrategy, BeamTree | None]
 
 
 def set_beam_width(search: SearchStrategy, width: int) -> SearchStrategy:
-    """Return the search with another beam width; a reranking search reranks the whole beam.
+    """Return the search with the given beam width; a reranking search reranks the whole beam.
 
     Raises:
         RecipeError: there is no beam.
@@ -312,7 +315,7 @@ def set_beam_width(search: SearchStrategy, width: int) -> SearchStrategy:
 
 
 def build_branches(tree: BeamTree, best: Sequence[int], *, tokenizer: Tokenizer) -> tuple[BeamNode, ...]:
-    """Convert a beam tree to the branches of a record; `best` are the ids of the returned text."""
+    """Convert a beam tree to the nodes of a record; `best` are the ids of the returned text, whose path is marked."""
     best_path = set(tree.find_path(best))
     names = tokenizer.to_pieces([node.id for node in tree.nodes[1:]])
     return tuple(
@@ -355,6 +358,9 @@ def build_memory_axes(
 def _build_memory_axis(
     name: str, memory: Memory, tokens: Sequence[str] | None, pictures: np.ndarray | None, marked: tuple[int, ...]
 ) -> MapAxis:
+    """Build the axis of a memory by its layout: a grid, frames, or a row of slots. `tokens` name the slots of a row
+    (their numbers by default), and `marked` are slots known to matter; raise `DataError` if their number does not fit.
+    """
     match memory.layout:
         case GridLayout(rows, columns):
             return MapAxis.from_grid(name, rows=rows, columns=columns, pictures=pictures, marked=marked)
@@ -369,7 +375,9 @@ def _build_memory_axis(
 def _collect_maps(
     captured: AttentionCapture, selection: InspectionSelection
 ) -> tuple[tuple[AttentionMap, ...], tuple[str, ...]]:
-    """Collect the selected attention maps and notes on what was left out."""
+    """Return the captured attention maps of the selected heads, and notes on what was left out; raise `RecipeError` if
+    the model has no such head.
+    """
     maps = captured.build_maps(heads=selection.heads, with_steps=selection.attention_steps is not False)
     if selection.heads is not None and maps and not any(map_.heads for map_ in maps):
         num_heads = max(map_.size(1) for calls in captured.weights.values() for map_ in calls if map_.dim() == 4)
@@ -382,7 +390,7 @@ def _collect_maps(
 
 
 def _explain_missing(model: nn.Module) -> Iterator[str]:
-    """Yield sentences on why there is less to inspect than expected."""
+    """Yield sentences that say which attention of the model cannot be recorded, or that it has none."""
     if silent_modules := find_undeclared_attention(model):
         yield f"Attention at {', '.join(silent_modules)} does not declare what attends to what, so it is left out."
     elif not find_attention_sites(model):

@@ -57,7 +57,7 @@ class LabelEvaluator(Evaluator):
     data_warnings: Sequence[str] = ()
 
     def predict(self, predictor: Any, recipe: Recipe) -> Any:
-        """Return the predicted labels."""
+        """Return the answers that `predict_labels` gets from the predictor; the recipe is not used."""
         return self.predict_labels(predictor)
 
     def compute_metrics(self, answers: Any) -> Mapping[str, Metric]:
@@ -123,14 +123,16 @@ class LabelEvaluator(Evaluator):
 
     @final
     def with_location(self, part: str, text: str, *, table: str) -> Self:
-        """Return a copy that knows its part, its files and its recipe table."""
+        """Return a copy that knows the name of its part of the data, the description `text` of its files and the name
+        of its recipe table.
+        """
         result = copy(self)
         result.part, result.data_description, result.recipe_keys = part, text, (f"{table}.{part}",)
         return result
 
 
 def _format_failure(model_text: str, baseline_text: str) -> str:
-    """Format the warning that a model is not better than the baseline."""
+    """Format the warning that a model is not better than the baseline, given the score of each in words."""
     return (
         f"the model is not better than the same answer to everything: it has {model_text}, and {baseline_text}; "
         "check the labels, train longer on more examples, or begin with a pre-trained model"
@@ -144,7 +146,7 @@ class LabelReport(EvaluationReport):
     evaluator: LabelEvaluator
 
     def format_text(self) -> str:
-        """Format one line for each metric, and the warnings."""
+        """Format the heading, one line for each metric, and the warnings."""
         return "\n\n".join([self.heading, self.format_table(), *self.warnings])
 
     @property
@@ -267,7 +269,7 @@ class LabelComparison(RunComparison):
         return [cell for name in self.metric_names for cell in report.format_score(name)]
 
     def table_notes(self) -> list[str]:
-        """Explain the columns."""
+        """Return notes that explain the columns."""
         return [
             "learned: parameters that training changes",
             f"p: how often chance alone makes a difference from {self.reports[0].system.name} at least this large "
@@ -275,7 +277,9 @@ class LabelComparison(RunComparison):
         ]
 
     def build_extra_tables(self) -> list[PageTable]:
-        """Return a table with a row for each family and a column for each number of examples, if they differ."""
+        """Return a table of the main metric with a row for each family of runs (see `run_families`) and a column for
+        each number of training examples; empty if each family has one run.
+        """
         if all(len(family) == 1 for family in self.run_families):
             return []
         sizes = sorted({self._num_examples(report) for report in self.reports})
@@ -290,7 +294,7 @@ class LabelComparison(RunComparison):
         return [PageTable(f"{name} by examples learned from", ["runs", *(f"{size:,}" for size in sizes)], rows, notes)]
 
     def draw_plots(self) -> list[str]:
-        """Plot each metric over the number of examples."""
+        """Plot each metric over the number of training examples; return each as HTML."""
         return [self._plot_metric(name) for name in self.metric_names]
 
     def build_json_fields(self) -> dict[str, Any]:
@@ -312,7 +316,9 @@ class LabelComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """Return the start, the number of examples and the metrics of a run as JSON data."""
+        """Return the start, the number of training examples and the metrics of the run that a report is about as JSON
+        data.
+        """
         recipe = report.system.required_summary.recipe
         init = recipe.init if isinstance(recipe, FineTunableRecipe) else None
         return {
@@ -334,7 +340,9 @@ class LabelComparison(RunComparison):
         return stems.pop() if len(stems) == 1 else family[0].system.name
 
     def _test_against_first(self, family: Sequence[EvaluationReport]) -> dict[int, PairedTest]:
-        """Test the main metric against that of the first family with as many examples."""
+        """Test the main metric of each run of a family against the run of the first family with as many training
+        examples; return the tests by this number, empty for the first family itself.
+        """
         if family[0] is self.run_families[0][0]:
             return {}
         reference_reports, name = (
@@ -354,7 +362,7 @@ class LabelComparison(RunComparison):
         }
 
     def _plot_metric(self, name: str) -> str:
-        """Plot a metric over the number of examples."""
+        """Plot the metric `name` over the number of training examples, with a line for each family of runs."""
         lines = []
         for family in self.run_families:
             points_with_intervals = [(self._num_examples(report), report.intervals[name]) for report in family]

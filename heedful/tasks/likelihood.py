@@ -21,7 +21,8 @@ def cross_entropy(
     output: nn.Linear,
     smoothing: float = 0.0,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label) alone.
+    """Compute the sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label)
+    alone.
 
     q puts 1 - smoothing on the label and spreads smoothing evenly over the vocabulary (Szegedy et al. 2016, section 7).
     The gradient is computed together with the value, chunk by chunk, so a batch needs memory for its hidden vectors but
@@ -39,7 +40,7 @@ def cross_entropy(
 def log_likelihoods(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> Float[Tensor, " N"]:
-    """Return log p(label) of each row, without a gradient."""
+    """Return log p(label) of each row, p = softmax(output(hidden)), without a gradient."""
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     return torch.cat(
         [
@@ -53,7 +54,9 @@ def log_likelihoods(
 def score_labels(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """Return the sum over rows of -log p(label), and the number of rows whose most probable token is the label."""
+    """Return the sum over rows of -log p(label), p = softmax(output(hidden)), and the number of rows whose most
+    probable token is the label.
+    """
     dtype = torch.promote_types(hidden.dtype, torch.float32)
     nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
     for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True):

@@ -21,6 +21,7 @@ def test_training(workshop: Path) -> None:
     assert "two black cats and a white dog -> zwei schwarze Katzen und ein weißer Hund\n" in first
 
 
+@pytest.mark.slow
 def test_training_again_goes_on(workshop: Path, example: Example) -> None:
     before = (workshop / "runs/tiny/model.safetensors").read_bytes()
     assert "resuming this run\n" in example("train_in_python.py", workshop)

@@ -179,7 +179,8 @@ def compute_metric_values(
 def compute_majority_baseline(
     definition: BenchmarkDefinition, train: Iterable[Example], evaluated: Sequence[Example]
 ) -> MajorityBaseline:
-    """Compute the baseline that knows only the labels of `train`, and measure it on `evaluated`.
+    """Compute the baseline that knows only the labels of the examples in `train`, and measure it on the examples in
+    `evaluated` with the metrics of the task `definition`.
 
     It gives the most frequent class (of equally frequent ones the first in the alphabet), the mean number, the most
     frequent candidate index, or no answer. If every example has candidates of its own that are names (ReCoRD, RuCoS),
@@ -213,13 +214,17 @@ def compute_majority_baseline(
 def _constant_baseline(
     definition: BenchmarkDefinition, prediction: Prediction, evaluated: Sequence[Example]
 ) -> MajorityBaseline:
-    """Measure the baseline that gives one prediction to every example."""
+    """Measure the baseline that gives one prediction to every example in `evaluated`, with the metrics of the task
+    `definition`.
+    """
     answers = [prediction] * len(evaluated)
     return MajorityBaseline(prediction, compute_metric_values(definition, answers, evaluated), answers)
 
 
 def _references(example: Example) -> Sequence[str | float | int]:
-    """Return the right answers to an example."""
+    """Return the right answers to an example: candidate indices, or its class or number; empty without labels and for
+    extractive questions.
+    """
     if isinstance(example, MultipleChoiceExample):
         return list(example.correct_indices or ())
     if isinstance(example, ExtractiveQuestion) or example.label is None:
@@ -234,6 +239,7 @@ def _choose_typical(names: Sequence[str]) -> int:
 
 
 def _group_keys(examples: Sequence[Example]) -> list[str]:
+    """Return the group of each example; raise `DataError` if one has none."""
     groups = []
     for example in examples:
         if not isinstance(example, LabelledExample) or example.group is None:
@@ -245,7 +251,9 @@ def _group_keys(examples: Sequence[Example]) -> list[str]:
 def _compute_metric(
     name: MetricName, definition: BenchmarkDefinition, predictions: Sequence[Prediction], examples: Sequence[Example]
 ) -> Metric:
-    """Compute one metric, without preparing the others, because not every metric fits every task."""
+    """Compare predictions with the labels of the examples in the same order by the metric `name` of the task
+    `definition`. Other metrics are not prepared, because not every metric fits every task.
+    """
     if definition.head in ("choice", "spans"):
         is_correct = [p in _references(example) for p, example in zip(predictions, examples, strict=True)]
         return (
@@ -273,7 +281,9 @@ def _compute_metric(
 
 
 def _compute_answer_metrics(predictions: Sequence[Prediction], examples: Sequence[Example]) -> dict[str, Metric]:
-    """Compute exact match and F1 of answers; a candidate index stands for the candidate's name."""
+    """Compute exact match and F1 of predicted answers to the examples in the same order, by metric name; a candidate
+    index stands for the candidate's name.
+    """
     answers, references = [], []
     for prediction, example in zip(predictions, examples, strict=True):
         assert not isinstance(example, LabelledExample), "labels have no words to compare"

@@ -26,7 +26,9 @@ class BenchmarkConfig(Config):
     """which part; test often has no labels"""
 
     def get_definition(self, *heads: str) -> BenchmarkDefinition:
-        """Return the definition of the task; raise an error if its head is not one of `heads`."""
+        """Return the definition of the task; raise `RecipeError` if its head (`BenchmarkDefinition.head`) is not one of
+        `heads`.
+        """
         from heedful.tasks.benchmarks.table import find_definition
 
         definition = find_definition(self.benchmark)
@@ -36,13 +38,13 @@ class BenchmarkConfig(Config):
         return definition
 
     def reader(self, *heads: str) -> ExampleReader[Example]:
-        """Open a reader of the split's examples."""
+        """Open a reader of the split's examples; raise `RecipeError` if the head of the task is not one of `heads`."""
         return self.get_definition(*heads).open_split(self.folder, self.split)
 
 
 def guess_file_kind(table: Mapping[str, Any], *, csv: str, other: str) -> str:
-    """Guess a data table's kind: a benchmark if one is named, else by the file's extension: JSON lines, CSV, or
-    another format.
+    """Return the kind of a recipe table that names data: "benchmark" if it has a benchmark or folder, else by the
+    extension of its path "jsonl", `csv` for CSV files, or `other`.
     """
     if "benchmark" in table or "folder" in table:
         return "benchmark"

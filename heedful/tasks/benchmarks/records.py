@@ -22,8 +22,8 @@ _PLACEHOLDER = "@placeholder"
 def make_pair_converter(
     first: str, second: str, *, names: Mapping[str, str], twins: bool = False
 ) -> Callable[[JsonRecord], Iterator[LabelledExample]]:
-    """Make a converter of records with two text fields and a label; with `twins`, records with `idx` 0 and 1 form a
-    group, 2 and 3, and so on.
+    """Make a converter of records with text fields `first` and `second` and a label, whose class `names` gives. With
+    `twins`, records with `idx` 0 and 1 form a group, 2 and 3 the next, and so on.
     """
 
     def convert(record: JsonRecord) -> Iterator[LabelledExample]:
@@ -77,8 +77,8 @@ def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
 def make_alternatives_converter(
     questions: Mapping[str, str],
 ) -> Callable[[JsonRecord], Iterator[MultipleChoiceExample]]:
-    """Make a converter of records with a premise and two alternatives; `questions` has the texts of the cause and
-    effect questions.
+    """Make a converter of records with a premise and two alternatives; `questions` maps "cause" and "effect" to the
+    texts of these questions.
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
@@ -136,7 +136,7 @@ def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Ite
 
 
 def read_class(record: JsonRecord, names: Mapping[str, str]) -> str | None:
-    """Read the class of a record; None if it has none."""
+    """Read the label of a record and return the class that `names` gives for it; None if the record has no label."""
     if "label" not in record:
         return None
     value = record.get_scalar("label")
@@ -146,7 +146,9 @@ def read_class(record: JsonRecord, names: Mapping[str, str]) -> str | None:
 
 
 def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
-    """Put asterisks around characters `start` to `stop`, leaving white space at their ends outside."""
+    """Return the text with asterisks around characters `start` to `stop`, leaving white space at their ends outside.
+    `place` is the location that the `DataError` names if there is no word.
+    """
     span = text[max(start, 0) : max(stop, 0)]
     word = span.strip()
     if start < 0 or not word:
@@ -156,7 +158,9 @@ def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
 
 
 def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[str, ...]:
-    """Return the distinct names in a passage."""
+    """Return the distinct names in a passage, which are spans of its text; `inclusive` if a span's `end` is its last
+    character, not the one after it. Raise `DataError` if there are none or one lies outside the text.
+    """
     names: dict[str, None] = {}
     for entity in passage.get_objects("entities"):
         start, stop = entity.get_int("start"), entity.get_int("end") + inclusive
@@ -192,7 +196,7 @@ class SwagReader(ExampleReader[Example]):
 
 
 def _parse_choice(fields: dict[str, str], *, place: str) -> MultipleChoiceExample:
-    """Convert the fields of a line to an example."""
+    """Convert the fields of a SWAG line, by column name, to an example; `place` is the location of the line."""
     first, beginning = fields["sent1"], fields["sent2"]
     names = tuple(" ".join((beginning, fields[name])).strip() for name in _ENDINGS)
     label = fields.get("label", "")

@@ -43,7 +43,9 @@ _DUPLICATE = {"0": "not_duplicate", "1": "duplicate"}
 def _define_tsv_file(
     *files: str, texts: tuple[ColumnKey, ...], label: ColumnKey | None = None, names: Mapping[str, str] | None = None
 ) -> BenchmarkFile:
-    """Define a file by the columns of its texts and its label: a class if there are `names`, else a number."""
+    """Define a file with one of the names `files` by the columns of its texts and its label: a class if `names` maps
+    labels to classes, else a number.
+    """
     field_names = [column if isinstance(column, str) else f"column {column + 1}" for column in texts]
     if label is not None:
         field_names.append(f"label in {label if isinstance(label, str) else f'column {label + 1}'}")
@@ -63,7 +65,10 @@ def _define_glue_task(
     metrics: tuple[MetricName, ...] = ("accuracy",),
     suffix: str = "",
 ) -> BenchmarkDefinition:
-    """Define a task with the usual three files, of which the test file has no labels."""
+    """Define a task with the files train.tsv, dev.tsv and test.tsv, of which the last has no labels. `names` maps
+    labels to classes; labels are numbers without it. `input_text` describes the model input for users, and `suffix` is
+    appended to the names of the files dev and test.
+    """
     return BenchmarkDefinition(
         name=name,
         title=title,
@@ -206,13 +211,17 @@ class _RecordFormat:
 def _define_pair_format(
     first: str, second: str, *, names: Mapping[str, str], texts: str = _BOTH_TEXTS
 ) -> _RecordFormat:
-    """Define the format of records with two texts and a class."""
+    """Define the format of records with text fields `first` and `second` and a label; `names` maps labels to classes,
+    and `texts` describes the model input for users.
+    """
     labels = tuple(dict.fromkeys(names.values()))
     return _RecordFormat(f"{first}, {second}, label", make_pair_converter(first, second, names=names), texts, labels)
 
 
 def _define_alternatives_format(*, cause: str, effect: str) -> _RecordFormat:
-    """Define the format of records with a premise and two alternatives."""
+    """Define the format of records with a premise and two alternatives; `cause` and `effect` are the texts of the two
+    questions that a record can ask.
+    """
     return _RecordFormat(
         "premise, question, choice1, choice2, label",
         make_alternatives_converter({"cause": cause, "effect": effect}),
@@ -221,7 +230,9 @@ def _define_alternatives_format(*, cause: str, effect: str) -> _RecordFormat:
 
 
 def _define_placeholder_format(*, inclusive: bool) -> _RecordFormat:
-    """Define the format of records with a gap to be filled with a name."""
+    """Define the format of records with a gap to be filled with a name; `inclusive` if the `end` of a name in the
+    passage is its last character, not the one after it.
+    """
     return _RecordFormat(
         "passage: text, entities: start, end; qas: query, answers: text",
         make_placeholder_converter(inclusive=inclusive),
@@ -264,7 +275,9 @@ _PRONOUN_FORMAT = _RecordFormat(
 
 
 def _define_superglue_task(path: str, title: str, record_format: _RecordFormat) -> BenchmarkDefinition:
-    """Define a task by its benchmark and folder; a diagnostic set is one file, named by its folder."""
+    """Define a task from its path BENCHMARK/FOLDER and the format of its records. A diagnostic set is one file, named
+    by its folder.
+    """
     folder, trained_on = path.partition("/")[2], _DIAGNOSTIC_SETS.get(path)
     files: Mapping[Split, str] = _JSONL_FILES if trained_on is None else {"test": f"{folder}.jsonl"}
     return BenchmarkDefinition(
@@ -366,7 +379,10 @@ def _define_question_task(
     reader_class: type[QuestionReader] = SquadReader,
     trained_on: str | None = None,
 ) -> BenchmarkDefinition:
-    """Define a question answering task of one file per split."""
+    """Define a question answering task of one file per split, which `reader_class` reads. `folders` are its possible
+    folder names, `fields` describes the files for users, and `trained_on` names the task whose models a diagnostic set
+    is for.
+    """
     return BenchmarkDefinition(
         name=name,
         title=title,

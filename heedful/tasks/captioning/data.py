@@ -59,7 +59,7 @@ class PictureFeatures(ABC):
 
     @abstractmethod
     def summarize(self, features: Shaped[np.ndarray, ...]) -> Float[np.ndarray, " d"]:
-        """Return a vector whose distances tell how similar pictures are."""
+        """Return one vector for the features of a picture; close vectors mean similar pictures."""
 
 
 @final
@@ -74,7 +74,7 @@ class PixelFeatures(PictureFeatures):
         return square
 
     def summarize(self, features: Shaped[np.ndarray, "size size 3"]) -> Float[np.ndarray, " d"]:
-        """Return the flattened thumbnail of the picture."""
+        """Return the pixels of a small version of the picture as one vector."""
         edges = np.linspace(0, len(features), min(_THUMBNAIL, len(features)) + 1).astype(int)[:-1]
         rows = np.add.reduceat(features.astype(np.float32), edges, axis=0)
         return np.asarray(np.add.reduceat(rows, edges, axis=1).ravel())
@@ -97,7 +97,7 @@ class FrozenVisionFeatures(PictureFeatures):
 
     @classmethod
     def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVisionFeatures:
-        """Load the network that a run has stored."""
+        """Load the network that a run has stored in the file `path`, for pictures of `size` times `size` pixels."""
         network = build_vision_backbone(config)
         try:
             network.load_state_dict(read_tensors(path))
@@ -223,7 +223,9 @@ class CaptionReader(ExampleReader[CaptionedInput[Mark]], Generic[Mark]):
         self.paths = (*self.paths, *(file for name in captions for file in _list_files(folder / name)))
 
     def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
-        """Yield an input's name with some of its captions and marks; an input may occur several times."""
+        """Yield the names of inputs in the file `path`, each with some of its captions and marks; an input may occur
+        several times.
+        """
         raise NotImplementedError
 
     @final
@@ -243,6 +245,9 @@ class _CaptionTable(CaptionReader[Mark]):
         super().__init__(path, **files)
 
     def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
+        """Yield the name in each line with its caption and no marks. The header is skipped, and `#NUMBER` is removed
+        from the ends of names, where the file has them.
+        """
         name_column, caption_column = self._columns
         for number, location, line in read_numbered_lines(path):
             if number > 1 or not self._header:
@@ -298,7 +303,9 @@ class CocoCaptions(CaptionReader[BoundingBox]):
         super().__init__(path, folder=pictures, only=only, others=self._instances)
 
     def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[BoundingBox]]]:
-        """Yield the picture name and the caption of each annotation that has a caption, with the picture's boxes."""
+        """Yield the picture name and the caption of each annotation with a caption; the first of a picture comes with
+        all its bounding boxes.
+        """
         documents = [read_json_object(file) for file in (path, *self._instances)]
         captions = [
             (name, annotation.get_text("caption"))
@@ -434,7 +441,7 @@ def build_caption_encoding(
 def explain_unreadable(
     examples: Iterable[CaptionedInput[Any]], corpus: Corpus, *, extract: Callable[[Path], Any]
 ) -> Iterator[str]:
-    """Yield the error message of each example that is not in the corpus because it cannot be read."""
+    """Try to read each example that is not in the corpus with `extract`, and yield the messages of the errors."""
     stored_numbers = set(corpus[NUMBER_SIDE].stream.tolist())
     for number, captioned in enumerate(examples):
         if number not in stored_numbers:
@@ -445,7 +452,9 @@ def explain_unreadable(
 
 
 def split_by_caption(corpus: Corpus, *, eos: int) -> Corpus:
-    """Return the corpus with one example for each caption; captions of one input share its features."""
+    """Return the corpus with one example for each caption, which ends with the id `eos`; captions of one input share
+    its features.
+    """
     stream = np.asarray(corpus[CAPTION_SIDE].stream)
     stops = np.flatnonzero(stream == eos) + 1
     starts = np.concatenate([[0], stops[:-1]])
@@ -455,13 +464,17 @@ def split_by_caption(corpus: Corpus, *, eos: int) -> Corpus:
 
 
 def collate_captions(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[Tensor]:
-    """Collate the given rows of a corpus made by `split_by_caption` into a batch of pictures and captions."""
+    """Collate the given rows of a corpus made by `split_by_caption` into a batch of pictures and captions; `bos` is the
+    id that begins a decoder input.
+    """
     pictures, _ = corpus[INPUT_SIDE].collate_arrays(rows)
     return build_pair_batch(torch.from_numpy(pictures[:, 0]), corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)
 
 
 def collate_clips(corpus: Corpus, rows: RowIndices, *, bos: int) -> PairBatch[ClipBatch]:
-    """Collate the given rows of a corpus made by `split_by_caption` into a batch of clips and captions."""
+    """Collate the given rows of a corpus made by `split_by_caption` into a batch of clips and captions; `bos` is the id
+    that begins a decoder input.
+    """
     clips = ClipBatch(*map(torch.from_numpy, corpus[INPUT_SIDE].collate_arrays(rows)))
     return build_pair_batch(clips, corpus[CAPTION_SIDE].collate_ids(rows), bos=bos)
 

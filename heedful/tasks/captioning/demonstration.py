@@ -113,7 +113,7 @@ class CaptioningDemonstration(Demonstration):
     """how many shapes pictures may have, from 1 to 9; three and four need more updates"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the pictures, and COCO files with captions and boxes."""
+        """Yield the name and content of each generated file: the pictures, and COCO files with captions and boxes."""
         from heedful.data.pictures import import_pillow
         from heedful.tasks.captioning.scenes import build_coco_files, generate_scenes
 
@@ -132,7 +132,9 @@ class CaptioningDemonstration(Demonstration):
         print_now(f"{self.size:,} pictures of shapes, such as {self.output / 'pictures/train00000.png'}\n")
 
     def show_results(self, predictor: Captioner, run_folder: Path) -> None:
-        """Print scores and some captions, and write a page that shows where the model looked."""
+        """Print scores and some captions of the predictor on the test part, and write a page beside the run folder that
+        shows where the model looked.
+        """
         from heedful.inspection.page import write_page
         from heedful.tasks.captioning.data import CocoCaptions
         from heedful.tasks.captioning.evaluation import build_caption_evaluator, build_caption_page
@@ -186,7 +188,7 @@ class VideoDemonstration(Demonstration):
     mean"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the clips, and tables with captions and events."""
+        """Yield the name and content of each generated file: the clips, and tables with captions and events."""
         from heedful.tasks.captioning.scenes import build_clip_files, generate_clips
 
         require_positive(clips=self.clips, tests=self.tests)
@@ -196,7 +198,9 @@ class VideoDemonstration(Demonstration):
             yield from build_clip_files(clips, stem=part).items()
 
     def recipe_fields(self) -> Mapping[str, object]:
-        """Return the size of frames and the keys of one of the four models."""
+        """Return the values to fill into the recipe: the size of frames, and the keys that select one of the four
+        models.
+        """
         return {
             "size": _FRAME_SIZE,
             "local": format_value(self.local),
@@ -205,7 +209,9 @@ class VideoDemonstration(Demonstration):
         }
 
     def show_results(self, predictor: VideoCaptioner, run_folder: Path) -> None:
-        """Print scores and some captions, and write a page of one clip."""
+        """Print scores and some captions of the predictor on the test part, and write a page of one clip beside the run
+        folder.
+        """
         from heedful.tasks.captioning.data import ClipRecords
         from heedful.tasks.captioning.evaluation import build_video_evaluator
 
@@ -225,7 +231,7 @@ class VideoDemonstration(Demonstration):
 
 
 def _inspect_marked(captioner: VideoCaptioner, clip: CaptionedClip) -> InspectionRecord:
-    """Return the record of a clip in which the frames of the first event are marked."""
+    """Caption a clip and return the record of attention, in which the frames of the first event are marked."""
     record, event = captioner.inspect(clip.file), clip.marks[0]
     frames = record.axes[0]
     numbers = captioner.extract_features(clip.file).frame_indices

@@ -56,7 +56,7 @@ class _CaptionEntry:
 def build_caption_page(
     captioner: BaseCaptioner[Any], inputs: Sequence[CaptionInput], *, search: SearchStrategy | None = None
 ) -> str:
-    """Caption inputs and return a self-contained web page of them.
+    """Caption inputs and return a self-contained web page (HTML) of them.
 
     Args:
         captioner: the captioning model.
@@ -75,6 +75,9 @@ def build_caption_page(
 
 
 def _draw_input(captioner: BaseCaptioner[Any], input_value: CaptionInput, caption: str) -> str:
+    """Return HTML of the input: its picture, and a figure of the attention while the caption was generated; either is
+    left out if the captioner has none.
+    """
     picture = captioner.render_picture(input_value)
     image_html = (
         ""
@@ -213,7 +216,9 @@ def build_video_evaluator(
 
 
 def _measure_pictures(outputs: CaptioningOutputs, references: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
-    """Return BLEU-1 to BLEU-4, CIDEr-D, exact match and, where known, the attention metrics, by name."""
+    """Compare captions with the references of the same picture, and return BLEU-1 to BLEU-4, CIDEr-D, exact match and,
+    where known, the attention metrics, by name.
+    """
     metrics: dict[str, Metric] = {
         f"BLEU-{order}": CaptionBLEU(outputs.texts, references, order=order) for order in range(1, MAX_ORDER + 1)
     }
@@ -230,7 +235,9 @@ def _measure_pictures(outputs: CaptioningOutputs, references: Sequence[Sequence[
 
 
 def _measure_clips(outputs: VideoOutputs, references: Sequence[Sequence[str]]) -> Mapping[str, Metric]:
-    """Return exact match, BLEU-4, CIDEr-D and, where known, the attention mass, by name."""
+    """Compare captions with the references of the same clip, and return exact match, BLEU-4, CIDEr-D and, where known,
+    the attention mass, by name.
+    """
     metrics: dict[str, Metric] = {
         "exact match": _measure_exact_match(outputs.texts, references),
         "BLEU-4": CaptionBLEU(outputs.texts, references),
@@ -247,7 +254,7 @@ def _measure_exact_match(texts: Sequence[str], references: Sequence[Sequence[str
 
 
 def _find_phrase_tokens(captioner: BaseCaptioner[Any], caption: str, phrase: str) -> Iterator[list[int]]:
-    """Yield the indices of the tokens of a phrase, for each of its occurrences in a caption."""
+    """Yield the indices of the captioner's tokens that overlap a phrase, for each of its occurrences in a caption."""
     offsets = compute_offsets(captioner.target.tokenizer, caption)
     for match in compile_word_pattern(phrase).finditer(caption):
         yield [n for n, (start, stop) in enumerate(offsets) if start < match.end() and stop > match.start()]
@@ -256,7 +263,9 @@ def _find_phrase_tokens(captioner: BaseCaptioner[Any], caption: str, phrase: str
 def _caption_pictures(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> CaptioningOutputs:
-    """Caption the pictures with a captioner, and measure where its attention points."""
+    """Caption the pictures, find the caption of the nearest training picture for each, and measure where attention
+    points while the correct captions are read. `train` are the training pictures.
+    """
     texts = [each.text for each in captioner.caption([each.file for each in pictures])]
     nearest = _find_nearest_captions(captioner, pictures, train)
     if not captioner.has_attention:
@@ -275,7 +284,8 @@ def _caption_pictures(
 def _iter_pointing_hits(
     captioner: Captioner, picture: CaptionedPicture, caption: str, attention: CaptionAttention
 ) -> Iterator[tuple[int, int]]:
-    """Yield, for each object name in a caption, whether attention points into a box of that name, and 1.
+    """Yield, for each object name in a caption of the picture, 1 or 0 for whether attention points into a box of that
+    name, and the count 1.
 
     This is the pointing game (Zhang et al. 2016). Attention is averaged over the tokens of the name; `_find_peak` says
     where it points.
@@ -291,7 +301,9 @@ def _iter_pointing_hits(
 
 
 def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
-    """Return x and y, from 0 to 1, of the maximum of Gaussian-smoothed attention (Xu et al. 2015, 5.4)."""
+    """Return x and y, from 0 to 1, of the maximum of a grid of attention weights after Gaussian smoothing (Xu et al.
+    2015, 5.4).
+    """
 
     def gaussian_weights(regions: int) -> Float[np.ndarray, "places regions"]:
         positions = (np.arange(_POINTS_PER_REGION * regions) + 0.5) / _POINTS_PER_REGION
@@ -312,7 +324,8 @@ def _is_inside(captioner: Captioner, point: tuple[float, float], box: BoundingBo
 def _find_nearest_captions(
     captioner: Captioner, pictures: Sequence[CaptionedPicture], train: Sequence[CaptionedPicture]
 ) -> list[str] | None:
-    """Return, for each picture, the first caption of the most similar training picture; None without any.
+    """Return, for each picture, the first caption of the training picture with the most similar features; None if no
+    training picture can be used.
 
     Similarity is the cosine of mean-centred feature vectors.
     """
@@ -327,7 +340,7 @@ def _find_nearest_captions(
 
 
 def _iter_descriptors(captioner: Captioner, pictures: Sequence[CaptionedPicture]) -> Iterator[tuple[np.ndarray, str]]:
-    """Yield a feature vector and the first caption of each readable picture with captions."""
+    """Yield the captioner's feature vector and the first caption of each readable picture with captions."""
     for picture in pictures:
         try:
             features = captioner.extract_features(picture.file)
@@ -350,7 +363,9 @@ def _choose_typical_caption(captions: Sequence[str]) -> str:
 
 
 def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) -> VideoOutputs:
-    """Caption the clips with a captioner, and measure its attention to the frames of events."""
+    """Caption the clips, and measure how much attention falls on the frames of events while the correct captions are
+    read.
+    """
     texts = [each.text for each in captioner.caption([each.file for each in clips])]
     pairs = [(row, caption) for row, each in enumerate(clips) if each.marks for caption in each.captions]
     if not pairs or not captioner.has_attention:
@@ -368,7 +383,9 @@ def _caption_clips(captioner: VideoCaptioner, clips: Sequence[CaptionedClip]) ->
 def _iter_event_shares(
     captioner: VideoCaptioner, events: Sequence[ClipEvent], caption: str, attention: CaptionAttention, clip: Clip
 ) -> Iterator[float]:
-    """Yield, for each token of each event phrase in a caption, the share of its attention on the event's frames."""
+    """Yield, for each token of each event phrase in a caption of the clip, the share of its attention on the event's
+    frames.
+    """
     for event in events:
         event_mask = _build_event_mask(event, clip)
         for row in chain.from_iterable(_find_phrase_tokens(captioner, caption, event.phrase)):

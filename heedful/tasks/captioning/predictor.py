@@ -96,7 +96,7 @@ class CaptionSearchCall(SearchCall[NumberedInput[Features]]):
     build_source: Callable[[Sequence[NumberedInput[Features]]], Any] = field(compare=False)
 
     def start_search(self, batch: list[NumberedInput[Features]]) -> tuple[State, GenerationRequest]:
-        """Encode the inputs and return the decoding state and the request."""
+        """Encode a batch of inputs, and return the decoding state and the request with the length limits."""
         requests = [
             TargetRequest(self.length.max_tokens(1), item.number, min_tokens=self.length.min_tokens(1))
             for item in batch
@@ -158,7 +158,9 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     @abstractmethod
     def build_axis(self, input_value: CaptionInput, features: Features) -> MapAxis:
-        """Return the axis of an input's slots for inspection."""
+        """Return the axis of attention maps that names the encoder's slots of an input; `features` are those of
+        `extract_features`.
+        """
 
     @abstractmethod
     def render_picture(self, input_value: CaptionInput) -> Picture | None:
@@ -206,13 +208,14 @@ class BaseCaptioner(Predictor, Generic[Features]):
         return captions
 
     def score(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[ForcedScore]:
-        """Return the log-probabilities of given captions; raise `DataError` if an input or its caption cannot be
-        read.
+        """Return the log-probabilities of given captions, for pairs of input and caption, of which `together` are
+        processed at a time. Raise `DataError` if an input or its caption cannot be read.
         """
         return run_batched(self._encode_pairs(pairs), self._score_batch, size=lambda _: 1, batch_tokens=together)
 
     def attend(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[CaptionAttention]:
-        """Return where the tokens of given captions attend: the mean over heads of the last cross-attention.
+        """Return where the tokens of given captions attend: the mean over heads of the last cross-attention. Pairs
+        consist of input and caption; `together` of them are processed at a time.
 
         Raises:
             DataError: an input or its caption cannot be read.
@@ -233,7 +236,8 @@ class BaseCaptioner(Predictor, Generic[Features]):
         search: SearchStrategy | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Record everything the model attends to while it captions an input, or reads a given caption of it.
+        """Record everything the model attends to while it captions the input `shown`, or reads a given caption of it.
+        `search` replaces the default search, and `scope` selects layers, heads and details; all by default.
 
         Raises:
             DataError: the input or the caption cannot be read.
@@ -289,6 +293,9 @@ class BaseCaptioner(Predictor, Generic[Features]):
         return self.target.score_texts(self.model, self._build_batch_source(batch), [each.ids for each in batch])
 
     def _attend_batch(self, batch: list[NumberedInput[Features]]) -> Iterator[CaptionAttention]:
+        """Read each caption with its input and yield its attention weights, averaged over heads; raise `RecipeError` if
+        the model has no attention to its input.
+        """
         if not self.has_attention:
             raise RecipeError(f"this model begins with the {self.input_noun} and does not look at it again")
         path = self._cross_attention_paths[-1]
@@ -340,7 +347,9 @@ class Captioner(BaseCaptioner[np.ndarray]):
         return torch.from_numpy(np.stack(features)).to(self.device)
 
     def build_axis(self, input_value: CaptionInput, features: Shaped[np.ndarray, ...]) -> MapAxis:
-        """Return the grid axis of a picture's regions, with the picture."""
+        """Return the grid axis of a picture's regions with the picture `input_value`, from its encoder input
+        `features`.
+        """
         with torch.inference_mode():
             shape = self.model.encoder(self.build_source([features])).layout
         assert isinstance(shape, GridLayout)
@@ -392,7 +401,7 @@ class VideoCaptioner(BaseCaptioner[Clip]):
         return move_to_device(batch_clips(features), self.device)
 
     def build_axis(self, input_value: CaptionInput, features: Clip) -> MapAxis:
-        """Return the frame axis of a clip, with pictures if there are any."""
+        """Return the axis of a clip's frames, with their pictures unless only features are known."""
         return MapAxis.from_frames(SOURCE, len(features.frames), pictures=self._get_pictures(input_value, features))
 
     def render_picture(self, input_value: CaptionInput) -> Picture | None:
@@ -401,7 +410,9 @@ class VideoCaptioner(BaseCaptioner[Clip]):
         return None if pictures is None else np.concatenate(list(pictures), 1)
 
     def _get_pictures(self, shown: CaptionInput, kept: Clip) -> Frames | None:
-        """Return the frames as pictures, or None if only features are known."""
+        """Return the frames of the input `shown` as pictures; None if it has only features. `kept` is the input if it
+        is a `Clip`.
+        """
         clip = kept if isinstance(shown, Clip) else self.read_frames(Path(shown))
         return clip.frames if clip.frames.dtype == np.uint8 else None
 
@@ -428,11 +439,11 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
             yield line
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[CaptionResult]:
-        """Caption the files."""
+        """Caption the files; `start` is the number of the first one, for its random stream."""
         return self.captioner.caption(inputs, search=self.search, length=self.length, first=start)
 
     def to_json(self, answer: CaptionResult) -> dict[str, Any]:
-        """Return all candidates as JSON data."""
+        """Return the name of an answer's input, its best caption and all candidates as JSON data."""
         return {
             self.captioner.input_noun: answer.name,
             "caption": answer.text,
@@ -440,7 +451,9 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
         }
 
     def format_answer(self, answer: CaptionResult) -> str:
-        """Format the best caption, or all of them."""
+        """Format the best caption as one tab-separated line of name and caption, or all candidates as lines with their
+        scores.
+        """
         if not self.all_candidates:
             return f"{escape_cell(answer.name)}\t{escape_cell(answer.text)}\n"
         return "".join(
@@ -451,7 +464,9 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
 def evaluate_captions(
     captioner: BaseCaptioner[Any], examples: Iterable[tuple[CaptionInput, Sequence[str]]], *, search: SearchStrategy
 ) -> dict[str, float]:
-    """Compute BLEU-4 and CIDEr-D of generated captions; unreadable inputs and inputs without captions are skipped."""
+    """Caption the inputs by a search algorithm, and compute BLEU-4 ("bleu") and CIDEr-D ("cider") with the captions in
+    `examples` as references. Unreadable inputs and inputs without captions are skipped.
+    """
     inputs, references = [], []
     for input_value, captions in examples:
         try:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def _require_other_column(name: str) -> Callable[[int, ValidationInfo], int]:
-    """Return a check that captions are in another column than the one in the key `name`."""
+    """Return a pydantic check that raises `ValueError` if a column number equals the one in the key `name`."""
 
     def check_column(column: int, info: ValidationInfo) -> int:
         if column == info.data.get(name):
@@ -184,7 +184,9 @@ class CaptioningRecipe(BaseCaptionRecipe):
     @field_validator("model")
     @classmethod
     def _check_sizes(cls, model: CaptionerConfig, info: ValidationInfo) -> CaptionerConfig:
-        """Check that pictures divide into regions and that captions fit the decoder."""
+        """Check that `data.picture_size` is a multiple of a region's size and that captions of `data.max_length` tokens
+        fit the decoder.
+        """
         data = info.data.get("data")
         if data is None:
             return model
@@ -308,7 +310,9 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
     @field_validator("local")
     @classmethod
     def _check_local(cls, local: bool, info: ValidationInfo) -> bool:
-        """Check that motion is encoded only where pixels are available."""
+        """Reject `local = true` with a frozen frame network, because motion is encoded from pixels, which are then not
+        kept.
+        """
         frames = info.data.get("frames")
         if local and frames is not None and frames.is_frozen:
             raise config_error(
@@ -321,7 +325,7 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
     @field_validator("times")
     @classmethod
     def _check_even_width(cls, times: bool, info: ValidationInfo) -> bool:
-        """Check that the width is even where sinusoidal time encodings are added."""
+        """Reject an odd `d_model` with `times = true`, because sinusoidal time encodings need an even width."""
         width = info.data.get("d_model", 0)
         if times and width % 2:
             raise config_error(
@@ -363,7 +367,9 @@ class VideoRecipe(BaseCaptionRecipe):
     @field_validator("model")
     @classmethod
     def _check_features(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
-        """Check that motion is not encoded from features, and that captions fit the decoder."""
+        """Reject `model.local = true` for clips that are stored as features, and captions of `data.max_length` tokens
+        that do not fit the decoder.
+        """
         data = info.data.get("data")
         if data is not None and data.features is not None and model.local:
             raise config_error(

@@ -124,7 +124,7 @@ def describe_shapes(shapes: Sequence[GridShape]) -> tuple[str, ...]:
 
 
 def build_coco_files(scenes: Iterable[CaptionedScene], *, stem: str) -> tuple[dict[str, bytes], str]:
-    """Return scenes as PNG files by name, and the COCO JSON with their captions and boxes."""
+    """Return scenes as PNG files by name, which begins with `stem`, and the COCO JSON with their captions and boxes."""
     files: dict[str, bytes] = {}
     images, annotations = [], []
     names = [f"{colour} {shape}" for colour in COLOURS for shape in SHAPES]
@@ -142,7 +142,7 @@ def build_coco_files(scenes: Iterable[CaptionedScene], *, stem: str) -> tuple[di
 
 
 def _sample_shapes(count: int, rng: np.random.Generator) -> list[GridShape]:
-    """Draw shapes with different names in different cells, sorted by cell."""
+    """Draw `count` shapes with different names in different cells, sorted by cell."""
     kinds = rng.permutation(len(COLOURS) * len(SHAPES))[:count]
     cells = np.sort(rng.permutation(GRID_SIDE**2)[:count])
     colours, shapes = list(COLOURS), list(SHAPES)
@@ -155,7 +155,9 @@ def _sample_shapes(count: int, rng: np.random.Generator) -> list[GridShape]:
 def _render_scene(
     shapes: Sequence[GridShape], captions: tuple[str, ...], *, size: int, rng: np.random.Generator
 ) -> CaptionedScene:
-    """Draw shapes on a dark noisy background, each at a random position in its cell."""
+    """Draw shapes on a dark noisy background of `size` times `size` pixels, each at a random position in its cell, and
+    return the picture with the given captions and the boxes.
+    """
     canvas = _make_background(size, rng)
     y, x = np.mgrid[0:size, 0:size] + 0.5
     cell, boxes = size / GRID_SIDE, {}
@@ -246,7 +248,9 @@ def generate_clips(part: str, count: int, *, size: int = FRAME_SIZE, seed: int =
 
 
 def build_clip_files(clips: Iterable[GeneratedClip], *, stem: str) -> dict[str, bytes]:
-    """Return clips as files by name, and `STEM.jsonl` with their captions and events."""
+    """Return the contents of files by name: the clips in the folder `stem`, and `STEM.jsonl` with their captions and
+    events.
+    """
     contents, lines = dict[str, bytes](), list[str]()
     for number, clip in enumerate(clips):
         name = f"{stem}/{number:05}.npz"
@@ -257,7 +261,9 @@ def build_clip_files(clips: Iterable[GeneratedClip], *, stem: str) -> dict[str, 
 
 
 def _sample_actions(rng: np.random.Generator) -> list[tuple[str, str, str]]:
-    """Draw two different coloured shapes and their actions; a circle does not spin."""
+    """Draw two different coloured shapes and their actions, as tuples of colour, shape and action; a circle does not
+    spin.
+    """
     shapes = list(_SHAPES)
     kinds = rng.permutation(len(COLOURS) * len(shapes))[:2]
     pairs = [(list(COLOURS)[kind // len(shapes)], shapes[kind % len(shapes)]) for kind in kinds]
@@ -267,7 +273,9 @@ def _sample_actions(rng: np.random.Generator) -> list[tuple[str, str, str]]:
 def _schedule_actions(
     actions: list[tuple[str, str, str]], length: int, rng: np.random.Generator
 ) -> tuple[ShapeAction, ...]:
-    """Assign random event lengths and start frames; the remaining time is split at random around the events."""
+    """Assign random lengths and start frames to the actions of a clip of `length` frames; the remaining time is split
+    at random around them.
+    """
     lengths = rng.integers(_EVENT_LENGTHS[0], _EVENT_LENGTHS[1] + 1, len(actions))
     gaps = np.diff(np.sort(rng.integers(0, length - lengths.sum() + 1, len(actions))), prepend=0)
     starts = np.cumsum(gaps) + np.cumsum(lengths) - lengths
@@ -278,7 +286,9 @@ def _schedule_actions(
 
 
 def _draw_action(frames: UInt8[np.ndarray, "T size size 3"], action: ShapeAction, rng: np.random.Generator) -> None:
-    """Draw a shape into the frames of its event; it stays inside, and what does not change is random."""
+    """Draw a moving shape into the frames of its event, in place. It stays inside the frames; colour, path and size
+    vary at random.
+    """
     count, size = len(frames), frames.shape[1]
     y, x = np.mgrid[0:size, 0:size] + 0.5
     time = np.linspace(-0.5, 0.5, count)

@@ -82,7 +82,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
 
     @abstractmethod
     def read_input(self, recipe: AnyCaptionRecipe, path: Path) -> Any:
-        """Read a picture or clip; raise `DataError` if that fails."""
+        """Read the picture or clip in a file; raise `DataError` if that fails."""
 
     @abstractmethod
     def make_extractor(self, run: Run[AnyCaptionRecipe, Model]) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
@@ -95,7 +95,9 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         """Build the encoder of the inputs, and return it with its maximum number of memory slots."""
 
     def learn_vocabularies(self, recipe: AnyCaptionRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn the caption vocabulary, and load the vision network if it is frozen."""
+        """Learn the caption vocabulary, unless `existing` is a tokenizer to use instead, and load the vision network if
+        it is frozen.
+        """
         texts = chain.from_iterable(example.captions for example in recipe.data.reader("train"))
         tokenizer = learn_or_reuse_tokenizer(recipe, texts, existing=existing, generated=True)
         if not recipe.has_frozen_vision:
@@ -114,7 +116,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return {CAPTIONS: tokenizer, self.vision_file: vision}
 
     def build_encoding(self, run: Run[AnyCaptionRecipe, Model]) -> ExampleEncoder[tuple[int, CaptionedInput[Any]]]:
-        """Return the encoding of numbered inputs with their captions."""
+        """Return the encoding of captioned inputs, each paired with its number in the data."""
         spec, extract = self.make_extractor(run)
         max_length = run.recipe.data.max_length
         return build_caption_encoding(run.tokenizer, input_spec=spec, extract=extract, max_length=max_length)
@@ -124,7 +126,9 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return enumerate(examples)
 
     def data_warnings(self, run: Run[AnyCaptionRecipe, Model], corpus: Corpus) -> Sequence[str]:
-        """Return a warning for each input that cannot be read."""
+        """Return a warning for each input of a part of the data that is missing in its corpus because it cannot be
+        read.
+        """
         examples = run.read_examples(corpus.folder.name)
         missing = explain_unreadable(examples, corpus, extract=partial(self.read_input, run.recipe))
         return [f"left out: {message}" for message in missing]
@@ -137,7 +141,9 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
             raise DataError(f"{weights}: does not exist; check model.{recipe.vision_key}.weights")
 
     def build_model(self, recipe: AnyCaptionRecipe, sizes: VocabSizes) -> Model:
-        """Build the encoder of the inputs (without its vision network if that is frozen) and the caption decoder."""
+        """Build the encoder of the inputs (without its vision network if that is frozen) and the caption decoder;
+        `sizes` has the vocabulary size.
+        """
         encoder, slots = self.build_encoder(recipe)
         decoder, output = build_memory_decoder(
             recipe.model.decoder,
@@ -148,7 +154,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return SequenceToSequence(encoder, decoder, output=output)
 
     def init_weights(self, run: Run[AnyCaptionRecipe, Model], model: Model, *, log: Callable[[str], None]) -> None:
-        """Load pre-trained vision weights into a network that is trained further."""
+        """Load pre-trained vision weights into a network that is trained further, and report their file to `log`."""
         super().init_weights(run, model, log=log)
         config, network = run.recipe.vision, getattr(model.encoder, "vision", None)
         if config.weights_file is not None and network is not None:
@@ -158,7 +164,9 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
     def build_objective(
         self, run: Run[AnyCaptionRecipe, Model], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Build the caption likelihood objective, with doubly stochastic attention if the recipe asks for it."""
+        """Build the caption likelihood objective on a training and a validation corpus, with doubly stochastic
+        attention if the recipe asks for it.
+        """
         config, special = run.recipe.training, run.tokenizer.special
         criterion = build_criterion(config)
         if weight := getattr(config, "doubly_stochastic", 0.0):
@@ -175,7 +183,9 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         )
 
     def _build_validation_score(self, run: Run[AnyCaptionRecipe, Model]) -> GenerationMetrics:
-        """Return BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable inputs are left out."""
+        """Return a measure of BLEU-4 and CIDEr-D of greedy captions on the validation part; unreadable inputs are left
+        out.
+        """
         greedy = build_search(GreedyConfig(), run.tokenizer)
 
         def measure(model: nn.Module) -> Mapping[str, float]:
@@ -214,12 +224,13 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
         return read_picture(path)
 
     def make_extractor(self, run: CaptioningRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
-        """Return the type and shape of a picture's features, and a function that extracts them."""
+        """Return the type and shape of a picture's features, and a function that extracts them from a file, [1, ...].
+        """
         picture_features, framing = self._get_picture_features(run), run.recipe.data.framing
         return picture_features.array_spec, lambda path: picture_features(framing(read_picture(path)))[None]
 
     def build_encoder(self, recipe: CaptioningRecipe) -> tuple[Encoder[Any], int]:
-        """Build the picture encoder."""
+        """Build the picture encoder, and return it with its number of memory slots, one per region."""
         config, size = recipe.model, recipe.data.picture_size
         slots = (-(-size // config.pictures.region_stride)) ** 2
         regions = build_region_encoder(config.pictures, d_model=config.d_model, size=size)
@@ -232,7 +243,7 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
         return build_caption_evaluator(list(recipe.data.reader(part)), train=list(recipe.data.reader("train")))
 
     def build_predictor(self, run: CaptioningRun, model: Model, *, step: int | None = None) -> Captioner:
-        """Build the captioner."""
+        """Build the captioner of a trained model; `step` is not used."""
         picture_features = self._get_picture_features(run).to_device(next(model.parameters()).device)
         options = self.get_captioner_options(run)
         return Captioner(model, picture_features=picture_features, framing=run.recipe.data.framing, **options)
@@ -259,12 +270,14 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         return recipe.data.read_clip(path)
 
     def make_extractor(self, run: VideoRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
-        """Return the type and shape of a frame's features, and a function that extracts those of a clip."""
+        """Return the type and shape of a frame's features, and a function that extracts those of all frames from a
+        clip's file.
+        """
         read_clip = self._make_clip_reader(run)
         return _get_frame_spec(run.recipe), lambda path: read_clip(path).frames
 
     def build_encoder(self, recipe: VideoRecipe) -> tuple[Encoder[Any], int]:
-        """Build the frame encoder."""
+        """Build the frame encoder, and return it with its maximum number of memory slots, one per frame."""
         config = recipe.model
         encoder = build_clip_encoder(
             config.frames,
@@ -281,7 +294,7 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         return build_video_evaluator(clips, train=train, read_clip=recipe.data.read_clip)
 
     def build_predictor(self, run: VideoRun, model: Model, *, step: int | None = None) -> VideoCaptioner:
-        """Build the video captioner."""
+        """Build the video captioner of a trained model; `step` is not used."""
         data = run.recipe.data
         return VideoCaptioner(
             model,
@@ -294,7 +307,9 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         )
 
     def _make_clip_reader(self, run: VideoRun, device: torch.device | str = "cpu") -> Callable[[Path], Clip]:
-        """Return a function that reads the clip at a path: pixels, stored features, or features computed now."""
+        """Return a function that reads the clip at a path: pixels, stored features, or features that a frozen network
+        on `device` computes.
+        """
         read_pixels = run.recipe.data.read_clip
         if not run.recipe.has_frozen_vision:
             return read_pixels

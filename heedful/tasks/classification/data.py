@@ -83,7 +83,9 @@ def build_example_encoding(
 def collate_examples(
     corpus: Corpus, rows: Integer[np.ndarray, " B"], *, answer_type: AnswerType
 ) -> ClassificationBatch:
-    """Collate the examples in `rows` into a batch, padded on the right."""
+    """Collate the examples in `rows` of a corpus into a batch, padded on the right; `answer_type` says whether stored
+    labels are numbers.
+    """
     ids: list[np.ndarray] = []
     firsts, counts, labels = [], [], []
     for row in rows.tolist():
@@ -99,8 +101,8 @@ def collate_examples(
 
 
 def compute_lengths(corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-    """Return the ids that each example takes in a batch: its rows padded to the longest of them, in two equal
-    columns as batch planning expects.
+    """Return the ids that each example of a corpus takes in a batch: its number of rows times the longest of them, in
+    two equal columns, as batch planning expects sources and targets.
     """
     row_lengths = corpus["lengths"]
     starts = np.concatenate(([0], np.cumsum(row_lengths.lengths)))[:-1]
@@ -118,6 +120,10 @@ def _example_identity(example: LabelledExample | MultipleChoiceExample) -> objec
 def _encode_label(
     example: LabelledExample | MultipleChoiceExample, labels: LabelVocabulary | None, *, answer_type: AnswerType
 ) -> list[int] | list[float]:
+    """Return the label as numbers: the id of the class, the number itself, or for choices 1 for each right candidate
+    and 0 for the others (empty if none is right). Raise `DataError` for an example without a label or with an unknown
+    class.
+    """
     if isinstance(example, MultipleChoiceExample):
         if example.correct_indices is None:
             raise _missing_label_error(example.location)

@@ -70,7 +70,8 @@ _HEAD_BY_ANSWER_TYPE: Final[Mapping[AnswerType, HeadType]] = {
 
 
 def define_custom_task(data: ClassificationDataConfig, labels: tuple[str, ...]) -> BenchmarkDefinition:
-    """Define a task with the user's own files like a benchmark task, given its classes."""
+    """Define a task with the user's own files like a benchmark task; `labels` are its classes, empty if there are none.
+    """
     metrics, positive = METRICS[data.answer_type], data.positive_class
     if positive is not None:
         metrics = (*metrics, "f1")

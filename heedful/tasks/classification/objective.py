@@ -65,8 +65,8 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return compute_lengths(corpus)
 
     def loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
-        """Compute the label-smoothed negative log-likelihood, or the sum of squared errors, and the penalty if
-        enabled.
+        """Compute the label-smoothed negative log-likelihood of a batch, or the sum of squared errors, and add the
+        decorrelation penalty if its weight is not 0.
         """
         if not self.decorrelation:
             return self._plain_loss(model, batch)
@@ -79,7 +79,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return Loss(loss.total + self.decorrelation * penalty, loss.count, parts)
 
     def _plain_loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
-        """Compute the loss without the penalty."""
+        """Compute the loss of a batch without the decorrelation penalty."""
         summaries = model(batch.tokens)
         if self.answer_type == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
@@ -102,7 +102,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         return {"loss": total / count} | self._compute_metrics(predictions, references)
 
     def _sum_losses(self, logits: Tensor, batch: ClassificationBatch) -> Tensor:
-        """Sum the unsmoothed losses of a batch."""
+        """Sum the unsmoothed losses of a batch, given the model's outputs."""
         match self.answer_type:
             case "class":
                 return functional.cross_entropy(logits, batch.labels, reduction="sum")
@@ -112,8 +112,8 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return -choice_log_likelihoods(logits.squeeze(1), batch).sum()
 
     def _compare_answers(self, logits: Tensor, batch: ClassificationBatch) -> tuple[list[float], list[float]]:
-        """Return the prediction and the reference of each example; for choices, whether the prediction is right,
-        and 1.
+        """Return the predictions, given the model's outputs, and the references of a batch; for choices, whether each
+        prediction is right, and 1.
         """
         match self.answer_type:
             case "class":
@@ -127,6 +127,9 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
                 return [float(right[scores.argmax()]) for scores, right in parts], [1.0] * len(batch.counts)
 
     def _compute_metrics(self, predictions: Sequence[float], references: Sequence[float]) -> dict[str, float]:
+        """Return the metrics by name: correlations for numbers, accuracy for choices, and also macro F1, Matthews
+        correlation and F1 of the positive class for classes.
+        """
         if self.answer_type == "number":
             metrics: dict[str, Metric] = {
                 "pearson": CorrelationMetric(predictions, references),
@@ -143,12 +146,14 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
 
 
 def split_by_choice(values: Tensor, batch: ClassificationBatch) -> Sequence[Tensor]:
-    """Split the values of all candidates by choice."""
+    """Split the values of all candidates of a batch into one tensor for each choice."""
     return torch.split(values, batch.counts.tolist())
 
 
 def choice_log_likelihoods(scores: Float[Tensor, " N"], batch: ClassificationBatch) -> Float[Tensor, " B"]:
-    """Return for each choice the log of the total probability of its right candidates."""
+    """Return for each choice of a batch the log of the total probability of its right candidates, given the scores of
+    all candidates.
+    """
     return torch.stack(
         [
             torch.logsumexp(choice_scores[right > 0], 0) - torch.logsumexp(choice_scores, 0)

@@ -113,7 +113,8 @@ class Classifier(Predictor):
     trained_on_marked: bool = False
 
     def classify(self, texts: str | Sequence[Texts], *, batch_tokens: int | None = None) -> list[ClassificationResult]:
-        """Predict the class or the number of each text, or of each pair of texts.
+        """Predict the class or the number of each text, or of each pair of texts, in batches of at most `batch_tokens`
+        tokens.
 
         Raises:
             DataError: the model chooses among candidates, gets more than two texts together, or one text where it reads
@@ -138,7 +139,8 @@ class Classifier(Predictor):
         return results
 
     def choose(self, choices: Sequence[Sequence[Texts]], *, batch_tokens: int | None = None) -> list[ChoiceResult]:
-        """Choose the most probable candidate of each choice; each candidate is one text, or two.
+        """Choose the most probable candidate of each choice; each candidate is one text, or two. Batches have at most
+        `batch_tokens` tokens.
 
         Raises:
             DataError: the model does not choose, or a choice has no candidates.
@@ -171,7 +173,8 @@ class Classifier(Predictor):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_summary"]:
-        """Return the vector of each text that the model classifies: Lin et al.'s M if the model is of that kind.
+        """Return the vector of each text that the model classifies: Lin et al.'s M if the model is of that kind. `cut`
+        is called with the number of each text that is too long, counted from `first`.
 
         The arguments are those of `Embedder.embed`.
 
@@ -240,7 +243,9 @@ class Classifier(Predictor):
         return add_attribution(record, self.model, compute_values, selection=scope, about="answers", unit=unit)
 
     def line_format(self) -> ClassLineFormat | ChoiceLineFormat:
-        """Return the line format: texts or tab-separated pairs, or a text with its candidates."""
+        """Return the line format: for a model that chooses, a text with its candidates, else texts or tab-separated
+        pairs.
+        """
         return ChoiceLineFormat(self) if self.answer_type == "choice" else ClassLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
@@ -255,7 +260,7 @@ class Classifier(Predictor):
         return logits.sigmoid() if self.independent else logits.softmax(-1)
 
     def _input_warnings(self, texts: Texts) -> tuple[str, ...]:
-        """Return how texts differ from those of training."""
+        """Return warnings if the model was trained on pairs and gets one text, or on marked words and finds none."""
         parts = (texts,) if isinstance(texts, str) else tuple(texts)
         warnings = []
         if self.trained_on_pairs and len(parts) == 1:
@@ -265,6 +270,9 @@ class Classifier(Predictor):
         return tuple(warnings)
 
     def _encode_row(self, texts: Texts) -> EncoderInput:
+        """Encode one text or a pair as a row of ids; raise `DataError` for another number of texts, or one where the
+        model reads pairs.
+        """
         parts = tuple(to_text_list(texts))
         if not 1 <= len(parts) <= 2:
             raise DataError(f"{len(parts)} texts were given together; give one or two")
@@ -302,7 +310,9 @@ class Classifier(Predictor):
 
 
 def _list_texts(texts: Any, name: str = "texts") -> list[Texts]:
-    """Return texts, or pairs of texts, as a list; a string is a list of one."""
+    """Return texts, or pairs of texts, as a list; a string is a list of one. `name` is the argument that the error
+    message names if one is no text.
+    """
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         return to_text_list(texts, name=name)
     items = list(texts)
@@ -319,7 +329,7 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """Split each line into one or two texts; raise `DataError` for more."""
+        """Split each line at tabs into one or two texts; raise `DataError` for more. `source_name` is not used."""
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) > 2:
@@ -331,7 +341,7 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
         return self.classifier.classify(inputs)
 
     def format_answer(self, answer: ClassificationResult) -> str:
-        """Format the prediction as one line."""
+        """Format the prediction as one line: class and probability, or the number."""
         if isinstance(answer.label, str):
             return f"{escape_cell(answer.label)}\t{answer.probabilities[answer.label]:.4f}\n"
         return f"{answer.label:.4f}\n"
@@ -349,7 +359,9 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """Split each line into a text and its candidates; raise `DataError` if there are none."""
+        """Split each line at tabs into a text and its candidates; raise `DataError` if there are none. `source_name` is
+        not used.
+        """
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) < 2:
@@ -363,5 +375,5 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
         return self.classifier.choose([[(text, candidate) for candidate in others] for text, *others in inputs])
 
     def format_answer(self, answer: ChoiceResult) -> str:
-        """Format the choice as one line."""
+        """Format the choice as one line: the index of the candidate and its probability."""
         return f"{answer.number}\t{answer.probabilities[answer.number]:.4f}\n"

@@ -68,7 +68,8 @@ class LabelledFileConfig(Config):
 
     @abstractmethod
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers."""
+        """Open a reader of one or two texts with a label per line; `numbers` says that labels are numbers, not classes.
+        """
 
 
 class LabelledJsonlConfig(LabelledFileConfig):
@@ -82,6 +83,7 @@ class LabelledJsonlConfig(LabelledFileConfig):
     @field_validator("candidates")
     @classmethod
     def _check_no_pair(cls, candidates: str | None, info: ValidationInfo) -> str | None:
+        """Reject `candidates` together with `pair`."""
         if candidates is not None and info.data.get("pair") is not None:
             raise ValueError("names the second texts, as pair does: leave one of them out")
         return candidates
@@ -103,7 +105,9 @@ class LabelledJsonlConfig(LabelledFileConfig):
         return super().has_pairs or self.candidates is not None
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label, or of candidates, per line."""
+        """Open a reader of one or two texts with a label, or of candidates, per line; `numbers` says that labels are
+        numbers, not classes.
+        """
         from heedful.data.labelled import ChoicesJsonl, LabelledJsonl
 
         if self.candidates is not None:
@@ -121,6 +125,7 @@ class LabelledTsvConfig(LabelledFileConfig):
     @field_validator("header")
     @classmethod
     def _check_column_numbers(cls, header: bool, info: ValidationInfo) -> bool:
+        """Reject `header = false` if a column is given by name instead of number."""
         for key in ("text", "pair", "label"):
             column = info.data.get(key)
             if not header and column is not None and not column.isdecimal():
@@ -128,7 +133,8 @@ class LabelledTsvConfig(LabelledFileConfig):
         return header
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers."""
+        """Open a reader of one or two texts with a label per line; `numbers` says that labels are numbers, not classes.
+        """
         from heedful.data.labelled import LabelledCsv, LabelledTsv
 
         reader_class = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
@@ -190,6 +196,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
     @field_validator("positive")
     @classmethod
     def _check_positive_class(cls, positive: str | None, info: ValidationInfo) -> str | None:
+        """Reject `positive` for data without classes: numbers or candidates."""
         if positive is not None and info.data.get("numbers"):
             raise ValueError(
                 "names a class, but data.numbers = true means that there are no classes: leave one of them out"
@@ -201,6 +208,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
     @field_validator("numbers")
     @classmethod
     def _check_numbers(cls, numbers: bool, info: ValidationInfo) -> bool:
+        """Reject `numbers = true` for data with candidates."""
         if numbers and _has_candidates(info):
             raise ValueError(
                 "must be false for data with candidates, because a model cannot learn their labels as numbers"
@@ -208,7 +216,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return numbers
 
     def reader(self, part: str) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of labelled texts, or of candidates."""
+        """Open a reader of labelled texts, or of candidates, of the data `part`: train, validation or test."""
         config: LabelledTextConfig = getattr(self, part)
         if isinstance(config, BenchmarkConfig):
             return cast("ExampleReader[LabelledExample | MultipleChoiceExample]", config.reader(*ANSWER_TYPES))
@@ -304,6 +312,7 @@ class ClassificationRecipe(FineTuningRecipe):
     @field_validator("model")
     @classmethod
     def _check_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        """Reject user's files without second texts if the model reads only pairs."""
         data = info.data.get("data")
         if data is None or not model.requires_pairs:
             return model
@@ -319,6 +328,7 @@ class ClassificationRecipe(FineTuningRecipe):
     @field_validator("model")
     @classmethod
     def _check_voting(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
+        """Reject a model with an n-gram classifier (`bag`) if the answers are not classes."""
         data = info.data.get("data")
         if data is not None and model.ngram_inverse_penalty is not None and data.answer_type != "class":
             raise config_error(
@@ -329,6 +339,8 @@ class ClassificationRecipe(FineTuningRecipe):
     @field_validator("training")
     @classmethod
     def _check_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
+        """Set `decorrelation` to 1 if the model has hops and the recipe leaves it out; reject it if the model has none.
+        """
         model = info.data.get("model")
         if model is None:
             return training

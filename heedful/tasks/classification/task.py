@@ -81,7 +81,9 @@ class LabelledDataStats:
 
     @classmethod
     def from_examples(cls, examples: Iterable[LabelledExample | MultipleChoiceExample]) -> LabelledDataStats:
-        """Count the examples of a data set; raise `DataError` if it has no text."""
+        """Count the examples (each candidate of a choice as one), words and classes; raise `DataError` if there is no
+        text.
+        """
         count, words, labels, paired = 0, 0, set[object](), True
         for example in examples:
             texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
@@ -111,7 +113,9 @@ class LabelledDataStats:
 
 
 def choose_word_model(stats: LabelledDataStats, *, voting: bool) -> Settings:
-    """Choose a model of words that is trained from scratch; `voting` adds a logistic regression on n-grams."""
+    """Choose a model of words that is trained from scratch, for data of the size `stats`; `voting` adds a logistic
+    regression on n-grams.
+    """
     buckets = 2 ** math.ceil(math.log2(2 * stats.num_words))
     max_buckets = 2 ** int(math.log2(_MAX_NGRAM_WEIGHTS / max(2, stats.num_classes)))
     bag_config = {"buckets": max(_BUCKET_BOUNDS[0], min(buckets, max_buckets, _BUCKET_BOUNDS[1]))}
@@ -126,7 +130,9 @@ def choose_word_model(stats: LabelledDataStats, *, voting: bool) -> Settings:
 
 
 def choose_pair_model(stats: LabelledDataStats) -> Settings:
-    """Choose a model that compares two texts, with a small subword vocabulary."""
+    """Choose a model that compares two texts, with a small subword vocabulary whose size depends on the data size
+    `stats`.
+    """
     smallest, largest = _VOCAB_SIZE_BOUNDS
     size = max(smallest, min(largest, stats.num_words // _WORDS_PER_PIECE))
     return {
@@ -156,7 +162,9 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
     default_example_command: ClassVar = 'classify RUN --text "..."'
 
     def choose_settings(self, recipe: ClassificationRecipe, budget: ComputeBudget) -> Settings:
-        """Choose a word model or pair model with its settings, or settings that suit the pre-trained encoder."""
+        """Choose settings within a compute budget: a word model or pair model where the recipe leaves the model open,
+        or settings that suit the pre-trained encoder.
+        """
         stats, validation_stats = (
             LabelledDataStats.from_examples(read_examples(recipe, part)) for part in ("train", "validation")
         )
@@ -185,7 +193,9 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return {**chosen, **training_amount.choose_settings(budget, epochs=stats.num_epochs, speed=speed, **common)}
 
     def load_labels(self, recipe: ClassificationRecipe, folder: Path | None) -> Vocabularies:
-        """Load or learn the classes, if there are any."""
+        """Load the classes from a run folder, or learn them from the training data if `folder` is None; empty if there
+        are no classes.
+        """
         if recipe.data.answer_type != "class":
             return {}
         return {
@@ -212,7 +222,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         )
 
     def data_warnings(self, run: ClassificationRun, corpus: Corpus) -> Sequence[str]:
-        """Report truncated texts, and that all labels are equal."""
+        """Warn if texts of a corpus were truncated, or if all its labels are equal."""
         messages = []
         labels = corpus["label"].stream
         if run.recipe.data.answer_type != "choice" and len(labels) > 1 and bool((labels == labels[0]).all()):
@@ -234,7 +244,9 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
     def build_encoder_with_head(
         self, recipe: ClassificationRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TextClassifier:
-        """Build a text classifier."""
+        """Build a text classifier on the given encoder, or on a new one; `sizes` has the number of tokens and of
+        classes.
+        """
         return build_text_classifier(
             recipe.model,
             vocabulary=sizes[TEXT_FILE],
@@ -251,7 +263,9 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         *,
         device: torch.device,
     ) -> ClassificationObjective:
-        """Build the objective: likelihood of the classes, or squared errors."""
+        """Build the objective on a training and a validation corpus: likelihood of the classes or candidates, or
+        squared errors of numbers.
+        """
         config, data, labels = run.recipe.training, run.recipe.data, _get_labels(run)
         positive = data.positive_class
         if positive is not None and (labels is None or labels.get_id(positive) is None):
@@ -272,8 +286,8 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         )
 
     def init_weights(self, run: ClassificationRun, model: TextClassifier, *, log: Callable[[str], None]) -> None:
-        """Initialise word vectors, n-gram statistics, pair statistics, and for pairs the output bias with the mean
-        number.
+        """Initialise word vectors, n-gram statistics and pair statistics from the training data, and for pairs with
+        numbers the output bias with the mean number. `log` receives messages for the user.
         """
         super().init_weights(run, model, log=log)
         if isinstance(model.encoder, PairEncoder):
@@ -306,7 +320,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             model.bag.requires_grad_(False)
 
     def build_part_evaluator(self, recipe: ClassificationRecipe, part: str) -> LabelEvaluator:
-        """Build the evaluator of a part's texts and labels."""
+        """Build the evaluator of the texts and labels of the data `part`."""
         data = recipe.data
         train, examples = list(data.reader("train")), list(data.reader(part))
         definition = data.get_definition(part) or define_custom_task(
@@ -330,7 +344,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         return OutputHead("number" if run.recipe.data.answer_type == "number" else "candidate", settings=reading)
 
     def build_predictor(self, run: ClassificationRun, model: TextClassifier, *, step: int | None = None) -> Classifier:
-        """Build the classifier that users call."""
+        """Build the classifier that users call; `step` is not used."""
         return Classifier(
             model,
             tokenizer=run.tokenizer,
@@ -347,7 +361,7 @@ TASK: Final = ClassificationTask()
 
 
 def collect_classes(data: ClassificationDataConfig) -> LabelVocabulary:
-    """Return the classes of the benchmark task, or of all training examples."""
+    """Return the classes of the benchmark task that the data belong to, or of all training examples."""
     if (definition := data.get_definition()) is not None:
         return LabelVocabulary(definition.labels)
     labels = (example.label for example in data.reader("train") if isinstance(example, LabelledExample))
@@ -355,7 +369,7 @@ def collect_classes(data: ClassificationDataConfig) -> LabelVocabulary:
 
 
 def _read_number(example: LabelledExample | MultipleChoiceExample) -> float | None:
-    """Return the label of an example as a number; None if it has none."""
+    """Return the label of an example as a number; None if it has no label or is a choice."""
     return float(example.label) if isinstance(example, LabelledExample) and example.label is not None else None
 
 

@@ -97,6 +97,9 @@ class CamRestReader(DialogueReader):
         self._part = part
 
     def _read_dialogues(self) -> Iterator[Dialogue]:
+        """Yield the dialogues of the reader's part of the data, without empty turns; raise `DataError` if the file is
+        not valid JSON.
+        """
         path = self.paths[0]
         text = "\n".join("" if line.startswith("#") else line for line in read_lines(path))
         try:
@@ -121,7 +124,9 @@ class CamRestReader(DialogueReader):
 
 
 def parse_turns(record: JsonRecord) -> tuple[DialogueTurn, ...]:
-    """Parse the turns of a JSON object; turns with only white space are left out."""
+    """Parse the field `turns` of a JSON object; turns without text are left out. Raise `DataError` if a turn has no
+    speaker.
+    """
     turns = (
         DialogueTurn(record_.get_text("speaker"), record_.get_text("text")) for record_ in record.get_objects("turns")
     )
@@ -164,7 +169,9 @@ class ExchangeReader(ExampleReader[Exchange]):
 
 
 def iter_exchanges(dialogue: Dialogue, *, window: int, replier: str | None = None) -> Iterator[Exchange]:
-    """Yield each turn of `replier`, or of every speaker, with the turns in the window before it."""
+    """Yield each turn of the speaker `replier`, or of every speaker if it is None, with at most `window` turns before
+    it.
+    """
     for number, turn in enumerate(dialogue.turns):
         if replier is None or turn.speaker == replier:
             yield Exchange(dialogue.turns[max(0, number - window) : number], turn, dialogue.location)
@@ -203,7 +210,9 @@ class DialogueEncoder:
         return SpecialIds(text_special.bos, text_special.eos, text_special.unk, text_special.mask, others)
 
     def get_speaker_id(self, name: str) -> int:
-        """Return the id that begins a speaker's turns; raise `DataError` if the speaker is not in the training data."""
+        """Return the id that begins the turns of the speaker `name`; raise `DataError` if the training data have no
+        such speaker.
+        """
         index = self.speakers.get_id(name)
         if index is None:
             raise DataError(
@@ -212,12 +221,14 @@ class DialogueEncoder:
         return self.tokenizer.size + index
 
     def encode_turn(self, turn: DialogueTurn) -> list[int]:
-        """Encode a turn; return no ids if its text has none."""
+        """Encode a turn as speaker, text and end; return no ids if its text has none."""
         ids = self.tokenizer.encode(turn.text[: CHARACTERS_PER_TOKEN * self.max_length])
         return [self.get_speaker_id(turn.speaker), *ids, self.tokenizer.special.eos] if ids else []
 
     def encode_context(self, turns: Sequence[DialogueTurn]) -> list[list[int]]:
-        """Encode the newest turns that fit, oldest first; if the newest does not fit alone, keep its end."""
+        """Encode the newest turns that fit into `max_length`, oldest first, as a list for each turn; if the newest does
+        not fit alone, keep its end.
+        """
         remaining, encoded_turns = self.max_length - 1, list[list[int]]()
         for ids in map(self.encode_turn, reversed(turns[len(turns) - min(self.window, len(turns)) :])):
             if len(ids) > remaining and any(encoded_turns):
@@ -227,7 +238,8 @@ class DialogueEncoder:
         return encoded_turns[::-1]
 
     def encode_source(self, turns: Sequence[DialogueTurn]) -> list[int]:
-        """Encode the turns before a reply as one sequence."""
+        """Encode the turns before a reply as one sequence that fits into `max_length`; the oldest turns are left out.
+        """
         return [self.tokenizer.special.bos, *(number for ids in self.encode_context(turns) for number in ids)]
 
     def build_encoding(self) -> ExampleEncoder[Exchange]:
@@ -250,7 +262,8 @@ class DialogueEncoder:
         )
 
     def to_tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
-        """Convert ids padded with -1 on the right to tokens; the segment of each is the index of its speaker."""
+        """Convert rows of ids, padded with -1 on the right, to tokens; the segment of each is the index of its speaker.
+        """
         tokens = to_tokens(rows)
         speaker_columns = np.maximum.accumulate(
             np.where(rows >= self.tokenizer.size, np.arange(rows.shape[1]), 0), axis=1
@@ -259,7 +272,7 @@ class DialogueEncoder:
         return Tokens(tokens.ids, tokens.positions, torch.from_numpy(np.maximum(speaker_indices, 0)))
 
     def to_pieces(self, ids: Iterable[int]) -> list[str]:
-        """Each id as something to look at; a speaker is `<name>`."""
+        """Return each id as a string for display; a speaker is `<name>`."""
         first_speaker_id = self.tokenizer.size
         return [
             f"<{self.speakers.names[token_id - first_speaker_id]}>"
@@ -277,7 +290,7 @@ class DialogueEncoder:
     def build_batch(
         self, sources: Sequence[Sequence[int] | np.ndarray], targets: Sequence[Sequence[int]]
     ) -> PairBatch[Tokens]:
-        """Build a batch of contexts and replies."""
+        """Build a batch of encoded contexts and replies."""
         return self._shift_targets(pad_rows(sources), pad_rows(targets))
 
     def collate(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> PairBatch[Tokens]:
@@ -285,7 +298,9 @@ class DialogueEncoder:
         return self._shift_targets(corpus["source"].collate_ids(rows), corpus["target"].collate_ids(rows))
 
     def _shift_targets(self, source: Int[np.ndarray, "B S"], target: Int[np.ndarray, "B T"]) -> PairBatch[Tokens]:
-        """Build a batch whose labels are the targets without their first id, the speaker."""
+        """Build a batch of contexts `source` and replies `target`, padded with -1; labels are the replies without their
+        first id, the speaker.
+        """
         labels = target[:, 1:]
         decoder_inputs = np.where(labels < 0, -1, target[:, :-1])
         return PairBatch(

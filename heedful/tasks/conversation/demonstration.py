@@ -153,7 +153,9 @@ class ConversationDemonstration(Demonstration):
         print_now(_format_dialogue(next(iter(self.simulator.generate_dialogues("train")))))
 
     def show_results(self, predictor: ChatPredictor, run_folder: Path) -> None:
-        """Print the share of helped customers and two dialogues, and write a page of what the model attended to."""
+        """Print the share of customers that the predictor helped and two dialogues, and write a page beside the run
+        folder that shows what the model attended to.
+        """
         from heedful.tasks.conversation.transcript import render_transcript
 
         customers = self.simulator.create_customers("test", 4 * HelpDeskSimulator.held_out_counts["test"])
@@ -224,7 +226,7 @@ class SimulatedCustomer:
         return " ".join(sentences)
 
     def answer(self, reply: str) -> str | None:
-        """Return the answer to a reply; None if the customer hangs up, helped or not."""
+        """Return the answer to a reply of the help desk; None if the customer hangs up, helped or not."""
         if reply == self.problem.ticket:
             self.helped = self.has_advice and self.stubborn
             return self._choose_text(_THANKS_TEXTS) if self.helped else None
@@ -257,6 +259,9 @@ class ExpertAgent:
         return list(map(self._reply_to, dialogues))
 
     def _reply_to(self, dialogue: SpokenTurns) -> str:
+        """Return the next turn: goodbye to a helped customer, the ticket after advice, a question for a fact that the
+        dialogue lacks, else the advice.
+        """
         problem, rng = self.customer.problem, self.customer.rng
         all_text = " ".join(text for _, text in dialogue).lower()
         if self.customer.helped:
@@ -269,7 +274,9 @@ class ExpertAgent:
 
 
 def simulate_dialogues(customers: Sequence[SimulatedCustomer], agent: HelpDeskAgent) -> list[SpokenTurns]:
-    """Simulate the dialogues of all customers with one agent, until they hang up."""
+    """Simulate the dialogues of all customers with one agent, until the customers hang up or the dialogues reach
+    `MAX_TURNS`.
+    """
     dialogues: list[SpokenTurns] = [[(CUSTOMER, customer.opening_text())] for customer in customers]
     waiting = list(range(len(customers)))
     while waiting:
@@ -303,7 +310,9 @@ class HelpDeskSimulator:
     """Number of problems held out for each part."""
 
     def select_problems(self, part: str) -> list[SupportProblem]:
-        """Return the problems of one part; each service, failure and system occurs in the training part."""
+        """Return the problems of a part: train, validation or test. Each service, failure and system occurs in the
+        training part.
+        """
         shuffled = list(PROBLEMS)
         random.Random(self.seed).shuffle(shuffled)
         validation, test = (self.held_out_counts[name] for name in ("validation", "test"))

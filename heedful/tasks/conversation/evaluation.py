@@ -71,7 +71,9 @@ class ReplyEvaluator(Evaluator):
         self.size = len(self.exchanges)
 
     def predict(self, predictor: ChatPredictor, recipe: Recipe) -> ReplyLikelihoods:
-        """Return the likelihood of each reply, with its context, without it, and by n-grams."""
+        """Return the negative log-likelihood of each reply by the predictor, with its context and without it, and by
+        n-grams that are trained on the recipe's data.
+        """
         assert isinstance(recipe, ConversationRecipe)
         without_context = [Exchange((), exchanges.reply) for exchanges in self.exchanges]
         scores = [predictor.score(exchanges) for exchanges in (self.exchanges, without_context)]
@@ -88,8 +90,8 @@ class ReplyEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: ReplyLikelihoods) -> Mapping[str, Metric]:
-        """Compute the loss per token, perplexities per token and per word, and the same without context and of
-        n-grams.
+        """Compute the loss per token, perplexities per token and per word, and the same without context and of n-grams
+        from the likelihoods in `answers`.
         """
         return {
             "loss": RatioMetric(answers.nats, answers.tokens),
@@ -105,7 +107,9 @@ class ReplyEvaluator(Evaluator):
 def train_ngrams(
     dialogues: Iterable[Dialogue], encoder: DialogueEncoder, *, order: int = NGRAM_ORDER
 ) -> KneserNeyModel:
-    """Train an n-gram model on whole dialogues of all speakers, in the tokens of a model."""
+    """Train a Kneser-Ney model of n-grams up to length `order` on whole dialogues of all speakers, in the tokens of
+    `encoder`.
+    """
     sequences = ([encoder.tokenizer.special.bos, *_iter_dialogue_ids(dialogue, encoder)] for dialogue in dialogues)
     return KneserNeyModel(sequences, vocab_size=encoder.vocab_size, order=order)
 
@@ -113,7 +117,9 @@ def train_ngrams(
 def _iter_ngram_nats(
     ngram_model: KneserNeyModel, exchanges: Iterable[Exchange], encoder: DialogueEncoder
 ) -> Iterator[float]:
-    """Yield the negative log-likelihood of each reply, given its context and speaker."""
+    """Yield the negative log-likelihood of the reply of each exchange, given its context and speaker, in the tokens of
+    `encoder`.
+    """
     for exchange in exchanges:
         context_ids = [
             encoder.tokenizer.special.bos,
@@ -137,7 +143,7 @@ class ConversationReport(EvaluationReport):
     answers: ReplyLikelihoods
 
     def format_text(self) -> str:
-        """Format one line for each model."""
+        """Format a table of perplexities with one line for each model."""
         values = self.metric_values
         tokens, words = int(self.answers.tokens.sum()), int(self.answers.words.sum())
         lines = [
@@ -190,12 +196,12 @@ class ConversationComparison(RunComparison):
         return PageTable("", [*columns, "Kneser-Ney"], rows, self.collect_notes())
 
     def table_notes(self) -> list[str]:
-        """Explain the columns."""
+        """Return notes that explain the columns."""
         note = f"Kneser-Ney: {NGRAM_ORDER}-grams of the training dialogues in the tokens of the run"
         return [*self.explain_p_values(" of replies"), note]
 
     def draw_plots(self) -> list[str]:
-        """Plot perplexity over model size, and the loss curves."""
+        """Plot perplexity over model size, and the loss curves; return each as HTML."""
         plot = self.plot_by_size(
             _MAIN_METRIC, title="Perplexity per word", y_name="perplexity per word, with its 95 % interval"
         )
@@ -206,6 +212,6 @@ class ConversationComparison(RunComparison):
         return {"part": self.exam.part, "replies": self.exam.size, **self.sampling_json}
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """Return all metrics of a run, and the counts behind them, as JSON data."""
+        """Return all metrics of the run that a report is about, and the counts behind them, as JSON data."""
         assert isinstance(report, ConversationReport)
         return {**report.count_text(), **report.scores_to_json()}

@@ -109,8 +109,8 @@ class ChatPredictor(Predictor):
         return others[0]
 
     def build_turns(self, texts: Sequence[str]) -> tuple[DialogueTurn, ...]:
-        """Convert texts to turns of alternating speakers, of which the last is the other speaker's; empty texts are
-        left out.
+        """Convert texts to turns in which the model's speaker and the other one alternate and the last turn is the
+        other speaker's; empty texts are left out.
 
         A single text is a list of one.
         """
@@ -161,7 +161,8 @@ class ChatPredictor(Predictor):
         return [self._to_reply(hypotheses[0], stop_strings) for hypotheses in results]
 
     def _to_turns(self, dialogue: str | Sequence[DialogueTurn | str], name: str) -> Sequence[DialogueTurn]:
-        """Return the turns of one dialogue, which may be given as texts.
+        """Return the turns of one dialogue, which may be given as texts; `name` is the argument that the error message
+        names.
 
         Raises:
             DataError: an element is neither a turn nor a text.
@@ -185,7 +186,8 @@ class ChatPredictor(Predictor):
         number: int = 1,
         until: InterruptCondition = never_interrupt,
     ) -> TextStream:
-        """Generate the reply to one dialogue as a stream of text pieces.
+        """Generate the reply to one dialogue by the given search, as a stream of text pieces. `limit` is the maximum
+        number of tokens, `stop` are strings before which the reply ends, and `until` can end it early.
 
         `number` is the dialogue's number, which selects its random stream; the other arguments are those of `reply`.
         """
@@ -195,7 +197,8 @@ class ChatPredictor(Predictor):
         return TextStream(ids, decoder=prompt.decoder, stop_strings=stop_strings)
 
     def score(self, exchanges: Sequence[Exchange], *, batch_tokens: int = 4096) -> list[ScoredReply]:
-        """Return the log-probabilities of given replies after given turns, in order.
+        """Return the log-probabilities of the reply of each exchange, given its context, in batches of at most
+        `batch_tokens` tokens.
 
         Raises:
             DataError: a reply is too long for the model, or a speaker is unknown.
@@ -215,7 +218,8 @@ class ChatPredictor(Predictor):
         limit: int | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Record everything the model attends to while it reads turns and generates the next one, or reads a given one.
+        """Record everything the model attends to while it reads turns and generates its reply, or reads the reply
+        `reply`.
 
         Args:
             turns: the turns so far.
@@ -305,7 +309,9 @@ class ChatPredictor(Predictor):
         return Reply(self.speaker, text, pieces, hypothesis.log_probability, hypothesis.finished, stop)
 
     def _encode_prompt(self, turns: Sequence[DialogueTurn], number: int, *, limit: int | None) -> ContinuationPrompt:
-        """Encode the turns before a reply, and its speaker, for the search."""
+        """Encode the turns before a reply, and its speaker, for the search. `number` selects the random stream, and
+        `limit` is the maximum number of tokens of the reply.
+        """
         ids = [*self.encoder.encode_source(turns), self.encoder.get_speaker_id(self.speaker)]
         max_tokens = min(limit or self.limit, self.encoder.max_length - 2)
         return ContinuationPrompt(ids, number, max_tokens, ContinuationDecoder(self.encoder.tokenizer, ()))
@@ -313,6 +319,9 @@ class ChatPredictor(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
+        """Build the call that searches replies; `until` is ignored if an executor runs it, which ends searches that no
+        caller needs.
+        """
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
@@ -347,7 +356,7 @@ class ReplyLineFormat(TextLineFormat[Reply]):
     search: SearchStrategy | None = None
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[Reply]:
-        """Generate the replies."""
+        """Generate the replies; `start` is the number of the first dialogue, for its random stream."""
         dialogues = [self.predictor.build_turns(line.split("\t")) for line in inputs]
         return self.predictor.reply(dialogues, search=self.search, first=start)
 

@@ -74,7 +74,9 @@ class ConversationDataConfig(DataConfig):
     turns are not read, longer replies are left out of training"""
 
     def reader(self, part: str) -> ExchangeReader:
-        """Open a reader of replies with their context; raise `DataError` if a file is missing."""
+        """Open a reader of the replies of the data `part` (train, validation or test) with their context; raise
+        `DataError` if a file is missing.
+        """
         from heedful.tasks.conversation.data import ExchangeReader
 
         config: JsonlDialoguesConfig | CamRestConfig = getattr(self, part)
@@ -134,6 +136,9 @@ class ConversationRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_training(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
+        """Return the training config, adapted to a model that samples its attention or checked to fit one that does
+        not.
+        """
         model = info.data.get("model")
         return (
             training
@@ -144,6 +149,9 @@ class ConversationRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_positions(cls, model: ConditionalModelConfig, info: ValidationInfo) -> ConditionalModelConfig:
+        """Reject `learned = "dialogues"` for models with an encoder, and models with fewer positions than a context and
+        a reply of `data.max_length` need.
+        """
         data, longest = info.data.get("data"), model.length_limit
         if not is_model_known(info):
             return model

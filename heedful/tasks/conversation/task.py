@@ -43,7 +43,8 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     comparison_class: ClassVar = ConversationComparison
 
     def learn_vocabularies(self, recipe: ConversationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn or reuse the tokenizer of all turns, and collect the speakers."""
+        """Learn the tokenizer of all turns, unless `existing` is a tokenizer to use instead, and collect the speakers.
+        """
         dialogues = recipe.data.reader("train").dialogues
         tokenizer = learn_or_reuse_tokenizer(
             recipe, (turn.text for dialogue in dialogues for turn in dialogue.turns), existing=existing, generated=True
@@ -58,21 +59,23 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
         return build_dialogue_encoder(run).build_encoding()
 
     def build_model(self, recipe: ConversationRecipe, sizes: VocabSizes) -> ConversationModel:
-        """Build the model with one vocabulary for source and target, speakers included."""
+        """Build the model with one vocabulary for source and target; `sizes` has the number of tokens and of speakers,
+        which are added.
+        """
         size = sizes[TEXT_FILE] + sizes[SPEAKERS_FILE]
         return build_conditional_model(recipe.model, DataSizes(size, size, recipe.data.max_length))
 
     def embedding_modules(
         self, run: ConversationRun, model: ConversationModel
     ) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
-        """Return the tokenizer and the encoder or decoder for each word vector key."""
+        """Return the tokenizer and the encoder or decoder for each recipe key that names word vectors."""
         modules = {"source_vectors": "encoder", "target_vectors": "decoder", "decoder.vectors": "decoder"}
         return {key: (run.tokenizer, model.get_submodule(modules[key])) for key in run.recipe.model.word_vectors}
 
     def build_objective(
         self, run: ConversationRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Build the objective: likelihood of the replies."""
+        """Build the objective on a training and a validation corpus: likelihood of the replies."""
         config = run.recipe.training
         return GenerationObjective(
             train,
@@ -85,7 +88,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
         )
 
     def build_evaluator(self, recipe: ConversationRecipe | None, options: EvaluatorOptions) -> ReplyEvaluator:
-        """Build the evaluator of the replies in the recipe's dialogues."""
+        """Build the evaluator of the replies in the recipe's dialogues; the options are not used."""
         assert recipe is not None, "only a run replies"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -94,7 +97,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     def build_predictor(
         self, run: ConversationRun, model: ConversationModel, *, step: int | None = None
     ) -> ChatPredictor:
-        """Build the chat predictor."""
+        """Build the chat predictor of a trained model; `step` is not used."""
         return ChatPredictor(
             model,
             encoder=build_dialogue_encoder(run),

@@ -40,8 +40,8 @@ class TurnAttention:
 
 
 def compute_turn_attention(predictor: ChatPredictor, turns: Sequence[DialogueTurn], reply: str) -> list[TurnAttention]:
-    """Return how much attention a reply pays to each turn before it; empty if the model has no attention or there is
-    no context.
+    """Return how much attention of the predictor's model a reply pays to each turn before it; empty if the model has no
+    attention or there is no context.
 
     The mean over layers, heads and tokens of the reply. A decoder without an encoder attends to its reply too; only its
     attention to the context counts. Shares add up to 1.
@@ -88,6 +88,7 @@ class _TurnList:
         return "\n".join(self._render_turn(number, turn) for number, turn in enumerate(self.turns, 1))
 
     def _render_turn(self, number: int, turn: DialogueTurn) -> str:
+        """Return the HTML of the turn with this number, from 1, with its attention if the model's speaker says it."""
         is_own = turn.speaker == self.predictor.speaker
         attention = compute_turn_attention(self.predictor, self.turns[: number - 1], turn.text) if is_own else []
         attention_html = "".join(_render_attention(attention)) if attention else ""
@@ -99,6 +100,7 @@ class _TurnList:
 
 
 def _render_attention(attention: Sequence[TurnAttention]) -> Iterator[str]:
+    """Yield the HTML of the attention of a reply: the turn with the most, and the share of each turn and token."""
     top_turn = max(attention, key=lambda turn: turn.share)
     max_weight = max(float(turn.weights.max()) for turn in attention)
     yield f'<details class="looked"><summary>looked most at turn {top_turn.number} ({top_turn.share:.0%})</summary>'

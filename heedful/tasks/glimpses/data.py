@@ -94,7 +94,9 @@ class PictureReader(ExampleReader[LabelledPicture]):
 
 
 def _skip_duplicates(pictures: list[LabelledPicture], index: int) -> int:
-    """Return the first index from `index` on that does not separate two identical pictures."""
+    """Return the first index from `index` on at which the sorted pictures can be split without separating two identical
+    ones.
+    """
     while 0 < index < len(pictures) and pictures[index].content_hash == pictures[index - 1].content_hash:
         index += 1
     return index
@@ -110,7 +112,7 @@ class IdxPictures(PictureReader):
         super().__init__(path, labels, shape=shape, start=start, stop=stop)
 
     def iter_pictures(self) -> Iterator[LabelledPicture]:
-        """Iterate over the pictures; each is named by its number, from 0."""
+        """Iterate over the pictures in file order; the location of each has its number, from 0."""
         images, labels = self.paths
         pictures, numbers = _read_idx(images, axes=(3, 4)), _read_idx(labels, axes=(1,))
         if len(pictures) != len(numbers):
@@ -126,7 +128,9 @@ class IdxPictures(PictureReader):
 
 
 def _read_idx(path: Path, *, axes: tuple[int, ...]) -> UInt8[np.ndarray, ...]:
-    """Read the array of an IDX file, whose number of axes must be in `axes`."""
+    """Read the array of an IDX file of bytes; raise `DataError` if its number of axes is not in `axes` or the file is
+    damaged.
+    """
     content = _read_bytes(path)
     try:
         zeros, kind, count = struct.unpack_from(">HBB", content)
@@ -194,7 +198,8 @@ def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: P
 
 
 def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
-    """Return the sorted files of a folder, or its subfolders if `folders` is true."""
+    """Return the sorted files of a folder, or its subfolders if `folders` is true; raise `DataError` if there are none.
+    """
     try:
         entries = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
     except OSError as error:
@@ -216,6 +221,7 @@ def _read_bytes(path: Path) -> bytes:
 
 
 def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Path) -> None:
+    """Raise `DataError` if the shape of the pictures in a file is not the expected one."""
     if actual != expected:
         raise DataError(
             f"{path}: has pictures of {' x '.join(map(str, actual))} (channels, height, width), but the recipe says "
@@ -224,7 +230,9 @@ def _require_shape(actual: tuple[int, ...], expected: PictureShape, *, path: Pat
 
 
 def build_picture_encoding(labels: LabelVocabulary, shape: PictureShape) -> ExampleEncoder[LabelledPicture]:
-    """Return the encoding of pictures as their pixels and class numbers."""
+    """Return the encoding of pictures of a shape as their pixels and class numbers; a class that is not in `labels` is
+    a `DataError`.
+    """
 
     def encode(picture: LabelledPicture) -> tuple[np.ndarray, list[int]]:
         label = labels.get_id(picture.label)

@@ -103,14 +103,14 @@ class GlimpsesDemonstration(Demonstration):
         }
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the digits and labels as IDX files."""
+        """Yield the name and content of each file: digits and labels of each part, in IDX format."""
         for name, part in self.parts.items():
             yield f"digits/{name}.idx", encode_idx(np.concatenate([digit.pixels for digit in part]))
             labels = np.array([digit.label for digit in part], dtype=np.uint8)
             yield f"digits/{name}-labels.idx", encode_idx(labels)
 
     def recipe_fields(self) -> Mapping[str, object]:
-        """Return the size of a digit and the keys of the scene."""
+        """Return the values to fill into the recipe: the size of a digit and the keys of the scene."""
         return {"side": SIDE, "maze": ", ".join(f"{key} = {number}" for key, number in _MAZE.items())}
 
     def print_data(self) -> None:
@@ -118,7 +118,9 @@ class GlimpsesDemonstration(Demonstration):
         print_now(f"{self.size:,} digits, each somewhere in a picture of 32 x 32 among pieces of others")
 
     def show_results(self, predictor: GlimpsePredictor, run_folder: Path) -> None:
-        """Print the accuracy after each glimpse, and write some pictures and a page with the glimpse path of one."""
+        """Print the predictor's accuracy after each glimpse on the test part, and write some pictures and a page with
+        the glimpse path of one. `run_folder` is named in the commands that are printed.
+        """
         from heedful.data.pictures import encode_png
         from heedful.tasks.glimpses.scenes import CanvasRenderer, render_scenes
 
@@ -160,7 +162,9 @@ Stroke = list[tuple[float, float]]
 
 
 def _make_arc(x: float, y: float, x_radius: float, y_radius: float, *degrees: int) -> Stroke:
-    """Return points on an elliptical arc between two angles, in degrees clockwise from the right."""
+    """Return points on an elliptical arc around the point (x, y) between two angles, in degrees clockwise from the
+    right.
+    """
     begin, end = degrees
     angles = np.radians(np.linspace(begin, end, 2 + abs(end - begin) // 30))
     return [(x + x_radius * math.cos(angle), y + y_radius * math.sin(angle)) for angle in angles]
@@ -189,7 +193,7 @@ class DrawnDigit:
 
 
 def generate_digits(count: int, *, seed: int) -> Iterator[DrawnDigit]:
-    """Generate distinct digits, cycling through the ten labels.
+    """Generate `count` distinct pictures of digits, cycling through the ten labels.
 
     Raises:
         RecipeError: fewer distinct digits can be drawn.

@@ -82,7 +82,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return [rows + epoch * count for rows in batches]
 
     def build_batch(self, rows: RowIndices) -> GlimpsesBatch:
-        """Render the pictures with these example numbers as a batch."""
+        """Render the pictures with the example numbers `rows` (see `plan_epoch`) as a batch."""
         stream, corpus_rows = self.train["pictures"].stream, rows % len(self.train)
         pictures = stream[corpus_rows]
         if self.config.warp is not None:
@@ -94,7 +94,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         )
 
     def loss(self, model: PictureClassifier, batch: GlimpsesBatch) -> Loss:
-        """Compute the hybrid loss (see the class), summed over pictures and averaged over copies."""
+        """Compute the hybrid loss (see the class) of a batch, summed over pictures and averaged over copies."""
         outputs = model(batch.pictures, batch.noise)
         copies, glimpses = outputs.logits.shape[1], max(1, outputs.locations.size(2))
         logits = outputs.logits if self.config.after_each else outputs.logits[:, :, -1:]
@@ -126,6 +126,7 @@ class GlimpsesObjective(TrainingObjective[GlimpsesBatch]):
         return {"loss": total / len(self.validation), "accuracy": num_correct / len(self.validation)}
 
     def _iter_validation(self) -> Iterator[tuple[UInt8[np.ndarray, "B C H W"], Int[Tensor, " B"]]]:
+        """Yield the rendered validation pictures and their class numbers in batches."""
         stream = self.validation["pictures"].stream
         for start in range(0, len(stream), self.config.batch_tokens):
             rows = np.arange(start, min(start + self.config.batch_tokens, len(stream)))
@@ -140,5 +141,5 @@ def _read_labels(corpus: Corpus, rows: RowIndices) -> Int[Tensor, " B"]:
 
 
 def _make_unit_lengths(count: int) -> Int[np.ndarray, "N 2"]:
-    """Return lengths of 1 for planning batches of pictures."""
+    """Return two lengths of 1 for each of `count` pictures, for planning batches."""
     return np.ones((count, 2), dtype=np.int64)

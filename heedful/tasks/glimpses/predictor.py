@@ -98,7 +98,9 @@ class GlimpsePredictor(Predictor):
         return self.inspect(self.load_picture(path), title=path.name)
 
     def inspect(self, pixels: PixelArray, *, title: str = "") -> InspectionRecord:
-        """Record the glimpses at a picture of the model's shape, and the prediction after each."""
+        """Record the glimpses at a picture, given as pixels in the model's shape, and the prediction after each;
+        `title` names the picture on the page.
+        """
         prediction, copies = self.look_at([pixels])[0], self.looking.copies
         rgb = np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3))
         options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
@@ -116,6 +118,9 @@ class GlimpsePredictor(Predictor):
         )
 
     def _predict_batch(self, pictures: list[PixelArray]) -> Iterable[GlimpsePrediction]:
+        """Yield the prediction of each picture in a batch; probabilities are means over all copies, glimpses those of
+        the first copy.
+        """
         looking, device = self.looking, next(self.model.parameters()).device
         outputs, probabilities = run_glimpses(
             self.model, np.stack(pictures), copies=looking.copies, draws=self.draws, seed=looking.seed, device=device
@@ -156,18 +161,18 @@ class PictureLineFormat(LineFormat[tuple[str, PixelArray], tuple[str, GlimpsePre
     predictor: GlimpsePredictor
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, PixelArray]]:
-        """Read the picture file of each line, resized to the model's shape."""
+        """Read the picture file that each line names, resized to the model's shape; `source_name` is not used."""
         return ((line, self.predictor.load_picture(Path(line))) for line in lines)
 
     def answer_inputs(
         self, inputs: Sequence[tuple[str, PixelArray]], *, start: int
     ) -> list[tuple[str, GlimpsePrediction]]:
-        """Return the path and the prediction of each picture."""
+        """Return the path and the prediction of each picture; `start` is not used."""
         predictions = self.predictor.look_at([pixels for _, pixels in inputs])
         return [(path, prediction) for (path, _), prediction in zip(inputs, predictions, strict=True)]
 
     def to_json(self, answer: tuple[str, GlimpsePrediction]) -> Any:
-        """Return a prediction with all class probabilities and glimpses as JSON."""
+        """Return a picture's path and its prediction with all class probabilities and glimpses as JSON data."""
         path, prediction = answer
         return {
             "picture": path,

@@ -53,7 +53,9 @@ class PicturesConfig(Config):
         return stop
 
     def reader(self, shape: PictureShape) -> PictureReader:
-        """Build the reader of the pictures, which can be iterated many times; `DataError` if a file is missing."""
+        """Build the reader of the pictures, which returns them in `shape` and can be iterated many times; raise
+        `DataError` if a file is missing.
+        """
         reader_class = load_object(self.read_by, context=f"kind = {self.kind!r}")
         reader: PictureReader = reader_class(
             shape=shape, **{key: getattr(self, key) for key in type(self).model_fields if key != "kind"}
@@ -94,7 +96,7 @@ class PictureFoldersConfig(PicturesConfig):
 
 
 def _guess_pictures_kind(table: Mapping[str, Any]) -> str:
-    """Guess the format: IDX if there is a file of labels."""
+    """Return the kind of a table that names pictures: idx if it names a file of labels, else folders."""
     return "idx" if "labels" in table else "folders"
 
 
@@ -167,7 +169,7 @@ class GlimpsesDataConfig(DataConfig):
     @field_validator("scene")
     @classmethod
     def _check_scene_size(cls, scene: Any, info: ValidationInfo) -> Any:
-        """Check that pictures and clutter fit into the scene."""
+        """Reject a scene that is smaller than the pictures, and clutter pieces that are larger than them."""
         sides = [info.data[name] for name in ("height", "width") if name in info.data]
         if isinstance(scene, TranslatedConfig) and scene.side < max(sides, default=0):
             raise config_error("data.scene.side", f"= {scene.side} must hold a picture of {sides[0]} x {sides[-1]}")
@@ -188,7 +190,7 @@ class GlimpsesDataConfig(DataConfig):
         return self.scene.build_renderer().output_shape(self.picture_shape)
 
     def reader(self, part: str) -> PictureReader:
-        """Build the reader of a part of the data."""
+        """Build the reader of the data `part`: train, validation or test."""
         config: PicturesConfig = getattr(self, part)
         return config.reader(self.picture_shape)
 
@@ -252,7 +254,7 @@ class GlimpsesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_copies(cls, training: GlimpsesTrainingConfig, info: ValidationInfo) -> GlimpsesTrainingConfig:
-        """Check that several copies are used only with models that sample glimpse positions."""
+        """Reject `training.copies` above 1 for models that do not sample glimpse positions."""
         model = info.data.get("model")
         if model is not None and not model.num_glimpses and training.copies > 1:
             raise config_error(

@@ -34,13 +34,13 @@ class SceneRenderer(ABC):
 
     @abstractmethod
     def output_shape(self, picture_shape: PictureShape) -> PictureShape:
-        """Return the shape of scenes rendered from pictures of a shape."""
+        """Return the shape of the scenes that are rendered from pictures of the given shape."""
 
     @abstractmethod
     def render(
         self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
     ) -> UInt8[np.ndarray, "C rows columns"]:
-        """Render the scene of a picture; clutter is cut from `others`."""
+        """Render the scene of a picture; clutter is cut from the pictures `others`, and `rng` chooses positions."""
 
 
 @final
@@ -52,7 +52,7 @@ class PlainRenderer(SceneRenderer):
         return picture_shape
 
     def render(self, picture: PixelArray, others: PictureSequence, rng: SeededRandom) -> PixelArray:
-        """Return the picture."""
+        """Return the picture unchanged; the other arguments are not used."""
         return picture
 
 
@@ -78,7 +78,9 @@ class CanvasRenderer(SceneRenderer):
     def render(
         self, picture: PixelArray, others: PictureSequence, rng: SeededRandom
     ) -> UInt8[np.ndarray, "C rows columns"]:
-        """Render the canvas; where parts overlap, the lighter pixel is kept."""
+        """Place the picture and pieces of random pictures in `others` at random positions of a dark canvas; where they
+        overlap, the lighter pixel is kept.
+        """
         canvas = np.zeros(self.output_shape(picture.shape), dtype=np.uint8)
         self._paste(canvas, picture, rng)
         for _ in range(self.pieces):
@@ -88,13 +90,13 @@ class CanvasRenderer(SceneRenderer):
 
     @staticmethod
     def _paste(canvas: np.ndarray, part: np.ndarray, rng: SeededRandom) -> None:
-        """Paste a part at a random position of the canvas, keeping the lighter pixels."""
+        """Copy a picture `part` to a random position of the canvas, in place, keeping the lighter of two pixels."""
         region = _random_crop(canvas, part.shape[1], part.shape[2], rng)
         np.maximum(region, part, out=region)
 
 
 def _random_crop(picture: np.ndarray, height: int, width: int, rng: SeededRandom) -> np.ndarray:
-    """Return a random crop of a picture, as a view."""
+    """Return a crop of `height` times `width` pixels at a random position of a picture, as a view."""
     top = rng.next_int(picture.shape[1] - height + 1)
     left = rng.next_int(picture.shape[2] - width + 1)
     part: np.ndarray = picture[:, top : top + height, left : left + width]
@@ -109,7 +111,9 @@ def render_scenes(
     numbers: Iterable[int],
     seed: int = _EVALUATION_SEED,
 ) -> UInt8[np.ndarray, "B C rows columns"]:
-    """Render a scene of each picture, determined by the picture's number and the seed; clutter comes from `others`."""
+    """Render a scene of each picture, determined by the picture's number in `numbers` and the seed; clutter comes from
+    `others`.
+    """
     rendered = [
         renderer.render(picture, others, SeededRandom(seed, number, _SCENE_STREAM))
         for picture, number in zip(pictures, numbers, strict=True)
@@ -120,7 +124,9 @@ def render_scenes(
 def sample_training_noise(
     numbers: Int[np.ndarray, " B"], *, copies: int, draws: int, seed: int
 ) -> Float[Tensor, "B copies draws 2"]:
-    """Return uniform random numbers for the glimpse positions in training, determined by seed and example number."""
+    """Return uniform random numbers for the glimpse positions in training, determined by seed and example number: two
+    for each of `draws` glimpses in each of `copies` runs over a picture.
+    """
     return _draw_uniform(
         (SeededRandom(seed, number, _GLIMPSE_STREAM) for number in numbers.tolist()), copies=copies, draws=draws
     )
@@ -129,7 +135,8 @@ def sample_training_noise(
 def sample_picture_noise(
     pictures: UInt8[np.ndarray, "B C H W"], *, copies: int, draws: int, seed: int
 ) -> Float[Tensor, "B copies draws 2"]:
-    """Return uniform random numbers for the glimpse positions, determined by each picture alone.
+    """Return uniform random numbers for the glimpse positions, determined by seed and picture alone: two for each of
+    `draws` glimpses in each of `copies` runs over a picture.
 
     A smaller number of copies gets the first of a larger one's.
     """
@@ -157,7 +164,9 @@ def run_glimpses(
     seed: int,
     device: torch.device,
 ) -> tuple[GlimpseTrace, Float[Tensor, "B T classes"]]:
-    """Run a trained model on pictures; return its outputs and the mean class probabilities after each glimpse."""
+    """Run a trained model on pictures, `copies` times with `draws` random glimpses each; return its outputs and the
+    class probabilities after each glimpse, averaged over copies.
+    """
     noise = sample_picture_noise(pictures, copies=copies, draws=draws, seed=seed)
     outputs: GlimpseTrace = model(to_floats(pictures).to(device), noise.to(device))
     return outputs, outputs.logits.softmax(-1).mean(1)

@@ -42,7 +42,7 @@ class GlimpsesTask(LabelTask[GlimpsesRecipe, PictureClassifier]):
     default_example_command: ClassVar = "look RUN PICTURE"
 
     def learn_vocabularies(self, recipe: GlimpsesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Collect the class labels of the training pictures."""
+        """Collect the class labels of the training pictures; `existing` is not used."""
         return {LABELS_FILE: LabelVocabulary.learn(picture.label for picture in recipe.data.reader("train"))}
 
     def build_encoding(self, run: GlimpsesRun) -> ExampleEncoder[LabelledPicture]:
@@ -56,7 +56,7 @@ class GlimpsesTask(LabelTask[GlimpsesRecipe, PictureClassifier]):
     def build_objective(
         self, run: GlimpsesRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GlimpsesObjective:
-        """Build the hybrid-loss objective."""
+        """Build the hybrid-loss objective on a training and a validation corpus."""
         recipe = run.recipe
         return GlimpsesObjective(
             train,
@@ -77,7 +77,7 @@ class GlimpsesTask(LabelTask[GlimpsesRecipe, PictureClassifier]):
     def build_predictor(
         self, run: GlimpsesRun, model: PictureClassifier, *, step: int | None = None
     ) -> GlimpsePredictor:
-        """Build the glimpse predictor."""
+        """Build the glimpse predictor of a trained model; `step` is not used."""
         recipe = run.recipe
         return GlimpsePredictor(
             model,

@@ -65,7 +65,7 @@ class LikelihoodResult:
     stride: int
 
     def sum_counts(self, name: str) -> int:
-        """Sum an attribute over all examples."""
+        """Sum the attribute `name` over all examples."""
         return int(getattr(self, name).sum())
 
 
@@ -118,7 +118,9 @@ class TextEvaluator(Evaluator):
         return f"{self.size:,} {'documents' if self.samples_documents else f'pieces of about {_WORDS_PER_PIECE} words'}"
 
     def predict(self, predictor: TextGenerator, recipe: Recipe) -> LikelihoodResult:
-        """Return the likelihood of each example, each token given those before it in its window."""
+        """Return the negative log-likelihood of each example by the predictor, where each token is given those before
+        it in its window; the recipe and the options set the window.
+        """
         assert isinstance(recipe, LanguageRecipe)
         context, stride = choose_window(recipe, self.options)
         sizes = {name: np.zeros(self.size) for name in ("ends", "words", "characters", "bytes", "lines")}
@@ -145,8 +147,8 @@ class TextEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: LikelihoodResult) -> Mapping[str, Metric]:
-        """Compute the loss per token, perplexities and bits; the end of a document counts as one word, character or
-        byte.
+        """Compute the loss per token, perplexities and bits from the likelihoods in `answers`; the end of a document
+        counts as one word, character or byte.
 
         `word_perplexity_with_line_ends` counts the end of each line as a word instead, as in published results on the
         Penn Treebank (Mikolov et al. 2010) and WikiText (Merity et al. 2016).
@@ -168,8 +170,8 @@ class TextEvaluator(Evaluator):
     def _encode_document(
         self, tokenizer: Tokenizer, number: int, sizes: Mapping[str, Float[np.ndarray, " N"]]
     ) -> tuple[Int[np.ndarray, " T"], Int[np.ndarray, " T"]]:
-        """Return the ids of a document and the example of each id, and add the document to the sizes of its
-        examples.
+        """Return the ids of document `number` and the example of each id, and add its words, characters, bytes, lines
+        and end to the arrays in `sizes`, which have a number for each example.
         """
         document, first = self.documents[number], self._first_examples[number]
         ids, text = tokenizer.encode(document.text), tokenizer.normalise(document.text)
@@ -190,7 +192,7 @@ class TextEvaluator(Evaluator):
 
 
 def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[int, int]:
-    """Return the context window and the stride of an evaluation.
+    """Return the number of tokens of a window and the stride, from the options or else the recipe.
 
     Raises:
         RecipeError: the user's options do not fit the model.
@@ -207,7 +209,9 @@ def choose_window(recipe: LanguageRecipe, options: EvaluatorOptions) -> tuple[in
 
 
 def _find_piece_starts(text: str) -> list[int]:
-    """Return where pieces begin: after each hundredth word, so that white space belongs to the word after it."""
+    """Return the offsets where pieces begin: after each hundredth word, so that white space belongs to the word after
+    it.
+    """
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     return [0, *ends[_WORDS_PER_PIECE - 1 : -1 : _WORDS_PER_PIECE]]
 
@@ -226,7 +230,9 @@ def _iter_line_ends(document: DocumentChunk) -> Iterator[int]:
 
 
 def _token_offsets(tokenizer: Tokenizer, original: str, text: str) -> Int[np.ndarray, " T"]:
-    """Return the character offset of each token in the normalised text; a space belongs to the token after it."""
+    """Return the offset of each token of the text `original` in its normalised form `text`; a space belongs to the
+    token after it.
+    """
     visible_offsets = np.array([offset for offset, letter in enumerate(text) if letter != " "], dtype=np.int64)
     lengths = [len(surface.replace(" ", "")) for surface in tokenizer.get_surfaces(original)]
     num_before = np.cumsum([0, *lengths])[:-1]
@@ -258,7 +264,7 @@ class LanguageReport(EvaluationReport):
         }
 
     def format_text(self) -> str:
-        """Format one line for each metric."""
+        """Format one line for each metric, the window, and the number of unknown tokens if there are any."""
         result, values = self.answers, self.metric_values
         documents = result.sum_counts("ends")
         ends = f" and {documents:,} {'end' if documents == 1 else 'ends'}"
@@ -300,7 +306,7 @@ class LanguageReport(EvaluationReport):
         return {"part": self.evaluator.part, **self.metric_values, **self.count_text()}
 
     def count_text(self) -> dict[str, Any]:
-        """Return the size of the text, and the window it was read with."""
+        """Return the size of the text, and the window it was read with, as JSON data."""
         result = self.answers
         return {
             "nats": math.fsum(result.nats),
@@ -360,7 +366,7 @@ class LanguageComparison(RunComparison):
         return PageTable("", columns, rows, self.collect_notes())
 
     def table_notes(self) -> Iterator[str]:
-        """Explain the columns, and which runs predict another text than the first."""
+        """Yield notes that explain the columns, and say which runs predict another text than the first."""
         first, *others = self.reports
         name = first.system.name
         yield from self.explain_p_values(f" of {self.exam.sample_unit_text}")
@@ -378,7 +384,7 @@ class LanguageComparison(RunComparison):
                 yield f"{report.system.name}: {unknown:,} tokens are unknown: the model predicts this, not their text"
 
     def draw_plots(self) -> list[str]:
-        """Plot bits per byte over model size, and the loss curves."""
+        """Plot bits per byte over model size, and the loss curves; return each as HTML."""
         plot = self.plot_by_size(_MAIN_METRIC, title="Bits per byte", y_name="bits per byte, with their 95 % interval")
         return [plot, *self.plot_loss_curves()]
 
@@ -392,7 +398,7 @@ class LanguageComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """Return all metrics of a run, and the counts behind them, as JSON data."""
+        """Return all metrics of the run that a report is about, and the counts behind them, as JSON data."""
         assert isinstance(report, LanguageReport)
         return {
             **report.count_text(),

@@ -64,14 +64,16 @@ class TextPieces(ABC):
 
     @abstractmethod
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """Return the batches of an epoch, each of about `tokens` tokens; a pure function of the arguments."""
+        """Return the starts of the pieces in each batch of an epoch, each batch of about `tokens` tokens; a pure
+        function of the arguments.
+        """
 
     @abstractmethod
     def find_text_ends(self) -> RowIndices:
-        """Return where each text ends; no piece spans two texts."""
+        """Return the index in the stream where each text ends; no piece spans two texts."""
 
     def get_text_bounds(self) -> tuple[RowIndices, RowIndices]:
-        """Return the start and the end of each text."""
+        """Return the stream indices of the start and the end of each text."""
         return np.append(0, self._ends[:-1]), self._ends
 
     def build_batch(self, starts: RowIndices) -> TextBatch:
@@ -128,8 +130,8 @@ class PackedPieces(TextPieces):
     """Pieces of concatenated documents, cut at other places in each epoch."""
 
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """Return the pieces, shuffled; the tokens before the first piece, fewer than a piece, are skipped in this
-        epoch.
+        """Return the starts of the pieces of an epoch, shuffled, in batches of about `tokens` tokens; the tokens before
+        the first piece, fewer than a piece, are skipped in this epoch.
         """
         rows = max(1, tokens // self.length)
         rng = np.random.Philox(np.random.SeedSequence([seed, epoch]))
@@ -148,7 +150,8 @@ class DocumentPieces(TextPieces):
     """Pieces that never contain tokens of two documents; a long document has several."""
 
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """Return batches of pieces of similar length, shuffled."""
+        """Return the starts of the pieces of an epoch, in shuffled batches of similar length and about `tokens` tokens.
+        """
         windows = self.build_windows(context=self.length, stride=self.length)
         lengths = windows.stops - windows.starts
         batches = batch_by_size(np.stack((lengths, lengths), 1), max_tokens=tokens, seed=seed, epoch=epoch)
@@ -207,15 +210,17 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
         self.device = device
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Return the pieces of an epoch, shuffled."""
+        """Return the starts of the pieces in each batch of an epoch, shuffled."""
         return self.train.plan_epoch(tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
 
     def build_batch(self, rows: RowIndices) -> TextBatch:
-        """Build the batch of the pieces with these starts."""
+        """Build the batch of the pieces that start at `rows` of the stream."""
         return move_to_device(self.train.build_batch(rows), self.device)
 
     def loss(self, model: LanguageModel, batch: TextBatch) -> Loss:
-        """Compute the label-smoothed negative log-likelihood of each next token."""
+        """Compute the label-smoothed negative log-likelihood of each next token of a batch; gradients stop after
+        `truncation` tokens if it is set.
+        """
         state, sums = model.init_state(), []
         step = self.truncation or batch.labels.size(1)
         for start in range(0, batch.labels.size(1), step):
@@ -251,7 +256,7 @@ def compute_token_nats(
     batch_tokens: int,
     device: torch.device,
 ) -> Float[np.ndarray, " N"]:
-    """Compute -log p of each token of a stream, given those before it in its window.
+    """Compute -log p of each token of a stream in nats, given those before it in its window.
 
     Args:
         model: the model in evaluation mode.

@@ -185,7 +185,8 @@ class TextGenerator(Predictor):
         until: InterruptCondition = never_interrupt,
         complete: bool = False,
     ) -> TextStream:
-        """Generate one continuation as a stream of text pieces; the result is that of `write` for this prompt alone.
+        """Generate one continuation by the given search as a stream of text pieces, at most `limit` tokens; the result
+        is that of `write` for this prompt alone. `until` can end it early.
 
         Text that may be part of a stop string or of an incomplete character is held back. `number` is the prompt's
         number, which selects the random stream; the other arguments are those of `write`.
@@ -214,6 +215,10 @@ class TextGenerator(Predictor):
     def _encode_prompt(
         self, prompt: str, number: int, *, limit: int | None, complete: bool = False
     ) -> ContinuationPrompt:
+        """Encode a prompt, shortened to the model's context, for a search of at most `limit` tokens; `number` selects
+        the random stream. With `complete`, the ids of an unfinished last word are left out, so that they are generated
+        again.
+        """
         ids, limit = self.tokenizer.encode(prompt), limit or self.limit
         read_ids, partial_word = encode_prefix(self.tokenizer, prompt) if complete else (ids, None)
         repeated_tokens, num_unspelled = 0, 0
@@ -230,6 +235,9 @@ class TextGenerator(Predictor):
     def _build_search_call(
         self, search: SearchStrategy, stop_strings: StopStrings, until: InterruptCondition
     ) -> ContinuationSearchCall:
+        """Build the call that searches continuations; `until` is ignored if an executor runs it, which ends searches
+        that no caller needs.
+        """
         # an executor itself ends searches that no caller needs
         until = until if current_executor() is None else never_interrupt
         return ContinuationSearchCall(
@@ -237,6 +245,7 @@ class TextGenerator(Predictor):
         )
 
     def _to_continuation(self, hypothesis: Hypothesis, *, text: str, stop_strings: StopStrings) -> Continuation:
+        """Convert a hypothesis and its decoded text to a continuation, cut before the first stop string."""
         kept_text, stop = stop_strings.truncate(strip_incomplete_character(text))
         pieces = tuple(self.tokenizer.to_pieces(hypothesis.ids))
         token_log_probs = hypothesis.token_log_probabilities
@@ -315,8 +324,7 @@ class TextGenerator(Predictor):
         )
 
     def surprise(self, texts: Sequence[str], *, ended: bool = False, batch_tokens: int = 4096) -> list[TextLikelihood]:
-        """Return the log-probability of each text as the beginning of a document, or as a whole document if it has
-        `ended`.
+        """Return the log-probability of each text as the beginning of a document, or with `ended` as a whole document.
 
         Args:
             texts: texts in any order; a single one is a list of one.
@@ -338,7 +346,8 @@ class TextGenerator(Predictor):
     def predict_tokens(
         self, documents: Sequence[Sequence[int]], *, top_k: int, batch_tokens: int = 4096
     ) -> list[list[TokenPrediction]]:
-        """Return the most probable tokens at each position of documents, which are given as ids without the start id.
+        """Return the log-probability of each token of the documents, and the most probable tokens at its position.
+        Documents are ids without the start id.
 
         Args:
             documents: documents in any order; none may be empty.
@@ -349,10 +358,12 @@ class TextGenerator(Predictor):
         return run_batched(documents, token_predictor, size=len, batch_tokens=batch_tokens, max_rows=256)
 
     def build_incremental_predictor(self, *, top_k: int) -> IncrementalTokenPredictor:
-        """Build a predictor of the tokens of one document that arrives in parts."""
+        """Build a predictor of the `top_k` most probable tokens at each position of one document that arrives in parts.
+        """
         return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
+        """Yield the log-probabilities of the ids of each text, each id given those before it."""
         inputs = self._to_tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
         label_tensor = torch.from_numpy(pad_rows(labels)).to(self.device)
         scores = score_target(self._engine.step, self._engine.init_state(None), inputs, labels=label_tensor)
@@ -360,7 +371,9 @@ class TextGenerator(Predictor):
             yield tuple(row[: len(ids)])
 
     def _limit_tokens(self, num_prompt_tokens: int, *, limit: int) -> tuple[int, tuple[str, ...]]:
-        """Return how many tokens can be generated if all must fit into the positions, and a note if that is fewer."""
+        """Return how many of `limit` tokens can be generated if prompt and tokens must fit into the positions, and a
+        note if that is fewer. Raise `DataError` if the prompt itself does not fit.
+        """
         if self.max_context is None:
             return limit, ()
         available = self.max_context - num_prompt_tokens
@@ -373,7 +386,9 @@ class TextGenerator(Predictor):
         return available, (f"Writing ended after {available:,} tokens, because the model has no more positions.",)
 
     def _truncate_context(self, ids: list[int]) -> list[int]:
-        """Return the ids of a document that fit into the model's context, the start id included."""
+        """Return the last ids of a document that fit into the model's context; the start id comes first and counts as
+        one of them.
+        """
         all_ids = [self.tokenizer.special.eos, *ids]
         if self.max_context is None:
             return all_ids
@@ -404,7 +419,9 @@ class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
     chunk_size: ClassVar = 32
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[tuple[str, Continuation]]:
-        """Generate the continuations; those of one prompt follow each other."""
+        """Generate the continuations and return them with their prompts; those of one prompt follow each other. `start`
+        is the number of the first prompt, from 1.
+        """
         results = self.generator.write(inputs, search=self.search, first=start - 1, complete=self.complete)
         return [
             (prompt, continuation)

@@ -83,6 +83,7 @@ class LanguageRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_positions(cls, model: LanguageModelConfig, info: ValidationInfo) -> LanguageModelConfig:
+        """Reject models that have fewer positions than `data.length`."""
         data, longest = info.data.get("data"), model.length_limit
         if data is not None and longest is not None and is_model_known(info) and longest.tokens < data.length:
             raise config_error(

@@ -60,7 +60,7 @@ class DecoderSize:
     min_seconds: float
 
     def model_settings(self, dropout: float) -> Settings:
-        """Return the model settings of a recipe."""
+        """Return the model settings of a recipe, by key, with the given dropout."""
         return {
             "model.d_model": self.d_model,
             "model.layers": 4,
@@ -90,7 +90,7 @@ def count_characters(documents: Iterable[DocumentChunk]) -> int:
 def choose_language_settings(
     num_characters: int, budget: ComputeBudget, *, recipe: LanguageRecipe, validation_characters: int
 ) -> Settings:
-    """Choose a vocabulary, a GPT if the recipe leaves its size open, and training settings.
+    """Choose values by recipe key: a vocabulary, a GPT if the recipe leaves its size open, and training settings.
 
     Args:
         num_characters: characters of the training text.
@@ -152,7 +152,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
     comparison_class: ClassVar = LanguageComparison
 
     def choose_settings(self, recipe: LanguageRecipe, budget: ComputeBudget) -> Settings:
-        """Choose a small GPT that suits the text and the time."""
+        """Choose a small GPT and training settings that suit the amount of text and the compute budget."""
         train_characters, validation_characters = (
             count_characters(read_examples(recipe, part)) for part in ("train", "validation")
         )
@@ -161,7 +161,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         )
 
     def learn_vocabularies(self, recipe: LanguageRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn or reuse the tokenizer."""
+        """Learn the tokenizer from the training text, unless `existing` is a tokenizer to use instead."""
         return {
             TEXT_FILE: learn_or_reuse_tokenizer(
                 recipe,
@@ -182,7 +182,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
     def build_objective(
         self, run: Run[LanguageRecipe, LanguageModel], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> LanguageModelingObjective:
-        """Build the objective: likelihood of each token given those before it."""
+        """Build the objective on a training and a validation corpus: likelihood of each token given those before it."""
         config = run.recipe.training
         return LanguageModelingObjective(
             train["text"].stream,
@@ -198,7 +198,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         )
 
     def build_evaluator(self, recipe: LanguageRecipe | None, options: EvaluatorOptions) -> TextEvaluator:
-        """Build the evaluator of the text's likelihood."""
+        """Build the evaluator of the text's likelihood; `options` may set context and stride."""
         assert recipe is not None, "only a run predicts a text"
         choose_window(recipe, options)
         part = recipe.data.evaluation_part
@@ -211,7 +211,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
     def build_predictor(
         self, run: Run[LanguageRecipe, LanguageModel], model: LanguageModel, *, step: int | None = None
     ) -> TextGenerator:
-        """Build the text generator."""
+        """Build the text generator of a trained model; `step` is not used."""
         config = run.recipe.generation
         search, tokens = build_continuation_search(config, run.tokenizer.special)
         return TextGenerator(

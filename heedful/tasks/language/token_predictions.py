@@ -81,7 +81,7 @@ class IncrementalTokenPredictor:
 
     @torch.inference_mode()
     def predict_next(self, ids: Sequence[int]) -> list[TokenPrediction]:
-        """Return the predictions at the positions of the next ids of the document."""
+        """Append ids to the document, and return the predictions at their positions."""
         predictions: list[TokenPrediction] = []
         for start in range(0, len(ids), _MAX_STEP_TOKENS):
             chunk = list(ids[start : start + _MAX_STEP_TOKENS])
@@ -94,7 +94,9 @@ class IncrementalTokenPredictor:
 
 
 def _iter_predictions(logits: Float[Tensor, "T V"], ids: Sequence[int], num_top: int) -> Iterator[TokenPrediction]:
-    """Yield the predictions at the positions of these ids; further rows of the logits are ignored."""
+    """Yield, for each id, its log-probability and the `num_top` most probable tokens at its position, given a row of
+    logits for each; further rows are ignored.
+    """
     if not ids:
         return
     logits = upcast_logits(logits[: len(ids)]).contiguous()

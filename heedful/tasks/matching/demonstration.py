@@ -73,12 +73,14 @@ class MatchingDemonstration(PhrasebookDemonstration):
     """updates; less than a minute on two cores"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the TSV files, and the passages for `heedful index`."""
+        """Yield the path and content of the TSV files, and of the passages for `heedful index`."""
         yield from super().iter_files()
         yield "text/passages.txt", "".join(f"{target}\n" for _, target in self.sentence_pairs.test)
 
     def show_results(self, predictor: Embedder, run_folder: Path) -> None:
-        """Print how often the right passage is found, and some questions with the closest passages."""
+        """Print how often the predictor finds the right passage, and some questions with the closest passages, and
+        write a page of them beside the run folder.
+        """
         from heedful.data.readers import SentencePair
         from heedful.inspection.page import PageTable, render_html_page, write_page
         from heedful.tasks.matching.task import build_matching_evaluator, embed_normalized

@@ -29,7 +29,7 @@ class TextChunks:
     row_indices: Int[Tensor, " B"]
 
     def embed(self, model: TextMatcher) -> Float[Tensor, "B d_output"]:
-        """Embed each text with a model."""
+        """Embed the texts with a model and return one row for each, in the order of `row_indices`."""
         return torch.cat([model(chunk) for chunk in self.chunks]).index_select(0, self.row_indices)
 
 
@@ -77,7 +77,7 @@ def contrastive_loss(
 
 
 def number_texts(*sides: Sequence[Hashable]) -> Int[np.ndarray, "sides B"]:
-    """Assign a number to each text of a side; equal texts get the same number."""
+    """Assign a number to each text of each side; equal texts of a side get the same number."""
     numbers = [{text: number for number, text in enumerate(dict.fromkeys(side))} for side in sides]
     return np.array(
         [[number_by_text[text] for text in side] for number_by_text, side in zip(numbers, sides, strict=True)]
@@ -85,7 +85,7 @@ def number_texts(*sides: Sequence[Hashable]) -> Int[np.ndarray, "sides B"]:
 
 
 def find_shared_texts(text_numbers: Int[np.ndarray, "sides B"]) -> Bool[np.ndarray, "B B"]:
-    """Return which rows have an equal text on some side, besides each with itself."""
+    """Return for each two rows whether they have an equal text on some side; a row does not share with itself."""
     shared: np.ndarray = (text_numbers[:, :, None] == text_numbers[:, None]).any(0)
     np.fill_diagonal(shared, val=False)
     return shared
@@ -120,11 +120,11 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
         return batch_randomly(len(self.train), max_rows=self.batch_pairs, seed=self.seed, epoch=epoch)
 
     def build_batch(self, rows: RowIndices) -> TextPairBatch:
-        """Build the batch of these training pairs."""
+        """Build the batch of the training pairs in `rows`."""
         return self._collate_on_device(self.train, rows)
 
     def loss(self, model: TextMatcher, batch: TextPairBatch) -> Loss:
-        """Compute the contrastive loss; its part `nll` is without the margin."""
+        """Compute the contrastive loss of a batch; its part `nll` is without the margin."""
         source, target = batch.source.embed(model), batch.target.embed(model)
         total = contrastive_loss(source, target, batch.shares_text, scale=model.scale, margin=self.margin)
         plain_loss = (

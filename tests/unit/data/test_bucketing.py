@@ -80,6 +80,7 @@ def test_the_plan_depends_on_seed_and_epoch_and_nothing_else() -> None:
         assert len(again) < 0.15 * len(first), "only the few longest and shortest always meet"
 
 
+@pytest.mark.slow
 def test_a_fresh_process_and_this_test_plan_the_same() -> None:
     program = (
         "import numpy as np, hashlib; from heedful.data.batches import batch_by_size;"

@@ -34,6 +34,7 @@ def logits(made: SequenceToSequence[Tokens]) -> Tensor:
 OPTIONS = [{}, {"tie": "none", "output_bias": True}, {"tie": "two_way", "aggregation": "concat"}]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 def test_neither_results_nor_parameters_change(options: dict[str, Any]) -> None:
     made = model(**options)

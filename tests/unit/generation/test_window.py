@@ -94,6 +94,7 @@ def in_one_batch(texts: list[list[int]], *, left: bool) -> Tokens:
     return Tokens(ids, positions)
 
 
+@pytest.mark.slow
 @torch.no_grad()
 @pytest.mark.parametrize("kept", [1, 3, 4, 7, 8])
 @pytest.mark.parametrize("chunks", [[29], [1] * 29, [5, 1, 8, 2, 9, 4]])

@@ -215,6 +215,7 @@ def test_a_rollout_is_drawn_with_its_own_scale() -> None:
     assert fills == [GLOW.get_colour(w / highest) for w in shares.ravel().tolist()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("role", [None, "encoder"])
 def test_flow_stands_beside_rollout(role: AttentionKind | None) -> None:
     record = made_up(2, 2, written=GERMAN[:5])

@@ -151,6 +151,7 @@ def test_flow_through_a_decoder_is_the_smallest_cut() -> None:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("layers", "sharpness"), [(2, 8.0), (4, 1.0), (7, 4.0)])
 def test_flow_is_that_of_networkx(layers: int, sharpness: float) -> None:
     """Deep enough that what was sent down has to be taken back up, which the smallest examples never need."""

@@ -98,6 +98,7 @@ def test_readers_replace_weights_in_turn() -> None:
     assert x.shape == (1, 3, 4)
 
 
+@pytest.mark.slow
 def test_hooks_that_come_and_go_disturb_nobody() -> None:
     """One thread calls while others register and remove; PyTorch does neither in one step."""
     model = attention()

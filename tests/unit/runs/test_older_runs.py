@@ -43,6 +43,7 @@ def age(folder: Path, table: str, key: str) -> None:
     write_manifest(folder, replace(manifest, files=files))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OLDER)
 def test_an_older_run_goes_on_with_the_command_that_began_it(
     small: Path, another: Callable[[str], Path], name: str

@@ -409,6 +409,7 @@ def test_how_many_there_are(
     assert startup.choose_num_processes(ServerSettings(processes=given, device=device)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "bytes_", "word"),
     [(10**9, 2**40, "cores"), (9, 2**40, "at most 8"), (8, 2**30, "1,024 MiB"), (8, 2**31, ""), (1, None, "")],

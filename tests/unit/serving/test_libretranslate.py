@@ -15,7 +15,7 @@ from serving import Answer, Live, opened, serving
 from untrained import untrained
 
 from heedful import Translator
-from heedful.cli import translate as command
+from heedful.cli.commands import run_command
 from heedful.tasks.search_factory import build_search
 
 FORM = {"Content-Type": "application/x-www-form-urlencoded"}
@@ -66,9 +66,9 @@ def test_the_command_says_the_same(
 ) -> None:
     texts = ["one two three .", "nine .", "four four"]
     run = str(interpreting["both"])
-    command.run([run, "--to", "de", "--text", *texts, "--device", "cpu"])
+    run_command("translate", [run, "--to", "de", "--text", *texts, "--device", "cpu"])
     assert asked(live, texts)["translatedText"] == capsys.readouterr().out.splitlines()
-    command.run([run, "--to", "de", "--text", texts[0], "--n-best", "4", "--device", "cpu"])
+    run_command("translate", [run, "--to", "de", "--text", texts[0], "--n-best", "4", "--device", "cpu"])
     several = [line.split("\t")[1] for line in capsys.readouterr().out.splitlines()]
     assert asked(live, texts[0], alternatives=3) == {
         "translatedText": several[0],

@@ -17,7 +17,7 @@ from documents import OFFICE, SAMPLES, zipped
 from held import WAIT, Later, request
 from serving import Live, opened, serving
 
-from heedful.cli import translate as command
+from heedful.cli.commands import run_command
 from heedful.localisation.files import DOCUMENT_SUFFIXES
 from heedful.serving.libretranslate import interface
 from heedful.serving.libretranslate.files import FORMATS, estimate_memory
@@ -69,7 +69,7 @@ def test_a_file_is_filled_as_the_command_does(
     output = tmp_path / f"filled{Path(name).suffix}"
     languages = ["--source-language", "en", "--target-language", "de"] if name.endswith("tmx") else []
     given = [str(tmp_path / name), "--to", "de", "-o", str(output), "--device", "cpu", *languages]
-    command.run([str(interpreting["both"]), *given])
+    run_command("translate", [str(interpreting["both"]), *given])
     assert fetched(live, name, FILES[name]) == output.read_bytes() != FILES[name]
 
 

@@ -251,6 +251,7 @@ def test_a_gpt_shows_its_heads() -> None:
 PAIRS = [("abc", "fade"), ("dd a", "c"), ("", "a"), ("fed", "deaf a")]
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("unchecked")
 @pytest.mark.parametrize("name", ATTENTIVE)
 def test_a_survey_averages_over_queries(name: str) -> None:

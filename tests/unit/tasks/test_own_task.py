@@ -96,6 +96,7 @@ def test_a_task_and_a_family_of_ones_own_are_trained_and_used(installed: Path, t
     assert json.loads(measured)["f1"] == pytest.approx(last["f1"], rel=1e-6)
 
 
+@pytest.mark.slow
 def test_a_family_of_ones_own_serves_the_tasks_that_are_there(installed: Path, tmp_path: Path) -> None:
     (tmp_path / "tagged.tsv").write_text("a\tD\ndog\tN\n\nthe\tD\ncat\tN\n")
     (tmp_path / "tags.toml").write_text(

@@ -227,6 +227,7 @@ def test_the_same_seed_gives_the_same_bytes_with_masks_too(folder: Path, tmp_pat
 # --- what is found ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_tones_are_learned(run: Any, sounds: Any, kind: str) -> None:
     found = load(run, kind).transcribe([path for path, _ in sounds])
