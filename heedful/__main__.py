@@ -23,7 +23,8 @@ _GC_THRESHOLD = 50_000
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run one command; return 0 if it succeeded.
+    """Run one command with the words of `argv`, by default those of the command line, and return its exit code; 0 if it
+    succeeded.
 
     The exit code is 2 for an error that the user can fix (its message is on standard error, HEEDFUL_DEBUG=1 adds a
     traceback), 1 for an unexpected error, 130 for an interruption from the keyboard, 141 if the reader of the output

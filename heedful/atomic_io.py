@@ -127,7 +127,7 @@ def _parse_manifest(content: Mapping[str, Any]) -> RunManifest:
 
 
 def write_run_files(folder: Path, contents: Mapping[str, Any]) -> None:
-    """Write JSON files that a finished model needs, and add them to the run's manifest.
+    """Write JSON files that a finished model needs, given by name, and add them to the run's manifest.
 
     The manifest does not list them while they are written, so that the run can be opened after a kill.
 

@@ -45,7 +45,7 @@ def format_items(items: Mapping[str, BundledFile]) -> str:
 
 
 def get_item(name: str, items: Mapping[str, BundledFile], *, noun: str) -> BundledFile:
-    """Return the item with this name.
+    """Return the item with this name; raise `RecipeError` if there is none, with `noun` as the word for an item.
 
     Raises:
         RecipeError: there is none; `noun` is the word for an item in the message.

@@ -18,7 +18,8 @@ T = TypeVar("T")
 
 
 def get_renamed(module: str, name: str, renames: Mapping[str, str]) -> Any:
-    """Return the object that an old name in a module stands for today, with a `DeprecationWarning`.
+    """Return the object that an old name in a module stands for today, with a `DeprecationWarning`; `renames` has the
+    new name of each old one.
 
     Args:
         module: full name of the module.
@@ -40,7 +41,7 @@ def get_renamed(module: str, name: str, renames: Mapping[str, str]) -> Any:
 
 
 def module_getattr(module: str, renames: Mapping[str, str]) -> Callable[[str], Any]:
-    """Build the `__getattr__` of a module that has old names.
+    """Build the `__getattr__` of a module that has old names; `renames` has the new name of each.
 
     Args:
         module: full name of the module, `__name__` there.
@@ -54,7 +55,8 @@ def module_getattr(module: str, renames: Mapping[str, str]) -> Callable[[str], A
 
 
 def keep_old_names(**renames: str) -> Callable[[type[T]], type[T]]:
-    """Return a class decorator that keeps old names of attributes, with a `DeprecationWarning`.
+    """Return a class decorator that keeps old names of attributes, with a `DeprecationWarning`; `renames` gives the new
+    name of each.
 
     Subclasses keep the old names of their bases.
 
@@ -63,10 +65,12 @@ def keep_old_names(**renames: str) -> Callable[[type[T]], type[T]]:
     """
 
     def decorate(cls: type[T]) -> type[T]:
+        """Add the old names to those that the class inherits, and return it."""
         inherited: Mapping[str, str] = getattr(cls, "_old_names", {})
         table = {**inherited, **renames}
 
         def get_attribute(self: T, name: str) -> Any:
+            """Return the attribute that an old name stands for, with a `DeprecationWarning`."""
             if name not in table:
                 raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
             new = table[name]
@@ -123,7 +127,9 @@ _OLD_PACKAGES = frozenset({"data.forms", "serving.apart", "serving.own", "tasks.
 
 @cache
 def read_old_modules() -> Mapping[str, tuple[str, Mapping[str, str]]]:
-    """Return the new name of each old module, and the new names of what was in it; "module:name" if it is elsewhere."""
+    """Return for each old module its new name, and the new names of what was in it, as "module:name" if it is in
+    another module.
+    """
     text = Path(__file__).with_name("old_modules.json").read_text(encoding="utf-8")
     modules: Mapping[str, tuple[str, Mapping[str, str]]] = json.loads(text)
     return modules

@@ -120,7 +120,8 @@ class BottleneckAdapter(Adapter):
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
         """Return the base weights together with the trained ones; see `Adapter.merge_weights`. A trained weight
-        replaces a base weight of the same name. `origin` is named in the error."""
+        replaces a base weight of the same name. `origin` is named in the error.
+        """
         for name in adapter_weights:
             prefix = name.partition(_NAME_PART)[0]
             if self.is_adapter_parameter(name) and not any(base_name.startswith(f"{prefix}.") for base_name in base):

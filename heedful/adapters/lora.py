@@ -134,7 +134,8 @@ class LoraAdapter(Adapter):
         self, base: Mapping[str, Tensor], adapter_weights: Mapping[str, Tensor], *, origin: str
     ) -> dict[str, Tensor]:
         """Return the base weights, with W + (alpha / r) B A for each adapted map W; see `Adapter.merge_weights`. Other
-        trained weights replace or extend those of the base. `origin` is named in the error."""
+        trained weights replace or extend those of the base. `origin` is named in the error.
+        """
         merged = dict(base)
         merged_names: set[str] = set()
         for name, down in adapter_weights.items():
@@ -188,7 +189,8 @@ class _TargetMap:
 
 def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
     """Yield the linear maps of a layer that can be adapted: those of self-attention, of all cross-attentions, and of
-    the feed-forward network."""
+    the feed-forward network.
+    """
     for attention in (layer.attention, *(layer.get_cross_attention(name)[0] for name in layer.memory_names)):
         yield from _iter_attention_maps(attention)
     for name in ("inner", "outer"):
@@ -198,7 +200,8 @@ def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
 
 def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
     """Yield the linear maps of an attention: of queries, of keys and values (one map for both), and the one after the
-    heads, if it has one."""
+    heads, if it has one.
+    """
     keys, values = attention.heads * attention.d_k, attention.heads * attention.d_v
     yield _TargetMap(attention, "query", {"query": keys}, {"query": frozenset({"query"})})
     if attention.shared_key_value:
@@ -215,7 +218,8 @@ def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
 
 def _has_matching_shape(weight: Tensor, down: Tensor, up: Tensor, *, part: str) -> bool:
     """Return whether B A (`up` times `down`) has the shape of a weight. For the parts "key" and "value" it may have
-    fewer rows, because their weight holds both."""
+    fewer rows, because their weight holds both.
+    """
     has_parts = part in ("key", "value")
     return (
         down.dim() == up.dim() == weight.dim() == 2

@@ -52,8 +52,8 @@ class ScoredConfig(Config):
         return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """Warn about normalizers that do not suit the score: exponentials of exponentials, or proportions of
-        negative numbers.
+        """Warn about normalizers that do not suit the score: exponentials of exponentials, or proportions of negative
+        numbers. `prefix` stands before the keys of this table.
         """
         if self.weights == "proportional" and self.score not in POSITIVE_SCORES:
             yield (

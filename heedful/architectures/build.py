@@ -51,8 +51,8 @@ _DEFAULT_LENGTH: Final = 512
 
 
 def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """Build a newly initialised encoder-decoder model; with `torch.device("meta")` as the default device it needs
-    no memory.
+    """Build a newly initialised encoder-decoder model for vocabularies and texts of these sizes; with
+    `torch.device("meta")` as the default device it needs no memory.
     """
     model: SequenceToSequence[Tokens] = _call_builder(config, sizes)
     return model
@@ -61,7 +61,7 @@ def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes
 def build_memory_decoder(
     config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _DEFAULT_LENGTH
 ) -> tuple[Decoder, nn.Linear]:
-    """Build a newly initialised decoder that attends to memories, and its output layer.
+    """Build a newly initialised decoder that attends to one or several memories, and its output layer.
 
     Args:
         config: its architecture.
@@ -97,7 +97,9 @@ def build_language_model(
 
 
 def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH) -> Encoder[Tokens]:
-    """Build a newly initialised encoder without a head, as pre-training and fine-tuning share it."""
+    """Build a newly initialised encoder without a head, as pre-training and fine-tuning share it; `vocabulary` is its
+    number of entries, `longest` the number of tokens of the longest text.
+    """
     encoder: Encoder[Tokens] = _call_builder(config, vocabulary=vocabulary, longest=longest)
     return encoder
 
@@ -105,7 +107,9 @@ def build_encoder(config: EncoderArchitecture, *, vocabulary: int, longest: int 
 def build_frame_encoder(
     config: FrameEncoderArchitecture, *, bands: int, longest: int = _DEFAULT_LENGTH
 ) -> Encoder[FeatureBatch]:
-    """Build a newly initialised encoder of sound frames; `longest` is the maximum number of memory slots."""
+    """Build a newly initialised encoder of sound frames of `bands` numbers; `longest` is the maximum number of memory
+    slots.
+    """
     encoder: Encoder[FeatureBatch] = _call_builder(config, bands=bands, longest=longest)
     return encoder
 
@@ -118,7 +122,9 @@ def build_tagger(
     longest: int = _DEFAULT_LENGTH,
     encoder: Encoder[Tokens] | None = None,
 ) -> TokenClassifier:
-    """Build a token classifier with a newly initialised head on a given encoder, or on a new one."""
+    """Build a token classifier with a newly initialised head for `tags` classes, on a given encoder or on a new one. A
+    new one has `vocabulary` entries and reads at most `longest` tokens.
+    """
     if encoder is None:
         encoder = build_encoder(config, vocabulary=vocabulary, longest=longest)
     return TokenClassifier(encoder, output=build_xavier_linear(config.d_output, tags))
@@ -132,7 +138,8 @@ def build_text_classifier(
     longest: int,
     encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
-    """Build a text classifier with a newly initialised head on the summary of the text.
+    """Build a text classifier with a newly initialised head of `outputs` numbers on the summary of the text; it has
+    `vocabulary` entries and reads at most `longest` tokens.
 
     The encoder is a new one unless one is given, which keeps its own pooler; only Transformers can be given.
     """
@@ -158,7 +165,9 @@ _EMBEDDING_STD = 0.1
 
 
 def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """Build a newly initialised convolutional model; works on the meta device."""
+    """Build a newly initialised convolutional encoder-decoder model for vocabularies and texts of these sizes; works on
+    the meta device.
+    """
     table = partial(build_embedding, d_model=config.d_model, deviation=_EMBEDDING_STD)
     target = table(sizes.target)
     source = target if config.tie == "three_way" else table(sizes.source)
@@ -192,7 +201,9 @@ def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> 
 
 
 def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention:
-    """Build the cross-attention of a decoder layer."""
+    """Build the cross-attention of a decoder layer, with the score and the normalizer that the config names; a location
+    score has a position for each token of the longest text.
+    """
     d = config.d_model
     score = build_score(config, d_query=d, d_key=d, d_hidden=d, longest=sizes.max_length + 1)
     return Attention(score, build_normalizer(config.weights))
@@ -201,6 +212,7 @@ def _build_attention(config: ConvolutionalConfig, sizes: DataSizes) -> Attention
 def _build_embedding(
     config: ConvolutionalConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
+    """Build the embedding of tokens from their table, the tables of further factors, and learned positions."""
     position = LearnedPosition(config.positions_length, config.d_model)
     nn.init.normal_(position.table.weight, std=_EMBEDDING_STD)
     return TokenEmbedding(table, position=position, scaled=False, dropout=config.embedding_dropout, factors=factors)
@@ -211,7 +223,7 @@ def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
 
 
 def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
-    """Build a newly initialised memory network.
+    """Build a newly initialised memory network for stories of facts, in which a question has one of several answers.
 
     Args:
         config: its config.
@@ -242,7 +254,9 @@ def build_memory_network_language_model(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - it has ages, and no positions
 ) -> LanguageModel:
-    """Build a newly initialised memory network as a language model, for texts of any length."""
+    """Build a newly initialised memory network as a language model with `vocabulary` entries, for texts of any length
+    (`longest` is ignored).
+    """
     decoder = MemoryNetworkDecoder(
         vocabulary,
         config.d_model,

@@ -44,7 +44,9 @@ def build_transformer_classifier(
     longest: int,
     encoder: Encoder[Tokens] | None = None,
 ) -> TextClassifier:
-    """Build a text classifier on a Transformer encoder; new parts are initialised like the encoder."""
+    """Build a text classifier with `outputs` numbers on a given Transformer encoder, or on a new one with `vocabulary`
+    entries for at most `longest` tokens; new parts are initialised like the encoder.
+    """
     pooler = (
         FirstTokenPooler(config.d_model) if encoder is None and isinstance(config.summary, FirstTokenConfig) else None
     )
@@ -71,7 +73,9 @@ def build_transformer_classifier(
 def build_recurrent_classifier(
     config: RecurrentClassifierConfig, *, vocabulary: int, outputs: int, longest: int
 ) -> TextClassifier:
-    """Build a text classifier on a recurrent encoder, which reads texts of any length."""
+    """Build a text classifier with `outputs` numbers on a recurrent encoder with `vocabulary` entries, which reads
+    texts of any length (`longest` is ignored).
+    """
     encoder = build_recurrent_encoder(config, vocabulary=vocabulary, longest=longest)
     width = encoder.stack.d_output
     return _build_pooling_classifier(
@@ -86,7 +90,9 @@ def build_window_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - windows are wherever there are tokens
 ) -> TextClassifier:
-    """Build a text classifier on convolution windows, which read texts of any length."""
+    """Build a text classifier with `outputs` numbers on convolution windows over `vocabulary` entries, which read texts
+    of any length (`longest` is ignored).
+    """
     table = build_embedding(vocabulary, config.d_model, deviation=_DEVIATION)
     encoder = WindowEncoder(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
@@ -106,7 +112,9 @@ def _build_pooling_classifier(
     vocabulary: int,
     outputs: int,
 ) -> TextClassifier:
-    """Build a classifier of the encoder's own summary, or of the config's pooler of its slots."""
+    """Build a classifier with `outputs` numbers that reads the encoder's own summary (`d_summary` wide), or what the
+    config's pooler makes of its memory slots (`d_slot` wide).
+    """
     summary: MeanPooler | SelfAttentivePooler | None = None
     match config.summary:
         case MeanConfig():
@@ -127,7 +135,9 @@ def _build_pooling_classifier(
 
 
 def _add_ngram_classifier(classifier: TextClassifier, config: BagConfig | None, *, vocabulary: int) -> TextClassifier:
-    """Add an n-gram classifier whose log-probabilities the output layer adds to its own logits."""
+    """Add an n-gram classifier of `vocabulary` entries, in place; the output layer adds its log-probabilities to its
+    own logits. Without a config nothing is added. Return the classifier.
+    """
     if config is None:
         return classifier
     old_output = classifier.output
@@ -148,7 +158,9 @@ def build_siamese_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - words are compared at all positions
 ) -> TextClassifier:
-    """Build a classifier of text pairs with a siamese encoder, which reads texts of any length."""
+    """Build a classifier of text pairs with `outputs` numbers on a siamese encoder with `vocabulary` entries, which
+    reads texts of any length (`longest` is ignored).
+    """
     table = build_embedding(vocabulary, config.d_model, deviation=1.0)  # large, so that one step changes it little
     encoder = PairEncoder(
         TokenEmbedding(table, scaled=False, dropout=config.embedding_dropout),
@@ -166,7 +178,9 @@ def build_conditional_classifier(
     outputs: int,
     longest: int,  # noqa: ARG001 - a recurrent network has no end
 ) -> TextClassifier:
-    """Build a classifier of text pairs with a conditional encoder, which reads texts of any length."""
+    """Build a classifier of text pairs with `outputs` numbers on a conditional encoder with `vocabulary` entries, which
+    reads texts of any length (`longest` is ignored).
+    """
     encoder = build_conditional_encoder(config, vocabulary=vocabulary)
     return TextClassifier(encoder, output=build_xavier_linear(config.d_model, outputs), dropout=config.dropout)
 
@@ -182,7 +196,9 @@ def _build_hidden_layer(width: int, d_hidden: int | None) -> nn.Linear | None:
 def build_span_classifier(
     config: EncoderConfig, *, vocabulary: int, longest: int, encoder: Encoder[Tokens] | None = None
 ) -> TokenClassifier:
-    """Build a token classifier with two outputs, start and end of an answer, on a given encoder or on a new one."""
+    """Build a token classifier with two outputs, start and end of an answer, on a given encoder or on a new one with
+    `vocabulary` entries for at most `longest` tokens.
+    """
     if encoder is None:
         encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     output = nn.Linear(config.d_model, 2)

@@ -25,8 +25,8 @@ from heedful.tensors import FeatureBatch
 def build_score(
     config: ScoredConfig, *, d_query: int, d_key: int, d_hidden: int, longest: int
 ) -> scores.AttentionScore:
-    """Build the score for queries and keys of these widths; `longest` is the number of positions of a location
-    score.
+    """Build the score for queries and keys of the widths `d_query` and `d_key`; `d_hidden` is the hidden width of
+    additive and concat scores, `longest` the number of positions of a location score.
     """
     builders: dict[ScoreName, Callable[[], scores.AttentionScore]] = {
         "dot": scores.DotScore,
@@ -41,7 +41,7 @@ def build_score(
 
 
 def build_normalizer(name: WeightsName) -> Normalizer:
-    """Build the normalizer of this name."""
+    """Build the function of this name that turns scores into weights."""
     builders: dict[WeightsName, Callable[[], Normalizer]] = {
         "softmax": lambda: softmax,
         "proportional": lambda: normalize_by_sum,
@@ -52,7 +52,9 @@ def build_normalizer(name: WeightsName) -> Normalizer:
 
 
 def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> WeightFunction | None:
-    """Build the weight function of heads of this width; None for scaled softmax, the default."""
+    """Build the function that turns queries and keys `d_k` wide into weights; None for scaled softmax, the default.
+    `longest` is the number of positions of a location score.
+    """
     if (config.score, config.weights) == ("scaled_dot", "softmax"):
         return None
     score = build_score(config, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)
@@ -62,7 +64,9 @@ def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> Wei
 def build_subsampled_encoder(
     config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
 ) -> SubsampledEncoder:
-    """Put a newly initialised convolutional subsampling, with vectors of this width, before an encoder."""
+    """Put a newly initialised convolutional subsampling before an encoder: it reads frames of `bands` numbers and
+    returns vectors `width` wide.
+    """
     subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
     return SubsampledEncoder(
         subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)

@@ -79,7 +79,7 @@ _INITIALIZERS: dict[str, Initializer] = {
 
 
 def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """Build a newly initialised recurrent encoder-decoder model."""
+    """Build a newly initialised recurrent encoder-decoder model for vocabularies and texts of these sizes."""
     target = build_embedding(sizes.target, config.d_embedding)
     source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_embedding)
     d_memory, copies_state = config.d_model * (1 + config.bidirectional), config.start == "carried"
@@ -107,8 +107,8 @@ def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> Sequence
 def build_recurrent_memory_decoder(
     config: RecurrentMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[Decoder, nn.Linear]:
-    """Build a newly initialised recurrent decoder and its output layer; `longest` is the maximum number of memory
-    slots.
+    """Build a newly initialised recurrent decoder with `vocabulary` entries, and its output layer. `slots` is the width
+    of the slots of each memory by name, `longest` the maximum number of slots.
     """
     table, d_summary = build_embedding(vocabulary, config.d_embedding), sum(slots.values())
     decoder = _build_decoder(
@@ -131,7 +131,9 @@ def build_recurrent_language_model(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - a recurrent network has no end
 ) -> LanguageModel:
-    """Build a newly initialised recurrent language model, for texts of any length."""
+    """Build a newly initialised recurrent language model with `vocabulary` entries, for texts of any length (`longest`
+    is ignored).
+    """
     table = build_embedding(vocabulary, config.d_embedding)
     layers = [UnidirectionalLayer(cell) for cell in _build_cells(config, config.d_embedding, count=config.layers)]
     decoder = decoders.RecurrentDecoder(
@@ -149,7 +151,9 @@ def build_recurrent_encoder(
     vocabulary: int,
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> encoders.RecurrentEncoder:
-    """Build a newly initialised recurrent encoder without a head; its summary is the final state of both directions."""
+    """Build a newly initialised recurrent encoder without a head, for `vocabulary` entries and any length (`longest` is
+    ignored); its summary is the final state, of both directions if there are two.
+    """
     table = build_embedding(vocabulary, config.d_embedding)
     return _build_single_encoder(config, TokenEmbedding(table, scaled=True, dropout=config.embedding_dropout))
 
@@ -160,7 +164,9 @@ def build_recurrent_frame_encoder(
     bands: int,
     longest: int = 0,  # noqa: ARG001 - as above
 ) -> SubsampledEncoder:
-    """Build a newly initialised recurrent encoder of frames; its summary is the final state of both directions."""
+    """Build a newly initialised recurrent encoder of frames of `bands` numbers, for any length (`longest` is ignored);
+    its summary is the final state, of both directions if there are two.
+    """
     encoder = _build_single_encoder(config, VectorEmbedding(dropout=config.embedding_dropout))
     return build_subsampled_encoder(config, encoder, bands=bands, width=config.d_embedding)
 
@@ -168,7 +174,9 @@ def build_recurrent_frame_encoder(
 def _build_single_encoder(
     config: RecurrentEncoderConfig | FrameRecurrentConfig, embedding: InputEmbedding
 ) -> encoders.RecurrentEncoder:
-    """Build an encoder that no decoder reads step by step, with the final states as its summary."""
+    """Build an encoder without a decoder, which reads inputs through `embedding`; its summary is the final state of the
+    top layer, in both directions if there are two.
+    """
     return encoders.RecurrentEncoder(
         embedding,
         RecurrentStack(_build_layers(config, num_layers=config.layers), dropout=config.dropout),
@@ -178,7 +186,7 @@ def _build_single_encoder(
 
 
 def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> ConditionalEncoder:
-    """Build a newly initialised conditional encoder of text pairs, without a head."""
+    """Build a newly initialised conditional encoder of text pairs with `vocabulary` entries, without a head."""
 
     def build_stack() -> RecurrentStack:
         widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
@@ -199,6 +207,9 @@ def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> 
 def _build_layers(
     config: RecurrentConfig | RecurrentEncoderConfig | FrameRecurrentConfig, *, num_layers: int
 ) -> list[RecurrentLayer]:
+    """Build `num_layers` recurrent layers on top of each other, bidirectional if the config says so; the lowest reads
+    embeddings.
+    """
     layers: list[RecurrentLayer] = []
     width = config.d_embedding
     for _ in range(num_layers):
@@ -214,13 +225,18 @@ def _build_layers(
 def _build_embedding(
     config: RecurrentDecodingConfig, table: nn.Embedding, factors: Sequence[nn.Embedding] = ()
 ) -> TokenEmbedding:
+    """Build the embedding of tokens from their table and the tables of further factors; it is scaled only if the model
+    is not initialised as in a paper.
+    """
     # The network of a paper reads embeddings as they are, not multiplied by anything.
     scaled = config.initialisation == "modern"
     return TokenEmbedding(table, scaled=scaled, dropout=config.embedding_dropout, factors=factors)
 
 
 def _build_encoder(config: RecurrentConfig, embedding: TokenEmbedding) -> encoders.RecurrentEncoder:
-    """Build the encoder with the summary that the decoder needs."""
+    """Build the encoder, which reads tokens through `embedding`. Its summary is the one that the decoder starts from:
+    states of all layers, of the top layer, or of one direction.
+    """
     if config.start == "carried":
         summary: encoders.StateSummary = encoders.take_all_layers
     elif not config.bidirectional:
@@ -246,7 +262,9 @@ def _build_decoder(
     build_start: Callable[[list[RecurrentCell]], decoders.StateInit],
     longest: int,
 ) -> Decoder:
-    """Build the decoder for memories with these slot widths; their concatenated summaries are `d_summary` wide."""
+    """Build the decoder, with `layers` cells, for memories whose slot widths `slots` gives by name. Their concatenated
+    summaries are `d_summary` wide; `build_start` makes the module that turns them into the initial states.
+    """
     reading_config, d_context = config.reading, sum(slots.values())
     if isinstance(reading_config, ContextConfig):
         at_every_step = reading_config.enters == "every_step"
@@ -289,6 +307,9 @@ def _build_mask_function(reading: BahdanauConfig | LuongConfig) -> MaskFunction:
 
 
 def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key: int, *, longest: int) -> Attention:
+    """Build the attention from queries to keys of these widths, with the score, weights and window that the config
+    names; `longest` is the number of positions of a location score.
+    """
     d_hidden = reading.d_alignment or d_query
     score = build_score(reading, d_query=d_query, d_key=d_key, d_hidden=d_hidden, longest=longest)
     normalizer = (
@@ -301,6 +322,9 @@ def _build_attention(reading: BahdanauConfig | LuongConfig, d_query: int, d_key:
 
 
 def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -> Readout:
+    """Build the network before the output layer: the state alone, or a maxout or tanh of inputs of the widths
+    `d_inputs`.
+    """
     if config.readout == "state":
         return StateReadout(config.d_model, dropout=config.dropout)
     activation = Maxout() if config.readout == "maxout" else nn.Tanh()
@@ -308,7 +332,7 @@ def _build_readout(config: RecurrentDecodingConfig, d_inputs: tuple[int, ...]) -
 
 
 def _build_cells(config: LayersConfig, d_input: int, *, count: int) -> list[RecurrentCell]:
-    """Build a stack of cells; the lowest reads inputs `d_input` wide."""
+    """Build `count` cells on top of each other; the lowest reads inputs `d_input` wide."""
     return [_build_cell(config, width) for width in (d_input, *[config.d_model] * (count - 1))]
 
 

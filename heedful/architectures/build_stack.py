@@ -73,7 +73,7 @@ _INITIALIZERS: dict[str, Initializer] = {"xavier": init_modern, "gpt2": init_gpt
 
 
 def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
-    """Build a newly initialised encoder-decoder Transformer."""
+    """Build a newly initialised encoder-decoder Transformer for vocabularies and texts of these sizes."""
     longest = sizes.max_length + 1
     target = build_embedding(sizes.target, config.d_model)
     source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
@@ -99,7 +99,9 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
 def build_transformer_memory_decoder(
     config: TransformerMemoryDecoderConfig, *, vocabulary: int, slots: Mapping[str, int], longest: int
 ) -> tuple[TransformerDecoder, nn.Linear]:
-    """Build a newly initialised Transformer decoder and its output layer; `longest` is the maximum number of tokens."""
+    """Build a newly initialised Transformer decoder with `vocabulary` entries, and its output layer. `slots` is the
+    width of the slots of each memory by name, `longest` the maximum number of tokens.
+    """
     assert set(slots.values()) <= {config.d_model}, f"slots of {slots} numbers; all must have {config.d_model}"
     table = build_embedding(vocabulary, config.d_model)
     cross_attentions = dict.fromkeys(slots, config.cross_attention)
@@ -108,7 +110,9 @@ def build_transformer_memory_decoder(
 
 
 def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:
-    """Build a newly initialised decoder-only Transformer; `longest` is the maximum number of tokens."""
+    """Build a newly initialised decoder-only Transformer with `vocabulary` entries; `longest` is the maximum number of
+    tokens.
+    """
     table = build_embedding(vocabulary, config.d_model)
     stack = _build_token_stack(config, table, longest=longest, full_texts=False)
     output = build_output_layer(table, tied=config.tie, bias=config.output_bias)
@@ -120,7 +124,9 @@ def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, 
 def build_transformer_encoder(
     config: EncoderConfig, *, vocabulary: int, longest: int, summary: Pooler | None = None
 ) -> TransformerEncoder:
-    """Build a newly initialised encoder-only Transformer without a head; `longest` is the maximum number of tokens."""
+    """Build a newly initialised encoder-only Transformer with `vocabulary` entries, without a head. `longest` is the
+    maximum number of tokens; `summary` pools a text to one vector, by default the mean of its tokens.
+    """
     table = build_embedding(vocabulary, config.d_model)
     encoder = TransformerEncoder(_build_token_stack(config, table, longest=longest, full_texts=True), summary=summary)
     get_initializer(config)(encoder)
@@ -128,7 +134,9 @@ def build_transformer_encoder(
 
 
 def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: int, longest: int) -> SubsampledEncoder:
-    """Build a newly initialised Transformer encoder of frames; `longest` is the maximum number of memory slots."""
+    """Build a newly initialised Transformer encoder of frames of `bands` numbers; `longest` is the maximum number of
+    memory slots.
+    """
     embedding = VectorEmbedding(
         position=_build_absolute_position(config, longest=longest, full_texts=True),
         scale=config.d_model**0.5 if config.scale_embedding else 1.0,
@@ -146,7 +154,9 @@ def _build_token_stack(
     full_texts: bool,
     cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({}),
 ) -> TransformerStack:
-    """Build the stack of a model that has only one."""
+    """Build the stack of a model that has only one, which reads tokens through `table`. `longest` is the maximum number
+    of tokens, `cross_attentions` the attention to each memory by name; for `full_texts` see `_build_embedding`.
+    """
     return _build_stack(
         config,
         _build_embedding(config, table, longest=longest, full_texts=full_texts),
@@ -166,6 +176,9 @@ def _build_stack(
     longest: int,
     cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({}),
 ) -> TransformerStack:
+    """Build a stack of `layers` Transformer layers on an embedding, with a final norm only for pre-norm layers.
+    `cross_attentions` is the attention to each memory by name; `longest` is the maximum number of tokens.
+    """
     return TransformerStack(
         embedding,
         [_build_layer(config, longest=longest, cross_attentions=cross_attentions) for _ in range(layers)],
@@ -182,7 +195,9 @@ def get_initializer(config: DecoderConfig | EncoderConfig) -> Initializer:
 def _build_embedding(
     config: StackConfig, table: nn.Embedding, *, longest: int, full_texts: bool, factors: Sequence[int] = ()
 ) -> TokenEmbedding:
-    """Build the token embedding; `full_texts` says whether it always reads complete texts, which a decoder does not."""
+    """Build the embedding of tokens by `table`, for at most `longest` tokens; `factors` are the sizes of further
+    tables. `full_texts` says whether it always reads complete texts, which a decoder does not.
+    """
     segments = norm = None
     if isinstance(config, EncoderConfig) and config.segments > 1:
         segments = build_embedding(config.segments, config.d_model)
@@ -200,7 +215,9 @@ def _build_embedding(
 
 
 def _build_layer(config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig]) -> TransformerLayer:
-    """Build a Transformer layer with cross-attention to the given memories."""
+    """Build a Transformer layer with cross-attention to each of the named memories; `longest` is the maximum number of
+    tokens.
+    """
     relative = _build_relative_position(config)
     attention = _build_attention(config, config.self_attention, longest=longest, relative=relative)
     feed_forward = FeedForward(
@@ -235,6 +252,9 @@ def build_activation(config: StackConfig) -> nn.Module:
 def _build_attention(
     config: StackConfig, heads: HeadsConfig, *, longest: int, relative: RelativePosition | None
 ) -> MultiHeadAttention:
+    """Build an attention whose heads weigh keys as `heads` says, for at most `longest` tokens; `relative` is its
+    relative position encoding, None for none.
+    """
     return MultiHeadAttention(
         config.d_model,
         config.heads,
@@ -248,6 +268,9 @@ def _build_attention(
 
 
 def _build_aggregation(config: StackConfig) -> HeadAggregation:
+    """Build the module that combines the outputs of the heads: their mean, their concatenation, or a linear map of
+    it.
+    """
     match config.aggregation:
         case "mean":
             return MeanAggregation()
@@ -276,6 +299,9 @@ def _has_bias(config: StackConfig) -> bool:
 
 
 def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
+    """Build the position encoding that is added to embeddings; None if the config chooses a relative one or none. With
+    `full_texts`, positions in the unit interval depend on each text's length, otherwise on `longest`.
+    """
     match config.positions:
         case SinusoidalConfig():
             return SinusoidalPosition(config.d_model)
@@ -291,6 +317,7 @@ def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: b
 
 
 def _build_relative_position(config: StackConfig) -> RelativePosition | None:
+    """Build the position encoding that attention itself uses; None if the config chooses another one."""
     match config.positions:
         case RotaryConfig():
             return RotaryPosition(config.d_key)
@@ -301,6 +328,7 @@ def _build_relative_position(config: StackConfig) -> RelativePosition | None:
 
 
 def _build_mask_function(config: EncoderVisibilityConfig | DecoderVisibilityConfig) -> MaskFunction:
+    """Build the function that says which tokens a token sees: all, earlier ones, or those in a window."""
     match config:
         case EverythingConfig():
             return bidirectional

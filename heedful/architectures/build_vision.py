@@ -66,8 +66,8 @@ def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> Visi
 
 
 def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
-    """Build the encoder that makes a memory of image annotations, with slots `d_model` wide, for images of this
-    size.
+    """Build the encoder that makes a memory of image annotations, with slots `d_model` wide, for images of `size` by
+    `size` pixels.
     """
     rows = -(-size // config.region_stride) if config.places else None
     return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)
@@ -134,7 +134,9 @@ def build_picture_classifier(config: PictureArchitecture, *, picture: PictureSha
 
 
 def build_glimpse_classifier(config: GlimpsesConfig, *, picture: PictureShape, classes: int) -> GlimpseClassifier:
-    """Build a glimpse classifier, for pictures of any height and width."""
+    """Build a glimpse classifier for `classes` classes; of the shape of pictures only the number of channels
+    matters.
+    """
     retina = Retina(config.patch, config.scales)
     network = GlimpseNetwork(retina, channels=picture[0], d_glimpse=config.d_glimpse, d_output=config.d_model)
     is_learned = config.policy == "learned"
@@ -145,8 +147,8 @@ def build_glimpse_classifier(config: GlimpsesConfig, *, picture: PictureShape, c
 def build_convolutional_classifier(
     config: WholePictureConvolutionConfig, *, picture: PictureShape, classes: int
 ) -> WholePictureClassifier:
-    """Build a convolutional classifier of whole pictures; raise `RecipeError` if a filter is larger than the
-    picture.
+    """Build a convolutional classifier of whole pictures of this shape for `classes` classes; raise `RecipeError` if a
+    filter is larger than the picture.
     """
     channels, *sides = picture
     if config.width > min(sides):
@@ -168,7 +170,7 @@ def build_convolutional_classifier(
 def build_feed_forward_classifier(
     config: WholePictureFeedForwardConfig, *, picture: PictureShape, classes: int
 ) -> WholePictureClassifier:
-    """Build a fully connected classifier of whole pictures."""
+    """Build a fully connected classifier of whole pictures of this shape for `classes` classes."""
     channels, height, width = picture
     widths = [channels * height * width, *[config.d_model] * config.layers]
     hidden = [

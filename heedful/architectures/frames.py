@@ -59,7 +59,9 @@ class FrameEncoderArchitecture(ArchitectureConfig):
     @field_validator("decoder", mode="before")
     @classmethod
     def _set_decoder_width(cls, table: Any, info: ValidationInfo) -> Any:
-        """Use the width of the encoder for the decoder if none is given."""
+        """Add the width of the encoder to the table of the decoder if it has no width itself. Anything but a table is
+        returned as it is.
+        """
         if not isinstance(table, Mapping) or "d_model" in table or "d_model" not in info.data:
             return table
         return {**table, "d_model": info.data["d_model"]}
@@ -67,7 +69,9 @@ class FrameEncoderArchitecture(ArchitectureConfig):
     @field_validator("decoder")
     @classmethod
     def _check_decoder(cls, decoder: MemoryDecoderConfig | None, info: ValidationInfo) -> MemoryDecoderConfig | None:
-        """Raise an error if the decoder does not fit `ctc_weight`."""
+        """Raise an error if there is a decoder with `ctc_weight` = 1, none with a lower weight, or one with sampled
+        attention and a weight above 0.
+        """
         weight = info.data.get("ctc_weight")
         if weight == 1 and decoder is not None:
             raise ValueError("is not used with model.ctc_weight = 1: leave it out, or set a lower weight")

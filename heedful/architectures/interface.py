@@ -176,7 +176,9 @@ class ClassifierArchitecture(ArchitectureConfig):
 
 
 def union_of_families(interface: type[ArchitectureConfig], *built_in: type[ArchitectureConfig]) -> Any:
-    """Return the union type of all families of an interface, built-in and installed; the first one is the default."""
+    """Return the union type of all config classes of an interface, the `built_in` ones and those of installed packages;
+    the first one is the default.
+    """
     families = (
         *built_in,
         *(

@@ -151,7 +151,9 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("reading")
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
-        """Raise an error if the score needs states and slots of equal width and they differ."""
+        """Raise an error if the score of the attention `reading` needs states and memory slots of equal width and they
+        differ.
+        """
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
             return reading
         raise config_error(
@@ -163,7 +165,9 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("start")
     @classmethod
     def _check_copied_state(cls, start: str, info: ValidationInfo) -> str:
-        """Raise an error if the encoder's states cannot be copied to the decoder."""
+        """Raise an error if `start` is "carried" but the encoder's states cannot be copied to the decoder: it is
+        bidirectional or has another number of layers.
+        """
         if start != "carried":
             return start
         if info.data.get("bidirectional"):
@@ -184,7 +188,9 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("readout")
     @classmethod
     def _check_readout(cls, readout: str, info: ValidationInfo) -> str:
-        """Raise an error if the readout does not fit the attention or the tied tables."""
+        """Raise an error if the readout is "state" with Luong's attention, or with tied tables that do not have the
+        width of the state.
+        """
         if readout == "state" and isinstance(info.data.get("reading"), LuongConfig):
             raise config_error(
                 "model.readout",
@@ -225,7 +231,9 @@ class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchite
     @field_validator("reading")
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig) -> ReadingConfig:
-        """Raise an error if the score needs states and slots of equal width."""
+        """Raise an error if the score of the attention `reading` needs states and memory slots of equal width, because
+        slots may have any width.
+        """
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH:
             return reading
         raise config_error(

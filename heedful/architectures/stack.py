@@ -83,7 +83,7 @@ class StackConfig(ArchitectureConfig):
     @field_validator("positions")
     @classmethod
     def _check_position_widths(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
-        """Raise an error if the widths are odd where positions need pairs."""
+        """Raise an error if d_model is odd with sinusoidal positions, or the width of a head with rotary ones."""
         d_model, heads = info.data.get("d_model"), info.data.get("heads")
         if d_model is None or heads is None:
             return positions

@@ -159,7 +159,9 @@ class MemoryModelArchitecture(ArchitectureConfig):
     @model_validator(mode="before")
     @classmethod
     def _set_decoder_width(cls, table: Any) -> Any:
-        """Use the width of the memory for the decoder if none is given."""
+        """Add the width of the memory to the table of the decoder if it has no width itself. Anything but a table is
+        returned as it is.
+        """
         if not isinstance(table, dict) or not isinstance(table.get("decoder", {}), dict):
             return table
         width = table.get("d_model", cls.model_fields["d_model"].default)
@@ -168,6 +170,7 @@ class MemoryModelArchitecture(ArchitectureConfig):
     @field_validator("decoder")
     @classmethod
     def _check_slot_width(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
+        """Raise an error if the decoder needs memory slots of another width than the model's."""
         width = info.data.get("d_model")
         if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
             raise config_error(
@@ -178,7 +181,7 @@ class MemoryModelArchitecture(ArchitectureConfig):
 
     @property
     def length_limit(self) -> LengthLimit | None:
-        """Maximum number of positions of the decoder."""
+        """Maximum number of positions of the decoder; None if it is unlimited."""
         decoder_limit = self.decoder.length_limit
         return (
             None

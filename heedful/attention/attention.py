@@ -44,7 +44,7 @@ class Attention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> Float[Tensor, "B Q d_value"]:
-        """Compute the context of each query; `key` comes from `self.score.project`."""
+        """Compute the context of each query from the visible keys; `key` comes from `self.score.project`."""
         weights = self._compute_weights(self.score(query, key), query, visible=visible)
         probed_weights: Tensor = self.probe(weights)
         return probed_weights @ value
@@ -57,7 +57,7 @@ class Attention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> AttentionTrace:
-        """Return all intermediate values of the call; the contexts are those of `forward`."""
+        """Return all intermediate values of `forward` for the same arguments; the contexts are the same."""
         scores = self.score(query, key)
         weights = self._compute_weights(scores, query, visible=visible)
         parts = (tensor.unsqueeze(1) for tensor in (query, key, value, scores, weights, weights @ value))
@@ -75,7 +75,7 @@ class Attention(TraceableAttention):
     def _compute_weights(
         self, scores: Float[Tensor, "B Q K"], query: Float[Tensor, "B Q d_query"], *, visible: Bool[Tensor, "B Q K"]
     ) -> Float[Tensor, "B Q K"]:
-        """Turn scores into attention weights, restricted by the focus if there is one."""
+        """Turn scores into weights of the visible keys, restricted by the focus of each query if there is one."""
         if self.focus is None:
             return self.choose(scores, visible)
         emphasis: Tensor = self.focus(query, visible)
@@ -97,7 +97,9 @@ class PreparedMemory:
         return cls(attention.score.project(memory.keys, memory.positions), memory.values, memory.positions)
 
     def reorder(self, rows: RowSelection) -> PreparedMemory:
-        """Select rows; keys and values are copied only where whole groups are picked or dropped."""
+        """Return the memory for the selected rows; keys and values are copied only where whole groups are picked or
+        dropped.
+        """
         groups, width = rows.source_groups(self.width), rows.width
         if groups is None:
             return PreparedMemory(self.keys, self.values, self.positions, width)
@@ -105,7 +107,7 @@ class PreparedMemory:
         return PreparedMemory(keys, values, positions, width)
 
     def concat(self, others: Sequence[PreparedMemory]) -> PreparedMemory:
-        """Concatenate the groups of several prepared memories, padding the shorter ones."""
+        """Concatenate the groups of this memory and of `others`, padding the shorter ones."""
         parts = [part.trim_padding() for part in (self, *others)]
         return PreparedMemory(
             pad_and_concat([part.keys for part in parts], axis=1, fill=0.0),
@@ -127,7 +129,9 @@ class PreparedMemory:
         positions: Int[Tensor, "B Q"],
         mask_function: MaskFunction = bidirectional,
     ) -> Float[Tensor, "B Q d_value"]:
-        """Compute the contexts of queries at these positions; the rows of a group share one product."""
+        """Compute the contexts that an attention gives queries at these positions; `mask_function` says which slots a
+        position sees. The rows of a group share one product.
+        """
         rows, queries, width = query.shape
         groups = rows // self.width
         group_positions = positions.reshape(groups, self.width * queries)
@@ -178,7 +182,7 @@ class MultiHopAttention(TraceableAttention):
         value: Float[Tensor, "B K d_value"],
         visible: Bool[Tensor, "B Q K"],
     ) -> AttentionTrace:
-        """Return all intermediate values of the call; the contexts are those of `forward`."""
+        """Return all intermediate values of `forward` for the same arguments, with hops as heads."""
         queries, scores, weights = self._weigh_by_hop(query, key, visible)
         return AttentionTrace(
             query=queries,
@@ -193,7 +197,9 @@ class MultiHopAttention(TraceableAttention):
     def _weigh_by_hop(
         self, query: Float[Tensor, "B Q d_query"], key: Float[Tensor, "B K d_key"], visible: Bool[Tensor, "B Q K"]
     ) -> tuple[Float[Tensor, "B hops Q d_key"], Float[Tensor, "B hops Q K"], Float[Tensor, "B hops Q K"]]:
-        """Return the queries, scores and weights of each hop."""
+        """Return the queries, scores and weights of each hop; `query` holds the queries of all hops, and `visible` says
+        which keys each sees.
+        """
         queries = query.view(*query.shape[:2], self.hops, -1).transpose(1, 2)
         scores = queries @ key.unsqueeze(1).transpose(-2, -1)
         return queries, scores, softmax(scores, visible.unsqueeze(1))

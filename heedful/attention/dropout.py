@@ -45,7 +45,9 @@ class Dropout(nn.Module):
         return x * keep.mul_(scale)
 
     def draw_factors(self, shape: tuple[int, ...], *, reference: Tensor) -> Float[Tensor, "*S"] | None:
-        """Draw the factors for a tensor of this shape: 0 or 1 / (1 - p); None if nothing is dropped."""
+        """Draw the factors for a tensor of this shape: 0 or 1 / (1 - p), with dtype and device of `reference`; None if
+        nothing is dropped.
+        """
         if not self.training or self.p == 0:
             return None
         if reference.device.type != "cpu":
@@ -65,7 +67,9 @@ class Dropout(nn.Module):
 
 
 def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple[Tensor, float]:
-    """Draw a mask (1 = keep, 0 = drop) from torch's default generator; also return the scale of kept entries."""
+    """Draw a mask of this shape and dtype, 0 with probability p to drop and 1 to keep, from torch's default generator;
+    also return the scale of kept entries.
+    """
     threshold = min(round(p * _LEVELS), _LEVELS - 1)
     size = math.prod(shape)
     random_words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)

@@ -37,7 +37,7 @@ def is_tracing() -> bool:
 
 
 def choose_block_size(queries: int, *, window: SlidingWindow) -> tuple[int, int]:
-    """Return the number of queries and keys of a block of a band.
+    """Return the number of queries and keys of a block, for `queries` queries that see a sliding window of keys.
 
     At most half of the scores are hidden where windows are wide.
     """
@@ -47,7 +47,9 @@ def choose_block_size(queries: int, *, window: SlidingWindow) -> tuple[int, int]
 
 
 def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
-    """Return whether a window is faster block by block than as a mask over all keys (docs/performance.md)."""
+    """Return whether attention of so many queries to so many keys in a window is faster block by block than as a mask
+    over all keys (docs/performance.md).
+    """
     if is_tracing():
         return False
     _, keys_per_block = choose_block_size(queries, window=window)
@@ -55,7 +57,8 @@ def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
 
 
 def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], dropout: float) -> bool:
-    """Return whether torch's fused kernel is faster for these shapes on this device (docs/performance.md).
+    """Return whether torch's fused kernel is faster for queries and keys of these shapes on this device, with this
+    probability of dropout (docs/performance.md).
 
     On a CPU its dropout falls back to plain operations, which are slower than those here, and its gradient in bf16
     takes two to 16 times as long as theirs.
@@ -83,7 +86,9 @@ def fused_attention(
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q d_v"]:
-    """Compute softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights."""
+    """Compute softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights. `visible` says which keys a query
+    sees, None for all; queries in `fully_masked` see none and get zeros. `dropout` is a probability.
+    """
     if visible is not None and fully_masked is not None:
         visible = visible | fully_masked  # some kernels give NaN for a row that is masked entirely
     if visible is not None:
@@ -103,6 +108,7 @@ def explicit_attention(
     factors: Float[Tensor, "B H Q K"] | None,
 ) -> Float[Tensor, "B H Q d_v"]:
     """Compute softmax(scale q k) v with explicit weights, multiplied by `factors` (dropout), in one autograd node.
+    `hidden` says which keys a query does not see; queries in `fully_masked` see none and get zeros.
 
     Its gradient copies each input once and passes over the weights as often as necessary; that of the single operations
     would also mask the gradient of the scores, which is zero there already.
@@ -126,6 +132,7 @@ class _ExplicitAttention(torch.autograd.Function):
         fully_masked: Tensor | None,
         factors: Tensor | None,
     ) -> Tensor:
+        """Return the contexts, and store in `ctx` what the gradient needs; see `explicit_attention`."""
         query, key, value = (heads.contiguous() for heads in (query, key, value))
         weights = masked_softmax(scaled_dot_products(query, key, scale=scale), hidden=hidden, fully_masked=fully_masked)
         ctx.save_for_backward(query, key, value, weights, factors)
@@ -134,6 +141,7 @@ class _ExplicitAttention(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the gradients of query, key and value from that of the contexts; the other arguments have none."""
         query, key, value, weights, factors = ctx.saved_tensors
         gradient = gradients[0].contiguous()
         d_value = weighted_sum(_apply_factors(weights, factors).transpose(2, 3), gradient)
@@ -152,8 +160,8 @@ def _apply_factors(weights: Tensor, factors: Tensor | None) -> Tensor:
 def scaled_dot_products(
     query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], *, scale: float
 ) -> Float[Tensor, "B H Q K"]:
-    """Compute scale * q . k with the scale inside the product; torch's own matmul would pass over the result once
-    more.
+    """Compute scale * q . k for each query and key, with the scale inside the product; torch's own matmul would pass
+    over the result once more.
     """
     batch, heads, queries, _ = query.shape
     unused_input = query.new_empty(1)  # beta=0: it is not read
@@ -175,7 +183,9 @@ def masked_softmax(
     hidden: Bool[Tensor, "B 1 Q K"] | None,
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
 ) -> Float[Tensor, "B H Q K"]:
-    """Compute `heedful.attention.normalizers.softmax` in place; the scores may be overwritten."""
+    """Compute the softmax of scores over the keys that are not hidden; the scores may be overwritten. Queries in
+    `fully_masked` see no key and get zeros.
+    """
     if hidden is None:
         return _fast_softmax(scores)
     weights = _fast_softmax(_fill_hidden(scores, hidden))
@@ -183,7 +193,7 @@ def masked_softmax(
 
 
 def _fill_hidden(scores: Tensor, hidden: Tensor) -> Tensor:
-    """Set hidden scores to the lowest number, in place."""
+    """Set the scores of hidden keys to the lowest number, in place."""
     lowest = torch.finfo(scores.dtype).min
     if is_tracing() or scores.numel() < _MANY_SCORES:
         return scores.masked_fill_(hidden, lowest)
@@ -205,7 +215,7 @@ def _is_slow_softmax(scores: Tensor) -> bool:
 
 
 def _fast_softmax(scores: Tensor) -> Tensor:
-    """Compute the softmax over the keys in the faster of two ways."""
+    """Compute the softmax of scores over the keys in the faster of two ways."""
     if not _is_slow_softmax(scores):
         return scores.softmax(-1)
     if not (torch.is_grad_enabled() and scores.requires_grad):
@@ -236,7 +246,9 @@ class _ShortSoftmax(torch.autograd.Function):
 
 
 def _softmax_gradient(gradient: Tensor, weights: Tensor) -> Tensor:
-    """Compute w (g - sum(g w)) in the faster of two ways."""
+    """Compute the gradient of the scores from the softmax weights w and their gradient g, w (g - sum(g w)), in the
+    faster of two ways.
+    """
     if not _is_slow_softmax(weights):
         # autograd itself calls this for a softmax; it has no public name
         return torch._softmax_backward_data(gradient, weights, -1, weights.dtype)

@@ -112,7 +112,7 @@ class PendingSelection:
     def compose(
         self, groups: Int[Tensor, " G_then"] | None, columns: Int[Tensor, "G_then K_then"] | None
     ) -> PendingSelection:
-        """Select groups, and columns of these, from what is already selected; None means all."""
+        """Return the selection of groups, and of columns of these, from what is already selected; None means all."""
         new_groups, new_columns = self.groups, self.columns
         if groups is not None:
             new_groups = groups if new_groups is None else new_groups.index_select(0, groups)
@@ -156,7 +156,7 @@ class KVCache:
         return KVCache(key, value)
 
     def apply_selection(self, selection: PendingSelection, *, spare_keys: int = 0) -> KVCache:
-        """Apply a selection; where columns are selected, reserve room for this many further keys."""
+        """Return the cache of a selection; where columns are selected, reserve room for `spare_keys` further keys."""
         if selection.columns is not None:
             return self.concat_groups([(self, selection)], pad_left=True, spare_keys=spare_keys)
         if selection.groups is None:
@@ -167,7 +167,7 @@ class KVCache:
     def concat_groups(
         cls, caches: Sequence[tuple[KVCache, PendingSelection]], *, pad_left: bool, spare_keys: int = 0
     ) -> KVCache:
-        """Concatenate the selected groups of several caches and reserve room for further keys.
+        """Concatenate the selected groups of several caches and reserve room for `spare_keys` further keys.
 
         Shorter caches are padded on the right, or on the left; padding must be hidden by the mask.
         """
@@ -196,6 +196,7 @@ class KVCache:
         return key.new_zeros(1, 1, 1, key.size(3)), value.new_zeros(1, 1, 1, value.size(3))
 
     def _selected_columns(self, selection: PendingSelection) -> Int[Tensor, "G_picked K_picked"]:
+        """Return the columns of keys that a selection picks in each of its groups; all columns if it picks none."""
         if selection.columns is not None:
             return selection.columns
         groups = self.key.size(0) if selection.groups is None else len(selection.groups)

@@ -33,7 +33,9 @@ class CacheLayout:
     width: int = 1
 
     def extend(self, positions: Int[Tensor, "G wQ"]) -> CacheLayout:
-        """Append the keys that each row has just written; only that row may use them."""
+        """Append the keys that each row has just written at `positions` (rows of a group side by side); only that row
+        may use them.
+        """
         all_positions = torch.cat((self.positions, positions), 1) if self.positions.size(1) else positions
         if self.width == 1:
             return CacheLayout(all_positions)
@@ -43,7 +45,9 @@ class CacheLayout:
         return CacheLayout(all_positions, torch.cat((self.dense_key_mask(), new_mask), 1), self.width)
 
     def reorder(self, rows: RowSelection) -> CacheLayout:
-        """Select rows; for freely picked rows, keys that the row may not use become absent."""
+        """Return the layout for the selected rows; for rows picked regardless of groups, keys that the row may not use
+        become absent.
+        """
         groups = rows.source_groups(self.width)
         positions = self.positions if groups is None else self.positions.index_select(0, groups)
         owned = None if self.key_mask is None else self.key_mask.index_select(0, rows.origin)
@@ -82,7 +86,9 @@ class CacheLayout:
 
     @classmethod
     def concat_groups(cls, layouts: Sequence[CacheLayout], *, pad_left: bool) -> CacheLayout:
-        """Concatenate the groups of several layouts; shorter ones are padded on the right, or on the left."""
+        """Concatenate the groups of several layouts; shorter ones are padded on the left if `pad_left`, otherwise on
+        the right.
+        """
         width = require_same_width(part.width for part in layouts)
         positions = pad_and_concat([part.positions for part in layouts], axis=1, fill=-1, pad_left=pad_left)
         if all(part.key_mask is None for part in layouts):
@@ -165,7 +171,8 @@ class AttentionMask:
         key_positions: Int[Tensor, "G K"],
         visible: Bool[Tensor, "#G Q K"],
     ) -> AttentionMask:
-        """Create a mask from a boolean tensor, per row or shared by all rows.
+        """Create the mask of queries at `positions` over keys at `key_positions`; `visible` says which keys each query
+        sees, per row or shared by all rows.
 
         On the CPU the values are inspected, and the tensor is dropped if it hides nothing. On other devices that would
         wait for the device, and while tracing there are no values.
@@ -207,8 +214,8 @@ class BandedMask:
     def from_positions(
         cls, window: SlidingWindow, positions: Int[Tensor, "G Q"], *, key_positions: Int[Tensor, "G K"]
     ) -> BandedMask | None:
-        """Create the band, or return None if it is not faster or positions are not consecutive columns (up to a shift
-        per row).
+        """Create the band in which queries at `positions` see the keys of a window; None if it is not faster or
+        positions are not consecutive columns (up to a shift per row).
 
         Positions are inspected on every device: the mask that this saves costs more than the wait.
         """
@@ -253,7 +260,7 @@ class BandedMask:
 def _gather_blocks(
     heads: Float[Tensor, "G H T d"], columns: Int[Tensor, " Nsize"], *, size: int
 ) -> Float[Tensor, "GN H size d"]:
-    """Gather columns into blocks of this size, as rows of their own."""
+    """Gather columns of all heads into blocks of `size` columns, each as a row of its own."""
     rows, count, _, width = heads.shape
     blocks = heads.index_select(2, columns).view(rows, count, -1, size, width)
     return blocks.transpose(1, 2).reshape(-1, count, size, width)

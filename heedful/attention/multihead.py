@@ -92,7 +92,9 @@ class HeadedAttention(TraceableAttention):
         return f"heads={self.heads}, d_k={self.d_k}, d_v={self.d_v}"
 
     def _build_trace(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
-        """Return all intermediate values; `mask` must be dense."""
+        """Return all intermediate values of attention from queries to the keys and values in `memory`; `mask` must be
+        dense.
+        """
         scores, bias = self._compute_scores(query, memory, mask=mask)
         weights = self.weigher.normalize(scores.clone(), mask=mask)
         visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if mask.visible is None else mask.visible[:, 0]
@@ -109,7 +111,9 @@ class HeadedAttention(TraceableAttention):
         )
 
     def _attend(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
-        """Compute contexts with the fastest kernel that supports this mask, these hooks and these positions."""
+        """Compute the contexts of queries from the keys and values in `memory`, with the fastest kernel that supports
+        this mask, these hooks and these positions.
+        """
         if mask.band is not None:
             return self._attend_in_blocks(query, memory, mask=mask, band=mask.band)
         can_fuse = self.weigher.fusable and not self.relative.touches_scores and not self.probe.is_watched
@@ -142,7 +146,7 @@ class HeadedAttention(TraceableAttention):
         return self._combine_values(weights, memory, mask=mask)
 
     def _compute_scores(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> tuple[Tensor, Tensor | None]:
-        """Return new scores and the position bias included in them."""
+        """Return new scores of queries and keys, and the position bias included in them, None if there is none."""
         scores = self.weigher.score(query, memory.key)
         bias = self.relative.score_bias(query, mask.positions, mask.key_positions)
         return (scores if bias is None else scores + bias), bias
@@ -154,7 +158,9 @@ class HeadedAttention(TraceableAttention):
         return context if value_bias is None else context + value_bias
 
     def _attend_in_blocks(self, query: Tensor, memory: KVCache, *, mask: AttentionMask, band: BandedMask) -> Tensor:
-        """Attend block by block; with hooks on the weights, attend to all keys instead."""
+        """Compute the contexts block by block in the band of the mask; with hooks on the weights, attend to all keys
+        instead.
+        """
         if self.probe.is_watched:
             return self._attend(query, memory, mask=mask.to_dense())
         block_cache = KVCache(band.split_keys(memory.key), band.split_keys(memory.value))
@@ -221,7 +227,7 @@ class MultiHeadAttention(HeadedAttention):
         values: Float[Tensor, "G K d_memory"],
         positions: Int[Tensor, "G K"],
     ) -> KVCache:
-        """Project keys and values; done once per token or per memory."""
+        """Project keys and values of tokens or memory slots at these positions; done once per token or per memory."""
         d_keys, linear = self.heads * self.d_k, self.key_value
         if self.shared_key_value:
             key = linear(keys)

@@ -23,7 +23,7 @@ def softmax(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -
 
 
 def normalize_by_sum(scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-    """Divide nonnegative scores by their sum, p / sum(p), as in the lecture.
+    """Divide nonnegative scores by their sum over visible keys, p / sum(p), as in the lecture.
 
     Only meaningful for scores that cannot be negative (`ExpDotScore`): with signed scores the sum can vanish and the
     weights leave [0, 1]. A query that sees nothing gets zeros.
@@ -76,7 +76,7 @@ class PredictedWindow(LocalWindow):
         return f"reach={self.reach}"
 
     def forward(self, query: Float[Tensor, "*B Q d_query"], visible: Bool[Tensor, "*B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Return the Gaussian inside the window and 0 outside."""
+        """Return the factor of each visible key: a Gaussian inside the window of its query and 0 outside."""
         relative_position = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))
         relative_position = relative_position.to(
             torch.promote_types(relative_position.dtype, torch.float32)
@@ -99,7 +99,7 @@ class StraightThrough(nn.Module):
         self.probe = HookPoint()
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Return 1 for the selected key and 0 for the others."""
+        """Return 1 for the selected visible key of each query and 0 for the others."""
         soft: Tensor = self.probe(softmax(scores, visible))
         selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
         return selected + (soft - soft.detach())
@@ -127,7 +127,9 @@ class HardSampling(nn.Module):
         return f"expected={self.expected}"
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Return 1 for the selected key and 0 for the others, or the softmax for queries that are not sampled."""
+        """Return 1 for the selected visible key of each query and 0 for the others, or the softmax for queries that are
+        not sampled.
+        """
         soft: Tensor = self.probe(softmax(scores, visible))
         selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)
         if not self.training or self.expected == 0:
@@ -200,7 +202,7 @@ class MovingBaseline:
 def _select_keys(
     probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, sample: bool
 ) -> Bool[Tensor, "*B Q K"]:
-    """Select one key per query: sampled, or the first of the most likely ones."""
+    """Select one visible key per query by its probability: sampled, or else the first of the most likely ones."""
     priority = probabilities
     if sample:
         # Of exponential variables with rates p_i, the i-th is the smallest with probability p_i. One may be 0, and a

@@ -136,7 +136,9 @@ class RelativePosition(nn.Module):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"] | None:
-        """Return the term added to the scaled scores, or None."""
+        """Return the term added to the scaled scores of queries at `positions` and keys at `key_positions`; None if
+        there is none.
+        """
         return None
 
     def value_bias(
@@ -145,7 +147,9 @@ class RelativePosition(nn.Module):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q d_v"] | None:
-        """Return the term added to the contexts, or None."""
+        """Return the term added to the contexts of queries at `positions`, from the weights of keys at `key_positions`;
+        None if there is none.
+        """
         return None
 
 
@@ -171,7 +175,7 @@ class RotaryPosition(RelativePosition):
         return f"d_k={2 * len(self.rate)}"
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
-        """Rotate queries or keys by their positions."""
+        """Rotate the queries or keys of all heads by their positions."""
         angle = positions[:, None, :, None] * self.rate
         sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]
@@ -209,7 +213,7 @@ class RelativeEmbedding(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q K"]:
-        """Return q . w_key[distance], scaled like q . k."""
+        """Return q . w_key[distance] for queries at `positions` and keys at `key_positions`, scaled like q . k."""
         indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
         return self._scale_products(query @ self.key.T).gather(-1, indices)
 
@@ -219,7 +223,9 @@ class RelativeEmbedding(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "B H Q d_v"] | None:
-        """Return the sum over keys of weight times w_value[distance]."""
+        """Return the sum over keys of weight times w_value[distance] for queries at `positions`; None if values have no
+        vectors.
+        """
         if self.value is None:
             return None
         indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, weights.size(1), -1, -1)
@@ -312,7 +318,9 @@ class QuadraticPosition(RelativePosition):
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "#B H Q K"]:
-        """Return the bias from row and column offsets; computed once if all images have the same positions."""
+        """Return the bias from row and column offsets between pixels; the content of queries is not read. It is
+        computed once if all images have the same positions.
+        """
         if _rows_are_identical(positions) and _rows_are_identical(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
         delta = self._to_pixel(key_positions).unsqueeze(1) - self._to_pixel(positions).unsqueeze(2)

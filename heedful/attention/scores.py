@@ -68,7 +68,7 @@ class GeneralScore(DotScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_query"]:
-        """Compute W k."""
+        """Compute W k for each key; positions are not read."""
         projected: Tensor = self.weight(keys)
         return projected
 
@@ -92,14 +92,14 @@ class AdditiveScore(AttentionScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_hidden"]:
-        """Compute U k."""
+        """Compute U k for each key; positions are not read."""
         projected: Tensor = self.key(keys)
         return projected
 
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
-        """Apply the hidden layer to each pair of query and key."""
+        """Return the score of each pair of a query and a projected key, by the hidden layer."""
         return _score_pairs(self.query(query), key, energy=self.energy)
 
 
@@ -117,13 +117,13 @@ class ConcatScore(AttentionScore):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_hidden"]:
-        """Multiply keys by the columns of W that belong to them."""
+        """Multiply keys by the columns of W that belong to them; positions are not read."""
         return functional.linear(keys, self.weight.weight[:, self.d_query :])
 
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K d_hidden"]
     ) -> Float[Tensor, "*B Q K"]:
-        """Apply the hidden layer to each pair of query and key."""
+        """Return the score of each pair of a query and a projected key, by the hidden layer."""
         return _score_pairs(functional.linear(query, self.weight.weight[:, : self.d_query]), key, energy=self.energy)
 
 
@@ -186,6 +186,7 @@ class ExpDotScore(DotScore):
 def _score_pairs(
     query: Float[Tensor, "*B Q d_hidden"], key: Float[Tensor, "*B K d_hidden"], *, energy: nn.Linear
 ) -> Float[Tensor, "*B Q K"]:
+    """Return energy(tanh(q + k)) for each pair of a query and a key."""
     energies: Tensor = energy(torch.tanh(query.unsqueeze(-2) + key.unsqueeze(-3)))
     return energies.squeeze(-1)
 
@@ -253,7 +254,7 @@ class ScoredWeights(WeightFunction):
         return scores
 
     def normalize(self, scores: Float[Tensor, "G H Q K"], *, mask: AttentionMask) -> Float[Tensor, "G H Q K"]:
-        """Apply the normalizer."""
+        """Turn scores into weights of the keys that the mask shows, by the normalizer."""
         visible = mask.visible
         if visible is None:
             visible = torch.ones_like(scores[:, :1], dtype=torch.bool)

@@ -28,7 +28,9 @@ class TreeMarginals(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, lengths: Tensor) -> Tensor:
-        """Run one pass from narrow spans to wide ones, and one back."""
+        """Compute the marginals by one pass from narrow spans to wide ones, and one back; store both in `ctx` for the
+        gradient.
+        """
         inside = _compute_inside(scores)
         outside = _compute_outside(inside, full_spans=_mark_full_spans(inside, lengths))
         ctx.save_for_backward(inside.by_start, inside.by_end, outside.by_start, outside.by_end)
@@ -37,7 +39,9 @@ class TreeMarginals(torch.autograd.Function):
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, None]:
-        """Propagate the derivative through the same two passes."""
+        """Return the gradient of the scores from that of the marginals (`upstream`), by the derivative of the same two
+        passes.
+        """
         charts = ctx.saved_tensors
         inside, outside = _SpanCharts(*charts[:2]), _SpanCharts(*charts[2:])
         return _differentiate_outside(
@@ -46,7 +50,7 @@ class TreeMarginals(torch.autograd.Function):
 
 
 def compute_excluded_score(scores: Tensor, *, slots: int) -> float:
-    """Return the score of a forbidden arc.
+    """Return the score of a forbidden arc between `slots` slots, for the dtype of these scores.
 
     Where all other scores are at most 1 / (2 slots) of this in size, a tree with such an arc has less than half of it,
     and no sum leaves the range of the type.
@@ -109,13 +113,17 @@ class _SpanCharts:
         return torch.stack((right, self.by_start[2, :m, width] + self.by_end[0, width:, m - 1]))
 
     def add_to_incomplete_splits(self, width: int, cuts: Float[Tensor, "m cuts B"]) -> None:
-        """Add values to both parts of each split of incomplete spans of this width."""
+        """Add values to both parts of each split of incomplete spans of this width; `cuts` holds one for each span and
+        split.
+        """
         m = self.by_start.size(1) - width
         self.by_start[0, :m, :width] += cuts
         self.by_end[0, width:, m:] += cuts
 
     def add_to_complete_splits(self, width: int, cuts: Float[Tensor, "2 m cuts B"]) -> None:
-        """Add values to both parts of each split of complete spans of this width."""
+        """Add values to both parts of each split of complete spans of this width, right and left; `cuts` holds one for
+        each span and split.
+        """
         m = self.by_start.size(1) - width
         self.by_start[1:, :m, :width] += cuts
         self.by_end[1:, width:, m:] += cuts
@@ -132,7 +140,7 @@ class _SpanCharts:
 
 
 def _compute_inside(scores: Float[Tensor, "N N B"]) -> _SpanCharts:
-    """Compute the log of the sum over all ways to build each span."""
+    """Compute the log of the sum over all ways to build each span from arcs with these scores."""
     inside = _SpanCharts.new_zeros(len(scores), reference=scores)
     for width in range(1, len(scores)):
         split_sums = inside.sum_incomplete_splits(width).logsumexp(1)
@@ -158,7 +166,9 @@ def _differentiate_inside(inside: _SpanCharts, direction: Float[Tensor, "N N B"]
 
 
 def _mark_full_spans(inside: _SpanCharts, lengths: Int[Tensor, " B"]) -> Float[Tensor, "N B"]:
-    """Return 1 where the span from the root to this slot is the whole sentence, unless the sentence has no tree."""
+    """Return 1 where the span from the root to this slot is the whole sentence of `lengths` slots, else 0; all 0 if
+    `inside` says that the sentence has no tree.
+    """
     slots = inside.by_start.size(1)
     ends = torch.arange(slots, device=lengths.device).unsqueeze(1) == lengths - 1
     partition = inside.by_start[0, :1].flatten(0, 1)
@@ -166,7 +176,8 @@ def _mark_full_spans(inside: _SpanCharts, lengths: Int[Tensor, " B"]) -> Float[T
 
 
 def _compute_outside(inside: _SpanCharts, *, full_spans: Float[Tensor, "N B"]) -> _SpanCharts:
-    """Compute the probability that each span is part of the tree.
+    """Compute the probability that each span is part of the tree, from the inside sums; `full_spans` is 1 for the whole
+    sentence.
 
     A span distributes its probability over its parts, in the proportions of the ways to build it. The sums that
     narrower spans receive are those of the outside algorithm times the inside sums, but need no logarithms.
@@ -184,7 +195,9 @@ def _compute_outside(inside: _SpanCharts, *, full_spans: Float[Tensor, "N B"]) -
 
 
 def _differentiate_outside(inside: _SpanCharts, tangents: _SpanCharts, *, outside: _SpanCharts) -> _SpanCharts:
-    """Compute the derivative of `_compute_outside` for these tangents of the inside sums."""
+    """Compute the derivative of `_compute_outside`, whose result is `outside`, for these tangents of the inside
+    sums.
+    """
     result = _SpanCharts.new_zeros(inside.by_start.size(1), reference=inside.by_start)
     for width in range(inside.by_start.size(1) - 1, 0, -1):
         complete_tangents = _differentiate_shares(
@@ -212,7 +225,7 @@ def _differentiate_shares(
     total: Float[Tensor, "*m B"],
     total_tangent: Float[Tensor, "*m B"],
 ) -> Float[Tensor, "*m cuts B"]:
-    """Compute the derivative of softmax(cuts) times the distributed total."""
+    """Compute the derivative of softmax(cuts) * total from the tangents of `cuts` and `total`."""
     shares = cuts.softmax(-2)
     mean = (shares * cut_tangents).sum(-2, keepdim=True)
     return shares.mul_(cut_tangents.sub_(mean).mul_(total.unsqueeze(-2)).add_(total_tangent.unsqueeze(-2)))
@@ -258,7 +271,8 @@ class LinearChain(nn.Module):
 def _compute_log_odds(
     scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, transition: Float[Tensor, "2 2"]
 ) -> Float[Tensor, "*B Q K"]:
-    """Return log p(z_i = 1) - log p(z_i = 0): a slot's own score plus the messages from both sides.
+    """Return log p(z_i = 1) - log p(z_i = 0) of each visible slot: its own score plus the messages from both sides.
+    `transition` holds the scores of two neighbouring z.
 
     The message of a binary variable is one number, the difference of its log-probabilities, which stays bounded for any
     length of chain.
@@ -271,7 +285,9 @@ def _compute_log_odds(
 def _pass_messages(
     scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, transition: Float[Tensor, "2 2"]
 ) -> Float[Tensor, "*B Q K"]:
-    """Return the message that each slot receives from the slots before it; hidden slots forward messages unchanged."""
+    """Return the message that each slot receives from the slots before it; hidden slots forward messages unchanged.
+    `transition` holds the scores of two neighbouring z.
+    """
     message = scores.new_zeros(scores.shape[:-1])
     messages = [message]
     for score, is_visible in zip(scores.unbind(-1), visible.unbind(-1), strict=True):
@@ -281,7 +297,9 @@ def _pass_messages(
 
 
 def _compute_message(log_odds: Float[Tensor, "*B Q"], transition: Float[Tensor, "2 2"]) -> Float[Tensor, "*B Q"]:
-    """Return the message of a slot with these log-odds: log sum_z p(z) exp b[z, 1] - log sum_z p(z) exp b[z, 0]."""
+    """Return the message of a slot with these log-odds: log sum_z p(z) exp b[z, 1] - log sum_z p(z) exp b[z, 0], where
+    b is the transition.
+    """
     # From log-probabilities, not from odds: with odds of 1e4 the difference would be one of large numbers.
     off, on = functional.logsigmoid(-log_odds), functional.logsigmoid(log_odds)
     log_one = torch.logaddexp(off + transition[0, 1], on + transition[1, 1])
@@ -369,7 +387,9 @@ class ChainAttention(TraceableAttention):
         visible: Bool[Tensor, "B 1 K"],
         links: Float[Tensor, "B steps K K"] | None = None,
     ) -> AttentionTrace:
-        """Return all intermediate values; `bias` is what the rest of the path adds to each score."""
+        """Return all intermediate values of `forward` for the same arguments; `bias` is what the rest of the path adds
+        to each score.
+        """
         unary_scores = query @ key.transpose(1, 2)
         paths = _run_forward_backward(unary_scores, visible, links)
         visible_keys = visible.expand_as(unary_scores)
@@ -418,7 +438,9 @@ class _PathMarginals:
 def _run_forward_backward(
     scores: Float[Tensor, "B Q K"], visible: Bool[Tensor, "B 1 K"], links: Float[Tensor, "B steps K K"] | None
 ) -> _PathMarginals:
-    """Run the forward-backward algorithm in log space."""
+    """Compute the marginals of all paths by the forward-backward algorithm in log space, from the scores of each step
+    and the transition scores `links`; without links the steps are independent.
+    """
     queries, keys = scores.shape[1:]
     exact_scores, visible_keys = scores.to(torch.promote_types(scores.dtype, torch.float32)), visible.expand_as(scores)
     if links is None:

@@ -135,7 +135,7 @@ class CentredConvolution(TokenConvolution):
         return (LayerInfo("convolution", side, side, every=self.gated.dilation, width=self.d_hidden),)
 
     def forward(self, x: Float[Tensor, "B T d_hidden"], packed: PackedTokens) -> Float[Tensor, "B T d_hidden"]:
-        """Convolve each token with its neighbours; zeros beyond the ends of a row."""
+        """Convolve each token of a chunk with its neighbours; zeros beyond the ends of a row."""
         side = self.gated.span // 2
         packed_input = packed.zero_padding(packed.pack(self.dropout(x)))
         return packed.unpack(self.gated(functional.pad(packed_input, (0, 0, side, side))))
@@ -155,7 +155,9 @@ class CausalConvolution(TokenConvolution):
     def forward(
         self, x: Float[Tensor, "B T d_hidden"], past: Float[Tensor, "B span d_hidden"], *, packed: PackedTokens
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
-        """Convolve each token with those before it; also return the inputs that the next chunk still needs."""
+        """Convolve each token with those before it, of which `past` holds the last ones; also return the inputs that
+        the next chunk still needs.
+        """
         history = torch.cat((past, packed.pack(self.dropout(x))), 1)
         return packed.unpack(self.gated(history)), packed.last_entries(history, self.gated.span)
 
@@ -199,7 +201,7 @@ class ConvSubsampling(nn.Module):
         self.output = build_xavier_linear(channels * -(-bands // 4), d_model)
 
     def forward(self, frames: FeatureBatch) -> FeatureBatch:
-        """Return the vectors, with positions from 0 and padding at the end."""
+        """Return a vector for every four frames, with positions from 0 and padding at the end."""
         packed = PackedTokens.from_positions(frames.positions)
         lengths = packed.lengths
         x = packed.zero_padding(packed.pack(frames.vectors)).to(self.output.weight.dtype).unsqueeze(1)
@@ -235,7 +237,7 @@ class SpecAugment(nn.Module):
         return f"bands={self.bands}, frames={self.frames}, share={self.share}"
 
     def forward(self, frames: FeatureBatch) -> FeatureBatch:
-        """Mask the frames while training; return them unchanged otherwise."""
+        """Set random bands and frames to zero while training; return the frames unchanged otherwise."""
         if not self.training:
             return frames
         vectors, token_mask = frames.vectors, frames.positions >= 0
@@ -258,7 +260,9 @@ def subsampled_length(length: Tensor) -> Tensor:
 
 
 def _draw_masks(positions: Tensor, lengths: Tensor, *, max_width: Tensor, n: int) -> Tensor:
-    """Draw `n` masks of at most `max_width` entries per row; return True at the covered positions below `lengths`."""
+    """Draw `n` spans of at most `max_width` positions below `lengths` in each row; return True at the covered
+    positions.
+    """
     uniforms = torch.rand(len(positions), 2, n, device=positions.device)
     width = (uniforms[:, 0] * (max_width + 1)).floor()
     start = (uniforms[:, 1] * (lengths - width + 1)).floor()

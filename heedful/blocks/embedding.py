@@ -147,6 +147,7 @@ class TokenEmbedding(InputEmbedding):
         return EmbeddingSum(token_vectors, position_vectors, self._embed_segments(tokens), self._embed_factors(tokens))
 
     def _embed_segments(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        """Return the vector of the segment of each token, the first segment if none is given; None without a table."""
         if self.segments is None:
             return None
         if tokens.segments is None:
@@ -155,6 +156,7 @@ class TokenEmbedding(InputEmbedding):
         return vectors
 
     def _embed_factors(self, tokens: Tokens) -> Float[Tensor, "B T d_model"] | None:
+        """Return the scaled sum of the vectors of all factors of each token; None if there are no factors."""
         factor_ids = () if tokens.factors is None else tokens.factors.unbind(2)
         assert len(factor_ids) == len(self.factors), (
             f"tokens with {len(factor_ids)} factors, but tables of {len(self.factors)}"
@@ -164,8 +166,8 @@ class TokenEmbedding(InputEmbedding):
 
 
 def build_embedding(size: int, d_model: int, *, deviation: float | None = None) -> nn.Embedding:
-    """Create an embedding table from N(0, 1 / sqrt(d_model)), or with the given deviation; suitable for tying with
-    an output.
+    """Create an embedding table of `size` entries from N(0, 1 / sqrt(d_model)), or with the given deviation; suitable
+    for tying with an output.
     """
     table = nn.Embedding(size, d_model)
     nn.init.normal_(table.weight, std=deviation or d_model**-0.5)

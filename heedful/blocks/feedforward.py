@@ -13,8 +13,8 @@ from heedful.attention.dropout import Dropout
 
 
 def build_xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
-    """Create a linear map whose `parts` (blocks of output rows) are each initialised by Xavier's rule (Glorot and
-    Bengio 2010, eq. 16).
+    """Create a linear map of these widths, with a zero bias if `bias`. Its `parts` (blocks of output rows) are each
+    initialised by Xavier's rule (Glorot and Bengio 2010, eq. 16).
     """
     linear = nn.Linear(d_input, d_output, bias=bias)
     for matrix in torch.split(linear.weight, d_output // parts):
@@ -88,7 +88,7 @@ class DeepOutput(Readout):
         self.dropout = Dropout(dropout)
 
     def forward(self, state: Float[Tensor, "B T d"], *others: Float[Tensor, "B T _"]) -> Float[Tensor, "B T d_output"]:
-        """Apply the activation to the sum of all maps."""
+        """Apply the activation to the sum of the maps of the state and of all other inputs."""
         total = sum(linear(x) for linear, x in zip(self.maps, (state, *others), strict=True))
         result: Tensor = self.dropout(self.activation(total))
         return result

@@ -63,7 +63,9 @@ class RecurrentCell(nn.Module, ABC):
     def run_packed_kernel(
         self, x: nn.utils.rnn.PackedSequence, state: CellState
     ) -> tuple[nn.utils.rnn.PackedSequence, CellState]:
-        """Run all steps of rows of different lengths, sorted, with torch's kernel."""
+        """Run all steps of rows of different lengths, sorted, from `state` with torch's kernel; return the outputs and
+        the final state.
+        """
         output, *last = self.kernel(x.data, x.batch_sizes, *self._kernel_arguments(state))
         return nn.utils.rnn.PackedSequence(output, x.batch_sizes), tuple(part.squeeze(0) for part in last)
 
@@ -108,7 +110,9 @@ class GRU(RecurrentCell):
     kernel = staticmethod(torch.gru)
 
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
-        """Compute reset gate, update gate and candidate, in torch's order."""
+        """Return the state after one step from `state`, with reset gate, update gate and candidate in torch's order;
+        `projected` is the input times W.
+        """
         (h,) = state
         widths = [2 * self.d_state, self.d_state]
         gates, candidate = torch.split(projected, widths, -1)
@@ -135,7 +139,9 @@ class LSTM(RecurrentCell):
             self.input.bias[d_state : 2 * d_state] = 1.0
 
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
-        """Compute input gate, forget gate, candidate and output gate, in torch's order."""
+        """Return the state after one step from `state`, with input gate, forget gate, candidate and output gate in
+        torch's order; `projected` is the input times W.
+        """
         h, cell = state
         i, f, candidate, o = (projected + self.recurrent(h)).chunk(4, -1)
         cell = torch.addcmul(torch.sigmoid(f) * cell, torch.sigmoid(i), torch.tanh(candidate))
@@ -183,7 +189,9 @@ class UnidirectionalLayer(RecurrentLayer):
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: CellState, *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], CellState]:
-        """Read the tokens from the first to the last."""
+        """Read the tokens from the first to the last, starting from `state`; return an output for each token and the
+        final state.
+        """
         return _run_cell(self.cell, x, state, token_mask=positions >= 0, backward=False)
 
 
@@ -212,7 +220,9 @@ class BidirectionalLayer(RecurrentLayer):
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: CellState, *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], CellState]:
-        """Read the tokens from both ends."""
+        """Read the tokens from both ends, starting from `state`; return both outputs for each token, concatenated, and
+        the final states of both directions.
+        """
         real, half = positions >= 0, len(state) // 2
         forward_outputs, forward_state = _run_cell(self.left_to_right, x, state[:half], token_mask=real, backward=False)
         backward_outputs, backward_state = _run_cell(
@@ -291,7 +301,9 @@ class RecurrentCellStack(nn.Module):
         states: tuple[CellState, ...],
         token_mask: Tensor,
     ) -> tuple[CellState, ...]:
-        """Advance one step; states of rows without a token stay unchanged."""
+        """Advance all cells one step; states of rows without a token stay unchanged. `projected` is the lowest cell's
+        input times W, and `extra` its extra input.
+        """
         gates = projected + self.more(extra)
         new_states: list[CellState] = []
         for cell, state in zip(self._get_cells(), states, strict=True):
@@ -312,7 +324,9 @@ def masked_update(token_mask: Bool[Tensor, "B 1"], new_state: CellState, old_sta
 def _run_cell(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """Run a cell over a sequence with the fastest method for this padding."""
+    """Run a cell from `state` over the tokens of a sequence, from the end if `backward`, with the fastest method for
+    this padding; return the outputs and the final state.
+    """
     if not bool(token_mask.any()):  # torch's kernels refuse an empty sequence
         return x.new_zeros(*token_mask.shape, cell.d_state), state
     if not cell.uses_kernel:
@@ -326,6 +340,9 @@ def _run_cell(
 def _run_stepwise(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
+    """Run a cell from `state` step by step, from the end if `backward`; steps without a token keep the state and give
+    zeros. Return the outputs and the final state.
+    """
     projected: Tensor = cell.input(x)
     outputs: list[Tensor] = []
     for t in range(token_mask.size(1))[:: -1 if backward else 1]:
@@ -338,7 +355,9 @@ def _run_stepwise(
 def _run_with_padding(
     cell: RecurrentCell, x: Tensor, state: CellState, *, token_mask: Bool[Tensor, "B T"], backward: bool
 ) -> tuple[Tensor, CellState]:
-    """Run torch's packed kernel: pack real tokens to the left, longest rows first, then unpack the outputs."""
+    """Run a cell from `state` over padded rows, from the end if `backward`, by torch's packed kernel: pack real tokens
+    to the left, longest rows first, then unpack the outputs. Also return the final state.
+    """
     rows, length = token_mask.shape
     columns = torch.arange(length, device=x.device).expand(rows, -1)
     order = torch.where(token_mask, -columns if backward else columns, length).argsort(dim=1, stable=True)

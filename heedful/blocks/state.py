@@ -25,7 +25,9 @@ class LayerState:
     memories: Mapping[str, KVCache] = field(default_factory=dict)
 
     def apply_selection(self, selection: PendingSelection, *, spare_keys: int) -> LayerState:
-        """Apply a selection to the past and the memories; reserve room for further keys of the past."""
+        """Return the caches of a selection of keys and groups; reserve room for `spare_keys` further keys of the
+        past.
+        """
         group_selection = PendingSelection(selection.groups)
         past = None if self.past is None else self.past.apply_selection(selection, spare_keys=spare_keys)
         return LayerState(
@@ -62,7 +64,7 @@ class StackState:
         return past.extend(positions)
 
     def reorder(self, rows: RowSelection) -> StackState:
-        """Select rows."""
+        """Return the state whose rows are the selected rows of this one."""
         groups = rows.source_groups(self.width)
         state = replace(
             self, past=select_rows(self.past, rows), memories=select_rows(self.memories, rows), width=rows.width
@@ -83,7 +85,7 @@ class StackState:
         return replace(state, layers=layers, selection=ALL_KEYS)
 
     def concat(self, others: Sequence[StackState]) -> StackState:
-        """Concatenate the rows of several states; the newest keys of all are in the last column."""
+        """Concatenate the rows of this state and of `others`; the newest keys of all are in the last column."""
         states = tuple(part._drop_unneeded_keys(None) for part in (self, *others))
         width = require_same_width(part.width for part in states)
         with_past = next((part for part in states if part.past is not None), None)

@@ -150,7 +150,9 @@ class TransformerLayer(nn.Module):
         mask: AttentionMask,
         cross_masks: Mapping[str, AttentionMask],
     ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
-        """Apply the layer; `mask` and `cross_masks` say what the tokens see of each other and of each memory."""
+        """Apply the layer to tokens, given its state before them; `mask` and `cross_masks` say what the tokens see of
+        each other and of each memory. Also return the new state.
+        """
         past = state.past
 
         def attend(h: Tensor) -> Tensor:
@@ -231,7 +233,9 @@ class TransformerStack(nn.Module):
         )
 
     def init_state(self, memory: Memories | None) -> StackState:
-        """Return the state before the first token."""
+        """Return the state before the first token, with the given memory or memories (None for none) projected by each
+        layer.
+        """
         names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
         memories = select_memories(memory, names)
         slots = {name: CacheLayout(memory_item.positions) for name, memory_item in memories.items()}

@@ -55,7 +55,7 @@ class ConvActivation(nn.Module):
         nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # there is one
 
     def forward(self, x: Float[Tensor, "B d_input H W"]) -> Float[Tensor, "B d_output h w"]:
-        """Convolve with zero padding at the edges."""
+        """Apply convolution and activation, with zero padding at the edges."""
         if self.leading:
             (size, _), (stride, _) = self.conv.kernel_size, self.conv.stride
             padding = [max((-(-n // stride) - 1) * stride + size - n, 0) for n in (x.size(3), x.size(2))]
@@ -102,7 +102,9 @@ class ResidualBlock(nn.Module):
 
 
 def build_basic_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
-    """Create a residual block of two 3 x 3 convolutions (He et al. 2016, figure 5, left)."""
+    """Create a residual block of two 3 x 3 convolutions from `d_input` to `d_output` channels, the first with the
+    stride (He et al. 2016, figure 5, left).
+    """
     path = nn.Sequential(
         ConvActivation(d_input, d_output, stride=stride), ConvActivation(d_output, d_output, activation=identity)
     )
@@ -110,8 +112,8 @@ def build_basic_block(d_input: int, d_output: int, *, stride: int) -> ResidualBl
 
 
 def build_bottleneck_block(d_input: int, d_output: int, *, stride: int) -> ResidualBlock:
-    """Create a bottleneck block: 1 x 1 to a quarter, 3 x 3 with the stride, 1 x 1 back (He et al. 2016, figure 5,
-    right; torchvision's stride).
+    """Create a bottleneck block from `d_input` to `d_output` channels: 1 x 1 to a quarter of `d_output`, 3 x 3 with the
+    stride, 1 x 1 back (He et al. 2016, figure 5, right; torchvision's stride).
     """
     d_hidden = d_output // 4
     path = nn.Sequential(
@@ -123,8 +125,8 @@ def build_bottleneck_block(d_input: int, d_output: int, *, stride: int) -> Resid
 
 
 def build_inverted_block(d_input: int, d_output: int, *, expansion: int, size: int, stride: int) -> nn.Module:
-    """Create an inverted residual block: expand, depthwise convolution, project (Sandler et al. 2018, table 1);
-    with a shortcut where shapes agree.
+    """Create an inverted residual block: expand the channels by the factor `expansion`, convolve each by `size` x
+    `size` with the stride, project to `d_output` (Sandler et al. 2018, table 1); with a shortcut where shapes agree.
     """
     d_hidden = d_input * expansion
     path = nn.Sequential(

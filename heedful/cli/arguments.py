@@ -82,7 +82,10 @@ class DeviceOptions:
         task: str | None = None,
         step: int | None = None,
     ) -> PredictorT:
-        """Set the number of threads and load the trained model; see `heedful.runs.load.load_predictor`."""
+        """Set the number of threads and load the trained model, or an ensemble of several folders; see
+        `heedful.runs.load.load_predictor`. `use` says in errors what the model must do; `task` chooses one of several
+        tasks, and `step` a kept checkpoint.
+        """
         from heedful.runs.load import load_predictor
 
         self.set_num_threads()
@@ -90,7 +93,7 @@ class DeviceOptions:
 
 
 def require_minimum(options: Any, **minimums: int) -> None:
-    """Raise `RecipeError` if an option has a number below its minimum; None is allowed."""
+    """Raise `RecipeError` if a field of `options` has a number below its minimum; None is allowed."""
     for name, minimum in minimums.items():
         number = getattr(options, name)
         if number is not None and number < minimum:
@@ -98,7 +101,8 @@ def require_minimum(options: Any, **minimums: int) -> None:
 
 
 def parse_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> ArgumentsT:
-    """Parse the words of a command line into the dataclass `cls`; its docstrings are the help.
+    """Parse the words of a command line into the dataclass `cls`; its docstrings are the help. `program` is the command
+    in messages.
 
     Raises:
         RecipeError: the words do not fit; the message is one sentence.
@@ -126,11 +130,8 @@ def parse_script_arguments(cls: type[ArgumentsT], script: str) -> ArgumentsT:
 
 def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program: str) -> tuple[ArgumentsT, list[str]]:
     """Parse the words of a command line like `parse_arguments`, and return the options that are not fields of `cls`,
-    for `load_recipe`.
-
-    Each unknown option is returned with the next word unless that begins with `--`. They are separated before parsing,
-    so
-    that the value of an unknown option is never taken for a positional argument.
+    for `load_recipe`. Each of these is followed by the next word unless that begins with `--`; they are separated
+    first, so that their values are never taken for positional arguments.
     """
     if _is_help_requested(argv):
         parse_arguments(cls, ["--help"], program=program)
@@ -153,7 +154,9 @@ def parse_known_arguments(cls: type[ArgumentsT], argv: Sequence[str], *, program
 
 
 def _reject_duplicates(overrides: Sequence[str]) -> None:
-    """Raise `RecipeError` if a key is set twice; in Python, a later override may change an earlier one."""
+    """Raise `RecipeError` if a key is set twice in the words `overrides`; in Python, a later override may change an
+    earlier one.
+    """
     seen_keys = set()
     for group in group_options(overrides):
         name = group[0].partition("=")[0]

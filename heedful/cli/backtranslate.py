@@ -101,8 +101,8 @@ class _PairWriter:
     args: BacktranslateArguments
 
     def write(self, sentences: Sequence[SourceSentence], file: IO[bytes], *, start: int) -> None:
-        """Append pairs to the file and flush it; `start` is the number of the first sentence, which seeds the
-        sampling.
+        """Translate the sentences, append the pairs to the file and flush it; `start` is the number of the first
+        sentence, which seeds the sampling.
         """
         from heedful.tasks.predictor import escape_cell
 
@@ -130,8 +130,8 @@ def _read_sentences(args: BacktranslateArguments) -> Iterator[str]:
 
 
 def _read_with_context(args: BacktranslateArguments, translator: Translator) -> Iterator[SourceSentence]:
-    """Return the lines to translate with the context that the model reads; empty lines end documents even if they
-    are left out.
+    """Return the lines to translate, each with as many earlier lines as the model of the translator reads; empty lines
+    end documents even if they are left out.
     """
     from heedful.data.context import get_text
     from heedful.data.readers import read_lines

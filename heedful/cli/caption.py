@@ -72,7 +72,9 @@ class CaptionArguments(RunLineOptions):
 
 
 def _check_search(args: CaptionArguments) -> str | None:
-    """Check the search before the model is loaded, and return what the run reads; None if only the model knows."""
+    """Raise `RecipeError`, before the model is loaded, if the search finds too few captions or has a coverage penalty.
+    Return what the run reads, "picture" or "clip"; None if only the model knows.
+    """
     recipe = read_recipe_of_task(args.run, _TASK_NOUNS)
     if recipe is None:
         return None

@@ -107,7 +107,7 @@ class ChatSession:
                     self._reply(line.strip().removeprefix("/") if command.startswith("//") else line.strip())
 
     def _iter_lines(self) -> Iterator[str]:
-        """Yield the lines of the user."""
+        """Yield the lines of the user, typed at a prompt or read from standard input, until they end."""
         from heedful.data.readers import read_lines
 
         if not self._is_interactive:
@@ -121,7 +121,9 @@ class ChatSession:
                 return
 
     def _run_command(self, word: str, rest: str) -> None:
-        """Run a command that begins with a slash."""
+        """Run the command `word`, which begins with a slash, with the `rest` of the line; show the help if it is
+        unknown.
+        """
         if word == "/reset":
             self.turns.clear()
         elif word == "/save" and rest:
@@ -140,7 +142,9 @@ class ChatSession:
         log(f"{path}: {len(turns)} turns added")
 
     def _reply(self, text: str) -> None:
-        """Add the user's turn and stream the reply; a reply that is interrupted is kept as far as it was written."""
+        """Add the user's turn `text` and stream the reply; a reply that is interrupted is kept as far as it was
+        written.
+        """
         from heedful.tasks.conversation.data import DialogueTurn
 
         self.turns.append(DialogueTurn(self._user_name, text))

@@ -23,7 +23,7 @@ class Command:
 
 
 def run_command(name: str, argv: Sequence[str]) -> int:
-    """Run a command and return its exit code; errors are reported by `main`."""
+    """Run the command `name` with the words after it, and return its exit code; errors are reported by `main`."""
     run: Callable[[Sequence[str]], int] | None = getattr(import_module(COMMANDS[name].module), "run", None)
     if run is not None:
         return run(argv)

@@ -67,9 +67,7 @@ class _ComparedEntry:
     changes: tuple[str, ...] = ()
 
     def build_candidate(self) -> ComparedRun:
-        """Build the run to compare, with a complete recipe; raise `RunError` if it was never trained and will not
-        be.
-        """
+        """Build the run to compare, with a complete recipe; `RunError` if it was never trained and will not be."""
         from heedful.runs.evaluate import ComparedRun
         from heedful.runs.resolve import resolve_recipe
 
@@ -81,7 +79,9 @@ class _ComparedEntry:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
+    """Run `heedful compare`, which compares trained runs, and return its exit code: 0, or 128 and the signal that
+    interrupted training.
+    """
     own_words, overrides = split_options(argv, is_foreign=lambda name: "." in name)  # only keys of recipes have dots
     args = parse_arguments(CompareArguments, own_words, program="heedful compare")
     _check_arguments(args, overrides)
@@ -122,7 +122,9 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _check_arguments(args: CompareArguments, overrides: Sequence[str]) -> None:
-    """Raise `RecipeError` if options do not fit together."""
+    """Raise `RecipeError` if options need --train without it, exclude each other, or name one file twice; `DataError`
+    if an output cannot be written. `overrides` are options that change keys of recipes.
+    """
     require_minimum(args, samples=2)
     if args.computing.adapter is not None:
         raise RecipeError("--adapter: is for one model; give runs with adapters instead, which find their base models")
@@ -151,7 +153,9 @@ def _check_arguments(args: CompareArguments, overrides: Sequence[str]) -> None:
 
 
 def _build_entries(path: Path, *, args: CompareArguments, overrides: Sequence[str]) -> list[_ComparedEntry]:
-    """Build the entries of a run folder or recipe file: one, or one for each number of examples."""
+    """Build the entries of a run folder or recipe file: one, or one for each number of examples. `overrides` are
+    options that change keys of the recipe.
+    """
     if path.suffix != ".toml" or path.is_dir():
         return [_ComparedEntry(path)]
     if not args.train:
@@ -193,7 +197,9 @@ def _require_distinct(entries: Sequence[_ComparedEntry]) -> None:
 def _train_recipes(
     entries: Sequence[_ComparedEntry], runs: Sequence[ComparedRun], *, args: CompareArguments, overrides: Sequence[str]
 ) -> int:
-    """Train the unfinished recipes as `heedful train` does; return the first exit code that is not 0."""
+    """Train the unfinished recipes among the entries as `heedful train` does; return the first exit code that is not 0,
+    else 0. `runs` are those of the entries; `overrides` are options that change keys of every recipe.
+    """
     from heedful.cli import train
     from heedful.runs.prepare import require_inputs
 

@@ -90,7 +90,7 @@ def collect_command_words() -> dict[str, CommandWords]:
 
 
 def _iter_parsers(name: str) -> Iterator[OptionParser]:
-    """Yield the option parser of a command, or those of all its demonstrations."""
+    """Yield the option parser of the command `name`, or those of all its demonstrations (quickstart), or none."""
     arguments = load_arguments_class(name)
     if arguments is not None:
         yield build_parser(arguments)
@@ -120,7 +120,9 @@ def list_settings_keys() -> tuple[str, ...]:
 
 
 def _iter_plain_keys(prefix: str, config_class: type[Config]) -> Iterator[str]:
-    """Yield the keys of a table and of nested tables, except tables with user-defined keys."""
+    """Yield the dotted keys of a table and of nested tables, except tables with user-defined keys. Each begins with
+    `prefix`.
+    """
     for name, field in config_class.model_fields.items():
         annotation = field.annotation
         if isinstance(annotation, type) and issubclass(annotation, Config):
@@ -134,7 +136,7 @@ class ShellCompletion(ABC):
 
     @abstractmethod
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """Return the completion script."""
+        """Return the completion script, which suggests the words of each command."""
 
 
 def _format_key_lists() -> Iterator[str]:
@@ -164,7 +166,9 @@ def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]
 @final
 class _BashCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """Return a function that sets COMPREPLY; if it stays empty, readline completes file names."""
+        """Return a function that suggests the words of each command in COMPREPLY; if it stays empty, readline completes
+        file names.
+        """
         return "\n".join(
             [
                 "# Written by: heedful completion bash",
@@ -198,7 +202,7 @@ class _BashCompletion(ShellCompletion):
 @final
 class _ZshCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """Return a function for zsh's completion system."""
+        """Return a function for zsh's completion system that suggests the words of each command."""
         summaries = " ".join(
             quote(_escape_summary(name, command_words.summary)) for name, command_words in words_by_command.items()
         )
@@ -249,7 +253,7 @@ def _escape_summary(name: str, summary: str) -> str:
 @final
 class _FishCompletion(ShellCompletion):
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
-        """Return a line for each command and each option."""
+        """Return a line for each command and each of its options, and for each key of recipes and settings."""
         lines = [
             "# Written by: heedful completion fish",
             "# Keep it as ~/.config/fish/completions/heedful.fish",
@@ -275,6 +279,7 @@ class _FishCompletion(ShellCompletion):
 
     @staticmethod
     def _format_option(option: CommandOption, option_name: str) -> str:
+        """Format one name of an option for fish, with its choices if it has some, or whether its values are files."""
         name = f"-l {option_name[2:]}" if option_name.startswith("--") else f"-s {option_name[1:]}"
         if option.value_type is None:
             return name

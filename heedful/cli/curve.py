@@ -62,7 +62,9 @@ class CurveArguments:
 
 
 def _check_arguments(args: CurveArguments) -> None:
-    """Raise an error if a run is missing or options do not fit together."""
+    """Raise `RunError` if a run folder is missing, and `RecipeError` if the output has another suffix than .html and
+    .svg or is combined with --follow.
+    """
     for folder in args.runs:
         check_path_name(folder)
         if not folder.is_dir():
@@ -90,7 +92,9 @@ def _draw_text(plots: CurvePlots) -> str:
 
 
 def _follow_runs(runs: Sequence[Path]) -> int:
-    """Redraw the curves in place in a terminal; elsewhere print one plot after the other."""
+    """Redraw the curves in place in a terminal until all runs are finished; elsewhere print one plot after the other.
+    Return the exit code.
+    """
     if not sys.stdout.isatty():
         with open_output(None) as out:
 
@@ -109,7 +113,9 @@ def _follow_runs(runs: Sequence[Path]) -> int:
 
 
 def _redraw_until_finished(runs: Sequence[Path], show: Callable[[str], None]) -> int:
-    """Redraw the curves whenever they change, until all runs are finished."""
+    """Call `show` with the drawn curves whenever they change, until all runs are finished or Ctrl-C; return the exit
+    code.
+    """
     previous = ""
     while True:
         plots = _read_curves(runs)

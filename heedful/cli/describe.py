@@ -58,7 +58,7 @@ class DescribeArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful describe`, which shows the size of a model or the benchmark tasks, and return its exit code."""
     args, overrides = parse_known_arguments(DescribeArguments, argv, program="heedful describe")
     if args.tasks or args.task is not None:
         _show_benchmarks(args, overrides)
@@ -89,7 +89,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _measure_size(build: Callable[[], nn.Module], *, length: int) -> ModelSize:
-    """Measure the size of a model on the meta device."""
+    """Measure the size of the model that `build` builds, without memory for it, in sentences of `length` tokens."""
     from heedful.models.model_size import build_without_memory, measure_model
 
     with build_without_memory():
@@ -97,7 +97,7 @@ def _measure_size(build: Callable[[], nn.Module], *, length: int) -> ModelSize:
 
 
 def _draw_unrolled(build: Callable[[], nn.Module], path: Path, *, title: str) -> None:
-    """Draw the model unrolled over five tokens on each side."""
+    """Draw the model that `build` builds unrolled over five tokens on each side; write the picture to `path`."""
     from heedful.inspection.figures.unrolled import draw_diagram_svg
     from heedful.inspection.record_files import write_figure
     from heedful.inspection.unrolled import collect_levels, unroll_model
@@ -130,7 +130,9 @@ class _DescribedModel:
 
 
 def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
-    """Describe the trained model of a run folder or a Hugging Face folder."""
+    """Describe the trained model of a run folder or a Hugging Face folder; `RecipeError` if keys are changed
+    (`overrides`).
+    """
     if overrides:
         raise RecipeError(f"{folder}: is already trained, so its keys cannot be changed; give a recipe to change keys")
 
@@ -160,7 +162,7 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
 
 
 def _build_with_adapter(build: Callable[[], nn.Module], adapter: Adapter | None) -> nn.Module:
-    """Build a model and attach an adapter to it."""
+    """Build a model and attach an adapter to it, if there is one."""
     model = build()
     if adapter is not None:
         adapter.attach(model)
@@ -175,7 +177,9 @@ def _format_adapter(adapter: Config) -> str:
 
 
 def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
-    """Describe the model of a recipe; `init` may determine its architecture and vocabulary sizes."""
+    """Describe the model of a recipe, changed by the options `overrides`; `init` may determine its architecture and
+    vocabulary sizes.
+    """
     recipe = load_recipe(path, overrides)
     tokenizers = None
     if getattr(recipe, "init", None) is not None:
@@ -220,7 +224,9 @@ def _describe_recipe(path: Path, overrides: Sequence[str]) -> _DescribedModel:
 
 
 def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> None:
-    """Show the model of a paper, or list all models of papers with published and counted parameters."""
+    """Show the model of a paper, or list all models of papers with published and counted parameters; `RecipeError` if a
+    recipe or changes of its keys (`overrides`) are given too.
+    """
     from heedful.architectures.model import TransformerConfig
     from heedful.architectures.published_models import PUBLISHED_MODELS
 
@@ -243,7 +249,7 @@ def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> No
 
 
 def get_published_size(name: str, *, length: int) -> ModelSize:
-    """Return the size of a published model.
+    """Return the size of the published model `name`, in sentences of `length` tokens.
 
     Raises:
         RecipeError: no such model is known.
@@ -258,6 +264,9 @@ def get_published_size(name: str, *, length: int) -> ModelSize:
 
 
 def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
+    """Build a published model without trained weights, of the class for its kind of config; `length` is the number of
+    tokens that it must be able to read.
+    """
     from heedful.architectures.build import build_language_model, build_sequence_to_sequence
     from heedful.architectures.build_stack import build_transformer_encoder
     from heedful.architectures.interface import DataSizes
@@ -276,7 +285,9 @@ def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
 
 
 def _show_benchmarks(args: DescribeArguments, overrides: Sequence[str]) -> None:
-    """Show one benchmark task, or list all."""
+    """Show one benchmark task, or list all; `RecipeError` if a recipe or changes of its keys (`overrides`) are given
+    too.
+    """
     from heedful.tasks.benchmarks.table import DEFINITIONS, find_definition
 
     if args.recipe is not None or overrides:
@@ -335,7 +346,9 @@ def _iter_rows(parts: Sequence[ParameterInfo]) -> Iterator[tuple[str, str, str, 
 
 
 def _show_size(size: ModelSize, *, num_trainable: int | None = None) -> None:
-    """Print parts, parameters, FLOPs and memory of a model."""
+    """Print parts, parameters, FLOPs and memory of a model. Only `num_trainable` parameters need gradients in training;
+    None is all.
+    """
     _print_table(list(_iter_rows(size.parameters_info)), alignments="<<>>")
     mib = 2**20
     print(f"\nparameters  {size.num_parameters:,} ({size.num_parameters / 1e6:.1f}M)")

@@ -73,7 +73,9 @@ class EvaluateArguments(EvaluationOptions):
 
 
 def _report_systems(args: EvaluateArguments, opened_run: Run[Any, Any] | None) -> None:
-    """Evaluate one system or two, and print the reports."""
+    """Evaluate one system or two, and print the reports. `opened_run` is the first system; None if that is a file of
+    translations.
+    """
     from heedful.runs.evaluate import build_run_evaluator, get_default_task
 
     request, task = _build_request(args), get_default_task() if opened_run is None else opened_run.task
@@ -147,7 +149,9 @@ def _build_report(
     task: Task[Any, Any],
     against: EvaluationReport | None = None,
 ) -> EvaluationReport:
-    """Evaluate a system and build its report."""
+    """Evaluate the system at `path` and build its report, with tests `against` the report of a first system if given.
+    `opened_run` is the run there; None if it is a file of translations.
+    """
     from heedful.runs.evaluate import compute_answers, describe_system
     from heedful.tasks.report import EvaluatedSystem
 
@@ -161,7 +165,9 @@ def _build_report(
 
 
 def _print_metrics(args: EvaluateArguments, opened_run: Run[Any, Any]) -> None:
-    """Print the training metrics of a run whose task has no evaluator."""
+    """Print the metrics of a run whose task has no evaluator, on its own test or validation set; `RecipeError` for
+    options that change what is measured.
+    """
     from heedful.runs.evaluate import evaluate_run
 
     if _build_request(args).changed_options or args.against is not None or args.output is not None:

@@ -53,7 +53,9 @@ _NUMBERS_ONLY: Final = re.compile(r"[\d\W_]+")
 
 
 def is_file_name(word: str) -> bool:
-    """Whether a word has the form of a file name; the module docstring lists these forms."""
+    """Return whether a word has the form of a file name: a known suffix, the beginning of a path, or one word that ends
+    with a language code or has slashes between names.
+    """
     if "\n" in word or len(word) > _MAX_PATH_LENGTH or re.match(r"\w+://", word) or _NUMBERS_ONLY.fullmatch(word):
         return False
     if _PATH_START.match(word):
@@ -67,7 +69,7 @@ def is_file_name(word: str) -> bool:
 
 
 def path_exists(word: str) -> bool:
-    """Whether a file or folder of this name exists; False for names that the system does not accept."""
+    """Return whether a file or folder with the name `word` exists; False for names that the system does not accept."""
     try:
         return Path(word).exists()
     except (OSError, ValueError):  # a text may be longer than any name
@@ -85,7 +87,8 @@ def count_leading_paths(words: Sequence[str]) -> int:
 
 
 def require_text(word: str, *, option: str, input_option: str | None) -> None:
-    """Raise an error for the name of a file where a text is expected.
+    """Raise an error for the name of a file where a text is expected. The message names `option`, which takes the word
+    as a text, and `input_option`, which reads files.
 
     Args:
         word: word of the command line.
@@ -109,7 +112,7 @@ def require_text(word: str, *, option: str, input_option: str | None) -> None:
 
 
 def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
-    """Raise an error for files where run folders are expected.
+    """Raise an error for files where run folders are expected; the message ends with `input_hint`.
 
     Args:
         paths: paths of the command line.
@@ -130,7 +133,7 @@ def require_folders(paths: Sequence[Path], *, input_hint: str) -> None:
 
 def require_text_suffix(path: Path, *, option: str) -> None:
     """Raise an error if the name of an output file of text has the suffix of another format, such as a document or an
-    archive.
+    archive. The message names the `option`.
 
     Raises:
         RecipeError: its suffix is one of those.

@@ -102,7 +102,7 @@ class FilterArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful filter`, which removes harmful pairs from parallel text, and return its exit code."""
     args = parse_arguments(FilterArguments, argv, program=_PROGRAM)
     corpus = _detect_corpus(args)
     if args.documents:
@@ -160,7 +160,9 @@ def run(argv: Sequence[str]) -> int:
 
 
 def _detect_corpus(args: FilterArguments) -> DetectedParallelText:
-    """Detect the parallel corpus in the files."""
+    """Detect the parallel corpus in the files; `RecipeError` if they are several parts, such as train and test, since
+    only training data are filtered.
+    """
     from heedful.data.detect.parallel import DetectedParallelText
     from heedful.data.detect.registry import sniff_file
     from heedful.recipes.dataset_proposals import propose_datasets
@@ -179,7 +181,7 @@ def _detect_corpus(args: FilterArguments) -> DetectedParallelText:
 
 
 def _require_lines(corpus: DetectedParallelText) -> None:
-    """Raise `RecipeError` for tables, whose documents are named in a column."""
+    """Raise `RecipeError` if the corpus is a table, whose documents are named in a column, and not two files."""
     from heedful.data.detect.parallel import DetectedLineFiles
 
     if not isinstance(corpus, DetectedLineFiles):
@@ -190,7 +192,9 @@ def _require_lines(corpus: DetectedParallelText) -> None:
 
 
 def _detect_languages(args: FilterArguments, corpus: DetectedParallelText) -> tuple[LanguageInfo, LanguageInfo]:
-    """Return both languages: as given, or from the file names, or the language of most texts."""
+    """Return the languages of source and target: as given, or from the file names of the corpus, or the language of
+    most texts.
+    """
     from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
 
     given_languages = [parse_language_code(code) for code in args.languages]
@@ -211,8 +215,8 @@ def _detect_languages(args: FilterArguments, corpus: DetectedParallelText) -> tu
 
 
 def _build_rules(args: FilterArguments, languages: tuple[LanguageInfo, LanguageInfo]) -> Sequence[TextCheck[Any]]:
-    """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others
-    count as repeated.
+    """Build the rules in order: cheap ones first and repetitions last, so that only pairs that passed the others count
+    as repeated. `languages` are those of source and target.
     """
     from heedful.data.detect import checks, pair_checks
 
@@ -259,7 +263,9 @@ def _build_score(args: FilterArguments) -> PairScorer | None:
 def _write_pairs(
     args: FilterArguments, corpus: DetectedParallelText, saver: PartWriter, verdicts: FilterResult
 ) -> None:
-    """Write the kept pairs in their format, and the removed pairs as a table."""
+    """Write the kept pairs of the corpus in their format with `saver`, and the removed pairs as a table; `verdicts`
+    says which are kept, and why not.
+    """
     from heedful.data.detect.part_writers import LinePartWriter
     from heedful.tasks.translation.corpus_filter import KEPT_NUMBER
 

@@ -91,7 +91,9 @@ class GenerateArguments:
 
 
 def _check_early(args: GenerateArguments) -> None:
-    """Check the search and the output before the model is loaded."""
+    """Raise an error, before the model is loaded, if greedy search is to find several continuations or the output
+    cannot be written.
+    """
     recipe = read_recipe_of_task(args.run, ("language_modelling",))
     if recipe is not None:
         config = args.searching.apply_to(recipe.generation)  # type: ignore[attr-defined]  # of this task
@@ -108,7 +110,7 @@ def _read_prompts(args: GenerateArguments) -> Iterator[str]:
 
 
 def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) -> Iterator[str]:
-    """Yield the prompts; warn about the part of long ones that is not read."""
+    """Yield the prompts; warn about those that are too long for the language model, whose beginning is not read."""
     for number, prompt in enumerate(prompts, 1):
         if num_lost := language_model.count_dropped_tokens(prompt):
             log(
@@ -122,7 +124,7 @@ def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) ->
 def _stream_continuation(
     language_model: TextGenerator, prompt: str, *, search: GreedySearch | SamplingSearch, args: GenerateArguments
 ) -> None:
-    """Write a prompt and its continuation while it is generated."""
+    """Write a prompt, and its continuation by the language model while it is generated."""
     with open_output(args.output) as out:
         out.write(prompt)
         for chunk in language_model.stream(prompt, search=search, complete=args.complete):

@@ -20,13 +20,16 @@ _INDENT: Final = 24
 
 
 def print_help(cls: type[Any], *, program: str) -> None:
-    """Print the help of the command whose options are the fields of `cls`; in colours on a terminal."""
+    """Print the help of the command `program`, whose options are the fields of `cls`; in colours on a terminal."""
     console = Console(highlight=False, soft_wrap=True)
     for line in _iter_lines(cls, program=program, width=min(console.width, _MAX_WIDTH)):
         console.print(line)
 
 
 def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
+    """Yield the lines of a command's help: usage, docstring of `cls`, arguments, options, and the options of nested
+    dataclasses.
+    """
     parser = build_parser(cls)
     yield Text(f"usage: {parser.format_usage(f'{program} [OPTIONS]')}")
     for paragraph in inspect.cleandoc(cls.__doc__ or "").split("\n\n"):
@@ -43,6 +46,7 @@ def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
 
 
 def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> Iterator[Text]:
+    """Yield the title of some options, and the lines of each with its default."""
     yield Text()
     yield Text(textwrap.fill(f"{title}:", width), style="bold")
     for option in options:
@@ -57,7 +61,9 @@ def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> 
 
 
 def _format_option(names: str, metavar: str, meaning: str, *, width: int) -> Iterator[Text]:
-    """Yield the lines of one option: its names, and beside or below them its meaning."""
+    """Yield the lines of one option: its names and the word for its value (`metavar`), and beside or below them its
+    meaning. Lines have at most `width` columns.
+    """
     head = Text(f"  {names} ", style="cyan").append(metavar, style="default")
     lines = textwrap.wrap(" ".join(meaning.split()), width - _INDENT, break_on_hyphens=False)
     if lines and len(head) < _INDENT:

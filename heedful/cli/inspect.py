@@ -136,7 +136,9 @@ class InspectArguments:
 
 
 def _check_arguments(args: InspectArguments) -> None:
-    """Raise `RecipeError` if options do not fit together."""
+    """Raise `RecipeError` unless one of --text, --record, --compare and --data is given, with a run if it needs one,
+    and with only the options that belong to it.
+    """
     modes = {
         "--text": args.text is not None,
         "--record": args.record is not None,
@@ -218,7 +220,9 @@ def _select_attributions(record: InspectionRecord, args: InspectArguments, *, mi
 
 
 def _parse_numbers(option: str, text: str | None) -> tuple[int, ...] | None:
-    """Parse a list of numbers such as 0,2; None if it was not given."""
+    """Parse the value of an option, a list of numbers such as 0,2; None if it was not given. Raise `RecipeError` for
+    other text.
+    """
     if text is None:
         return None
     try:

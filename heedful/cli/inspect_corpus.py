@@ -41,7 +41,8 @@ _HABIT_COLUMNS = {
 
 
 def compare_records(first: Path, second: Path, *, json_file: Path | None) -> None:
-    """Print how different the heads of two records are, the most different first.
+    """Print how different the heads of two saved records are, the most different first; write the numbers to
+    `json_file` if given.
 
     Raises:
         RunError: a file is not a record.
@@ -81,7 +82,9 @@ def survey_heads(
     direction: DirectionOptions,
     **load_kwargs: Any,
 ) -> None:
-    """Print statistics of all heads over a text and, if requested, the loss of quality without each of them.
+    """Print statistics of all heads over the first `sentences` pairs of a parallel text and, for `importance`, the loss
+    of quality without each head. With `gold` alignments the statistics have error rates; `page` and `json_file` are
+    outputs.
 
     Raises:
         RunError: the folder is not a trained translation run.
@@ -142,6 +145,9 @@ def _read_gold(path: Path, sentences: int) -> list[GoldAlignment]:
 
 
 def _build_habits_table(habits: Sequence[HeadStatistics], title: str) -> PageTable:
+    """Build the table of the statistics of each head, with notes on uniform and unchanging heads; error rates only if
+    there are some.
+    """
     aligned = any(head_habits.error_rate is not None for head_habits in habits)
     columns = ["head", *_HABIT_COLUMNS.values(), *(["AER"] if aligned else [])]
     rows = []
@@ -183,7 +189,7 @@ def _format_number(number: float) -> str:
 
 
 def _draw_head_grids(habits: Sequence[HeadStatistics], importance: ModelImportance | None) -> list[str]:
-    """Draw heads as grids of squares: sharpness, alignment quality, and importance."""
+    """Draw heads as grids of squares: sharpness, alignment quality if it was measured, and importance if given."""
 
     def draw_grid(title: str, values: Sequence[tuple[AttentionHead, float]], *, digits: int = 2) -> str:
         """Draw one value for each head."""
@@ -228,8 +234,8 @@ def _write_json(path: Path, content: dict[str, Any]) -> None:
 
 @contextmanager
 def _show_progress(label: str, total: int) -> Iterator[Callable[[int], None]]:
-    """Show a progress bar on standard error if that is a terminal; yield a function that advances it by a number of
-    steps.
+    """Show a progress bar of `total` steps, with the name `label`, on standard error if that is a terminal. Yield a
+    function that advances it by a number of steps.
     """
     with Progress(console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()) as bar:
         task = bar.add_task(label, total=total)

@@ -45,7 +45,8 @@ def read_recipe_of_task(run: Path, tasks: Collection[str]) -> Recipe | None:
 
 
 def check_number_of_outputs(config: Any, n_best: int, *, noun: str, alternative: str = "beam") -> None:
-    """Raise `RecipeError` if several outputs are requested from greedy search.
+    """Raise `RecipeError` if several outputs are requested from greedy search. The message calls an output `noun`, and
+    names a kind of search that finds several (`alternative`).
 
     Args:
         config: generation config with the options of the command.
@@ -64,7 +65,9 @@ def check_coverage(config: Any) -> None:
 
 
 def require_files(names: Iterable[str | Path], *, noun: str = "file") -> None:
-    """Raise `DataError` for the first name of a file that does not exist; empty names are left to the reader."""
+    """Raise `DataError` for the first name of a file that does not exist, which the message calls `noun`; empty names
+    are left to the reader.
+    """
     for name in names:
         if str(name).strip() and not Path(name).exists():
             raise DataError(f"{name}: there is no such {noun}; check the path")
@@ -103,8 +106,8 @@ class LineOptions:
             self.require_output(self.output)
 
     def require_output(self, output: Path) -> None:
-        """Reject an output file whose suffix is not that of a text file; commands that write other files override
-        this.
+        """Raise `RecipeError` for an output file with the suffix of another format than text; commands that write other
+        files override this.
         """
         require_text_suffix(output, option="--output")
 
@@ -127,15 +130,15 @@ class LineOptions:
         return is_interactive(self.input) and getattr(self, self.inline_option, None) in (None, ())
 
     def read_lines(self) -> Iterator[str]:
-        """Return what the command line gives, or the lines of the file, which is opened at once, or of standard
-        input.
+        """Return the texts on the command line; without any, the lines of the input file, which is opened at once, or
+        of standard input.
         """
         given = getattr(self, self.inline_option, None)
         return iter(map(str, given)) if isinstance(given, tuple) and given else open_lines(self.input)
 
     def write_answers(self, line_format: LineFormat[InputT, Any], inputs: Iterable[InputT], *, as_json: bool) -> int:
-        """Answer the inputs and write the answers to the output, one at a time for a user who types; return the
-        exit code.
+        """Answer the inputs and write the answers to the output, as lines of JSON or as the line format writes text;
+        one at a time for a user who types. Return the exit code, which is 2 if an input could not be read.
         """
         return write_answers(
             line_format, inputs, output=self.output, as_json=as_json, chunk=1 if self.is_interactive else None
@@ -161,7 +164,9 @@ class RunLineOptions(ModelLineOptions):
     """a kept checkpoint instead of the finished model"""
 
     def load_predictor(self, predictor_type: type[PredictorT], *, use: str) -> PredictorT:
-        """Load the trained model if the output can be written; see `heedful.runs.load.load_predictor`."""
+        """Load the trained model if the output can be written; see `heedful.runs.load.load_predictor`. `use` says in
+        errors what the model must do.
+        """
         self.require_outputs()
         return self.computing.load_predictor(predictor_type, self.run, use=use, task=self.task, step=self.step)
 
@@ -173,10 +178,8 @@ class RunLineOptions(ModelLineOptions):
         lines: Iterator[str] | None = None,
         **line_format_fields: Any,
     ) -> int:
-        """Answer the given inputs, or those in the given lines, by default in the lines that are read; return the
-        exit code.
-
-        `line_format_fields` are changed in the line format.
+        """Answer `inputs`, or those in `lines`, by default in the lines that are read, and write the answers; return
+        the exit code. `line_format_fields` are changed in the line format before that.
         """
         changed: LineFormat[InputT, Any] = replace(line_format, **line_format_fields)  # type: ignore[type-var]  # all are dataclasses
         if inputs is None:
@@ -192,7 +195,8 @@ class TextLineOptions(RunLineOptions):
     """texts instead of a file; they may also follow the run, without the option"""
 
     def predict_texts(self, predictor_type: type[AnyPredictor], *, use: str, **line_format_fields: Any) -> int:
-        """Load a trained model of a class and write its answers to the texts; return the exit code.
+        """Load a trained model of a class and write its answers to the texts; return the exit code. `use` says in
+        errors what the model must do; `line_format_fields` are changed in its line format.
 
         Args:
             predictor_type: class of the predictor.
@@ -210,7 +214,7 @@ def is_interactive(path: Path | None) -> bool:
 
 
 def open_lines(path: Path | None) -> Iterator[str]:
-    """Return the lines of a file or of standard input; tell a user at a terminal how to type them."""
+    """Return the lines of a file, or of standard input for None or -; tell a user at a terminal how to type them."""
     from heedful.data.readers import read_lines
 
     if is_interactive(path):
@@ -227,13 +231,11 @@ def write_answers(
     chunk: int | None = None,
 ) -> int:
     """Answer each input and write the answers as text or as JSON lines, to a file or to standard output; return the
-    exit code.
+    exit code, which is 2 if an input could not be read. `chunk` inputs are answered together, by default as many as
+    `line_format` says.
 
-    `chunk` inputs are answered together, by default as many as `line_format` says. For an input that cannot be read, an
-    empty
-    line or its error as JSON is written, and the error is reported on standard error. At the end, notes about inputs
-    that
-    were changed before reading are reported. The exit code is 2 if an input could not be read.
+    For an input that cannot be read, an empty line or its error as JSON is written, and the error is reported on
+    standard error. At the end, notes about inputs that were changed before reading are reported.
     """
     from heedful.tasks.predictor import UnreadableInput, iter_chunks
 
@@ -270,6 +272,6 @@ def write_viewer(record: InspectionRecord, page: Path) -> None:
 
 
 def log_notes(notes: Counter[str], *, total: int) -> None:
-    """Log how many inputs were changed before reading, and how (`LineFormat.input_notes`)."""
+    """Log how many of `total` inputs were changed before reading, and how (`LineFormat.input_notes`)."""
     for note, count in notes.items():
         log(f"{count:,} of {total:,} texts: {note}")

@@ -63,7 +63,7 @@ class NewArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful new`, which writes a recipe for the user's files, and return its exit code."""
     args = parse_arguments(NewArguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
         raise RecipeError(f"--minutes: {args.minutes:g}; must be a time above 0")
@@ -119,7 +119,9 @@ def _read_answer() -> str:
 
 
 def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) -> DatasetProposal:
-    """Return the first proposal, or the one that the user chooses if it is uncertain."""
+    """Return the first of the candidates, or the one that the user chooses if the first is uncertain and the user may
+    be asked.
+    """
     first, *others = candidates
     if not may_ask or first.is_certain:
         return first
@@ -142,7 +144,7 @@ def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) ->
 
 
 def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
-    """Split the data, write it, and write the recipe."""
+    """Split the data of the proposal, write the parts, and write the recipe. `files` are the user's files."""
     from heedful.data.detect.dataset_report import build_report, describe_dataset
     from heedful.data.detect.split import build_default_plan, write_parts
     from heedful.recipes.auxiliary_data import (
@@ -221,7 +223,9 @@ def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetPr
 
 
 def _check_init(args: NewArguments, proposal: DatasetProposal) -> None:
-    """Raise `RecipeError` if --init does not name a model or the task cannot use it."""
+    """Raise `RecipeError` if --init does not name a folder or the proposal's task cannot use it; nothing is checked
+    without it.
+    """
     from heedful.recipes.recipe_writer import supports_init
 
     if args.init is not None and not supports_init(proposal.task):
@@ -231,7 +235,9 @@ def _check_init(args: NewArguments, proposal: DatasetProposal) -> None:
 
 
 def _save_recipe(text: str, output: Path, folder: Path, written_paths: Sequence[Path]) -> None:
-    """Write the recipe after loading it with its data; if that fails, remove the data that were written for it."""
+    """Write the recipe `text` to `output` after loading it with its data, whose paths are relative to `folder`; if that
+    fails, remove `written_paths`, the data that were written for it.
+    """
     from heedful.recipes.recipe_writer import check_recipe
 
     try:
@@ -254,7 +260,7 @@ def _survey_auxiliary(
     split_plan: SplitPlan,
     data_survey: DatasetReport,
 ) -> Sequence[SurveyedText]:
-    """Read the auxiliary texts without the held-out pairs of the main text."""
+    """Read the auxiliary texts without the held-out pairs of the main text, which are chosen by the split plan."""
     if not auxiliary_texts:
         return ()
     from heedful.data.detect.split import compute_split
@@ -267,7 +273,9 @@ def _survey_auxiliary(
 
 
 def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]) -> int | None:
-    """Return the maximum length that the examples need, if it exceeds the default; otherwise None."""
+    """Return the maximum length that the examples need, if it exceeds the default of the proposal's task; otherwise
+    None. `surveys` are those of all texts.
+    """
     default = _get_default_length(proposal)
     if default is None:
         return None
@@ -278,14 +286,17 @@ def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]
 
 
 def _get_default_length(proposal: DatasetProposal) -> int | None:
-    """Return the default maximum length, if longer examples would lose content; otherwise None."""
+    """Return the default maximum length of the proposal's task, if longer examples would lose content; otherwise None.
+    """
     from heedful.recipes.recipe_writer import get_default_length
 
     return get_default_length(proposal.task) if proposal.dataset.truncates else None
 
 
 def _describe_languages(proposal: DatasetProposal, languages: Mapping[str, str]) -> Sequence[str]:
-    """Describe the languages in the recipe, or that they are missing; empty for tasks other than translation."""
+    """Return a line about the languages in the recipe, source and target, or that they are missing; empty for tasks
+    other than translation.
+    """
     from heedful.recipes.auxiliary_data import allows_multiple_texts
 
     if not allows_multiple_texts(proposal.task):
@@ -307,7 +318,9 @@ def _print_findings(
     *,
     language_notes: Sequence[str],
 ) -> None:
-    """Print what was found in the data and what may harm training."""
+    """Print what was found in the main text and the auxiliary texts, and what may harm training; `max_length` is that
+    of the recipe, None for the default.
+    """
     from heedful.data.detect.dataset_report import describe_dataset
 
     log(f"task: {proposal.task}")
@@ -348,7 +361,9 @@ def _print_parts(
     *,
     num_auxiliary: int,
 ) -> None:
-    """Print the sizes of the parts, and a warning if there are few training examples."""
+    """Print the sizes of the parts, and a warning if there are few training examples, those in auxiliary texts
+    included. `split` are the parts that were split off, and `data` is their folder.
+    """
     for line in _describe_parts(args, split, proposal, counts, data):
         log(line)
     num_training = counts.get("train", 0) + num_auxiliary
@@ -366,7 +381,9 @@ def _describe_parts(
     counts: Mapping[DatasetPart, int],
     data: Path,
 ) -> list[str]:
-    """Describe the files written with the recipe, and how the data were split."""
+    """Describe the files written with the recipe, and how the data were split. `split` are the parts that were split
+    off, `data` is their folder, and `counts` are the numbers of examples.
+    """
     from heedful.data.detect.sniff import is_gzipped
 
     dataset = proposal.dataset

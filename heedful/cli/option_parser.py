@@ -117,7 +117,7 @@ class CommandOption:
         return self.names[0] if self.names else self.key.upper()
 
     def convert(self, words: Sequence[str]) -> Any:
-        """Convert its words to its value; raise `RecipeError` if they are invalid."""
+        """Convert the option's words to its value; raise `RecipeError` if they are invalid."""
         if self.value_type is None:
             return not words  # of a flag; `--no-flag` comes as one word
         try:
@@ -165,7 +165,7 @@ class OptionParser:
         return self.options_by_name.get(normalized) or former_names.get(normalized)
 
     def format_usage(self, program: str) -> str:
-        """Format the usage line: positional arguments and required options."""
+        """Format the usage line: the name of the program, positional arguments and required options."""
         names = (f"{option.display_name}{' ...' if option.max_words is None else ''}" for option in self.positionals)
         names = (name if option.required else f"[{name}]" for name, option in zip(names, self.positionals, strict=True))
         required_options = (
@@ -176,7 +176,7 @@ class OptionParser:
         return " ".join((program, *names, *required_options))
 
     def parse(self, argv: Sequence[str], *, program: str) -> ParsedWords:
-        """Sort the words of a command line by option.
+        """Sort the words of a command line by option; `program` is the command in messages.
 
         Raises:
             RecipeError: an option is unknown, or has too few or too many words.
@@ -196,7 +196,9 @@ class OptionParser:
         return parsed
 
     def _parse_option(self, word: str, remaining: list[str], parsed: ParsedWords, *, program: str) -> None:
-        """Parse one option and remove its values from the remaining words."""
+        """Parse the option `word`, remove its values from the remaining words, and add them to `parsed`; `program` is
+        the command in messages.
+        """
         name, equals, text = word.partition("=")
         option = self.find_option(name)
         if option is None:
@@ -224,8 +226,8 @@ class OptionParser:
         parsed.option_words[option.key] = [*previous, *values]
 
     def _take_values(self, option: CommandOption, remaining: list[str], parsed: ParsedWords) -> Iterator[str]:
-        """Yield the words of an option; one that takes any number leaves words for the required positional
-        arguments.
+        """Remove the words of an option from the remaining ones and yield them; an option that takes any number leaves
+        words for the required positional arguments, as far as these are not `parsed` yet.
         """
         num_reserved = sum(positional.min_words for positional in self.positionals if positional.required) - len(
             parsed.positional_words
@@ -239,7 +241,9 @@ class OptionParser:
             count += 1
 
     def suggest_option(self, name: str, *, program: str) -> str:
-        """Suggest an option for an unknown name."""
+        """Return a question or hint for an unknown option: a similar option or a synonym, otherwise the help of the
+        program.
+        """
         normalized = name.lstrip("-").replace("_", "-")
         candidates = [f"--{name_of_option}" for name_of_option in OPTION_SYNONYMS.get(normalized, ())]
         names_by_word = {
@@ -251,8 +255,8 @@ class OptionParser:
         return f"did you mean {suggestion}?" if suggestion else f"see {program} --help"
 
     def _assign_positionals(self, parsed: ParsedWords, *, program: str) -> None:
-        """Assign the words without an option to the positional arguments, and the rest to options that also accept
-        them.
+        """Assign the words without an option in `parsed` to the positional arguments, and the rest to options that also
+        accept them. Raise `RecipeError` if words or required options are missing, or words are left.
         """
         remaining = list(parsed.positional_words)
         missing = []
@@ -281,7 +285,7 @@ class OptionParser:
             self._reject_word(remaining[0], program=program)
 
     def _reject_word(self, word: str, *, program: str) -> NoReturn:
-        """Raise `RecipeError` for a word that no argument accepts."""
+        """Raise `RecipeError` for a word that no argument accepts; `program` is the command in the message."""
         if _ASSIGNMENT.match(word):
             raise RecipeError(f"{program}: {word!r} is not an option; write --{word}")
         if self._input_option and is_file_name(word):
@@ -357,7 +361,9 @@ def _unwrap_annotation(annotation: Any) -> tuple[Any, Sequence[Any]]:
 
 
 def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, group: Any) -> CommandOption:
-    """Build the option of a dataclass field."""
+    """Build the option of a dataclass field from its type without metadata, and the metadata, `notes`; `group` is the
+    dataclass.
+    """
     name = f"--{entry.name.replace('_', '-')}"
     infos = [note for note in notes if isinstance(note, OptionInfo)]
     value_type, min_words, max_words = _parse_type(bare_type)
@@ -383,7 +389,9 @@ def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, gr
 
 
 def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
-    """Return the value type of an option, and the minimum and maximum number of its words."""
+    """Return the value type of an option, None for a flag, and the minimum and maximum number of its words; no maximum
+    is None.
+    """
     bare_type, _ = _unwrap_annotation(bare_type)
     if bare_type is bool:
         return None, 0, 0
@@ -405,7 +413,7 @@ def _parse_type(bare_type: Any) -> tuple[OptionType | None, int, int | None]:
 
 
 def build_arguments(cls: type[Any], parsed: ParsedWords) -> Any:
-    """Build the dataclass from the parsed words; all other fields have their defaults."""
+    """Build the dataclass `cls` from the parsed words; all other fields have their defaults."""
     options_by_key = {option.key: option for option in build_parser(cls).options}
     return _fill_dataclass(
         cls,
@@ -418,7 +426,7 @@ def build_arguments(cls: type[Any], parsed: ParsedWords) -> Any:
 
 
 def _fill_dataclass(cls: Any, values: Mapping[str, Any]) -> Any:
-    """Build a dataclass, nested ones included, from the values of its fields."""
+    """Build a dataclass, nested ones included, from the values of fields by name; the others have their defaults."""
     hints = get_type_hints(cls, include_extras=True)
     fields_given = {}
     for entry in fields(cls):

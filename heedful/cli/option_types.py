@@ -80,7 +80,9 @@ class PathType(OptionType):
     hint: str = ""
 
     def convert(self, word: str) -> Path:
-        """Return the path; an empty one is rejected, because it would be the current folder."""
+        """Return the path; `ValueError` for an empty one, which would be the current folder, and for a suffix that is
+        not allowed.
+        """
         if not word:
             raise ValueError("is empty; give a path")
         path = Path(word)
@@ -101,7 +103,7 @@ class IntType(OptionType):
     metavar = "INT"
 
     def convert(self, word: str) -> int:
-        """Return the number; numbers of more than 64 bits are rejected."""
+        """Return the number; `ValueError` for other words, and for numbers of more than 64 bits."""
         try:
             number = int(word)
         except ValueError:
@@ -122,7 +124,7 @@ class FloatType(OptionType):
     metavar = "FLOAT"
 
     def convert(self, word: str) -> float:
-        """Return the number."""
+        """Return the number; `ValueError` for other words."""
         try:
             return float(word)
         except ValueError:
@@ -148,7 +150,7 @@ class ChoiceType(OptionType):
         return f"{{{','.join(self.choices)}}}"
 
     def convert(self, word: str) -> str:
-        """Return the word if it is one of the choices."""
+        """Return the word if it is one of the choices; otherwise raise `ValueError`, which suggests a similar one."""
         if word in self.choices:
             return word
         suggestion = closest_match(word, self.choices)

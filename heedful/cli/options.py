@@ -51,8 +51,8 @@ class DirectionOptions:
         return (*([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
 
     def apply_to(self, predictor: object, *, document: TranslatableDocument | None = None) -> Translator:
-        """Return the translator with the target language and tags set; by default with the target language of a
-        document.
+        """Return the predictor, which must be a translator, with the target language and tags set; by default with the
+        target language that the document names.
 
         Raises:
             RecipeError: the model does not know the language or a tag, or does not translate.
@@ -68,7 +68,9 @@ class DirectionOptions:
 
 
 def _find_document_language(document: TranslatableDocument, languages: Sequence[str]) -> str | None:
-    """Return the model's language that matches a document's target language; None if the document names none."""
+    """Return the model's language that matches a document's target language; None if the document names none. Raise
+    `RecipeError` if none of `languages` matches.
+    """
     from heedful.language_tags import find_nearest_tag
 
     named = document.languages.target
@@ -118,9 +120,12 @@ _OptionsT = TypeVar("_OptionsT")
 
 
 def _add_search_options(config_type: Any) -> Callable[[type[_OptionsT]], type[_OptionsT]]:
-    """Decorate a dataclass of options: add a field for each option of a search (`list_search_options`)."""
+    """Return a decorator of dataclasses that adds a field for each option of a search (`list_search_options`);
+    `config_type` is the union of all kinds of search.
+    """
 
     def add_fields(cls: type[_OptionsT]) -> type[_OptionsT]:
+        """Return a subclass with the fields of the search; its own fields stay."""
         new_fields: list[tuple[str, Any, Any]] = []
         for option in list_search_options(config_type):
             is_list = get_origin(option.value_type) is tuple
@@ -139,7 +144,9 @@ class _SearchOptions:
     search: str | None = None
 
     def _override_config(self, generation: Any, config_type: Any, **changes: Any) -> Any:
-        """Return the recipe's config with these options; see `override_generation`."""
+        """Return the recipe's config with these options and `changes`; see `override_generation`. `config_type` is the
+        union of all kinds of search.
+        """
         options = {option.name: getattr(self, option.name) for option in list_search_options(config_type)}
         return override_generation(
             generation,
@@ -210,7 +217,8 @@ class ParallelTextOptions:
     direction: DirectionOptions = field(default_factory=DirectionOptions)
 
     def build_reader_if_given(self, *, allow_direction: bool = False) -> ExampleReader[SentencePair] | None:
-        """Build the reader if a text was given; otherwise return None, which means the texts of the recipe.
+        """Build the reader if a text was given; otherwise return None, which means the texts of the recipe. Without a
+        text, a direction raises `RecipeError` unless it is allowed because there is other input.
 
         Args:
             allow_direction: whether a direction may be given without a text, because there is other input.
@@ -237,7 +245,9 @@ class ParallelTextOptions:
         return TaggedPairs(self._build_plain_reader(), self.direction.source_tags)
 
     def _build_plain_reader(self) -> ExampleReader[SentencePair]:
-        """Build the reader of the given parallel text."""
+        """Build the reader of the given parallel text for its format, without tags; `RecipeError` unless one file or
+        two are given.
+        """
         from heedful.data.readers import JsonlPairReader, LineAlignedReader, TsvPairReader
 
         if self.data is not None and self.source is None and self.target is None:

@@ -80,7 +80,9 @@ def prepare_streams() -> None:
 
 
 def _open_null_device(number: int, flags: int) -> None:
-    """Open the null device under the number of a standard stream, so that no other file gets that number."""
+    """Open the null device for reading or writing (`flags`) under the number of a standard stream, so that no other
+    file gets that number.
+    """
     handle = os.open(os.devnull, flags)
     if handle != number:
         os.dup2(handle, number)
@@ -99,7 +101,9 @@ def flush_streams() -> None:
 
 
 def _convert_output_error(error: OSError) -> Exception:
-    """Return the error to raise for an `OSError` of standard output."""
+    """Return the error to raise for an `OSError` of standard output: a `BrokenPipeError` itself, otherwise a
+    `DataError`.
+    """
     if isinstance(error, BrokenPipeError):
         return error
     if error.errno == errno.EBADF:
@@ -157,7 +161,7 @@ def open_output(path: Path | None) -> Iterator[ResultOutput]:
 
 
 def write_bytes_to_stdout(content: bytes) -> None:
-    """Write a whole file to standard output.
+    """Write the content of a whole file to standard output.
 
     Raises:
         DataError: it cannot be written.
@@ -182,7 +186,8 @@ def wrap_write_errors(path: Path, option: str) -> Iterator[None]:
 
 
 def require_writable(path: Path, option: str) -> None:
-    """Raise `DataError` if a file cannot be written, before hours of work; leave no file behind.
+    """Raise `DataError`, which names the option, if a file cannot be written, before hours of work; leave no file
+    behind.
 
     A pipe is not tried, because its reader would take that for the end.
     """
@@ -215,7 +220,8 @@ def require_named_files(files: Sequence[Path]) -> None:
 
 
 def require_unused_paths(paths: Iterable[Path], *, sources: Sequence[Path], overwrite: bool, remedy: str) -> None:
-    """Raise `RecipeError` if an output is one of the inputs, or exists and must not be overwritten.
+    """Raise `RecipeError` if an output is one of the inputs (`sources`), or exists and must not be overwritten; the
+    message contains the `remedy`.
 
     Args:
         paths: the outputs.

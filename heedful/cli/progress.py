@@ -85,7 +85,9 @@ class TrainingProgress(_ProgressBar, Callback):
         self._bar.update(self._task, completed=plan.progress.step, total=self._forecast.last_step)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Move the bar, or write a line from time to time."""
+        """Move the bar, or write a line from time to time, with the loss of the update, the speed and the remaining
+        time.
+        """
         self._forecast = forecast = self._forecast.with_update(update)
         speed = self._counted.describe_speed(labels=forecast.labels_per_second, examples=forecast.examples_per_second)
         numbers = "  ".join(filter(None, (f"loss {update.loss:.3f}", speed, forecast.format_time_left())))

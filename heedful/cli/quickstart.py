@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful quickstart`, which trains a small model on made-up data, and return its exit code."""
     parsed_demonstration = parse_demonstration(argv)
     recipe = parsed_demonstration.write_recipe()
     if recipe is None:
@@ -32,7 +32,7 @@ def run(argv: Sequence[str]) -> int:
 
 
 def parse_demonstration(argv: Sequence[str]) -> Demonstration:
-    """Parse the task, or the default one, and the options of its demonstration."""
+    """Parse the words of the command: a task, or none for the default one, and the options of its demonstration."""
     has_task = bool(argv) and not argv[0].startswith("-")
     task, words = (argv[0], argv[1:]) if has_task else (DEFAULT_TASK, argv)
     references = {name: reference for name in list_tasks() if (reference := get_recipe_class(name).shown_by)}

@@ -79,7 +79,7 @@ class RecipeArguments:
 
 
 def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
-    """Return every key of some tasks with the tasks that have it."""
+    """Return every recipe key of the tasks `names`, with the tasks that have it."""
     tasks_by_key: dict[RecipeKey, list[str]] = {}
     for task in names:
         for key in list_keys(task):
@@ -88,7 +88,9 @@ def _collect_keys(names: Sequence[str]) -> dict[RecipeKey, list[str]]:
 
 
 def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
-    """Return the dotted keys that a word of the user stands for."""
+    """Return the dotted keys that a word of the user stands for: a key, its last part, or a synonym. Raise
+    `RecipeError` if there is none.
+    """
     paths = dict.fromkeys(recipe_key.path for recipe_key in recipe_keys)
     matching = [path for path in paths if path == key] or [path for path in paths if f".{path}".endswith(f".{key}")]
     if not matching:
@@ -105,7 +107,9 @@ def _find_keys(key: str, recipe_keys: Mapping[RecipeKey, object]) -> list[str]:
 def _explain_keys(
     paths: Sequence[str], tasks_by_key: Mapping[RecipeKey, Sequence[str]], *, show_tasks: bool
 ) -> Iterator[str]:
-    """Yield a block for each meaning of each key; kinds of a table with the same meaning share a block."""
+    """Yield a block of text for each meaning of each key in `paths`; kinds of a table with the same meaning share a
+    block. `show_tasks` also lists the tasks that have it.
+    """
     for path in paths:
         meanings: dict[tuple[RecipeKey, tuple[str, ...]], list[str]] = {}
         for key, names in tasks_by_key.items():
@@ -119,7 +123,9 @@ def _explain_keys(
 def _format_block(
     key: RecipeKey, kinds: Sequence[str], names: Sequence[str], all_keys: Mapping[RecipeKey, object]
 ) -> Iterator[str]:
-    """Yield the lines that explain a key."""
+    """Yield the lines that explain a key: type, range, default, meaning, the kinds of its table and the tasks that have
+    it, `names`. For a table, its keys among `all_keys` follow.
+    """
     yield key.path
     yield f"  {', '.join(filter(None, (_strip_markup(key.type), key.range)))}; {_format_default(key)}"
     yield textwrap.fill(key.description, _WIDTH, initial_indent="  ", subsequent_indent="  ", break_on_hyphens=False)

@@ -84,7 +84,7 @@ class RerankArguments(ModelLineOptions):
         self._check_tuning(given_weights)
 
     def _check_reverse(self) -> None:
-        """Check the options of the reverse model."""
+        """Raise `RecipeError` if the options of the reverse model do not fit together."""
         if self.source_language is not None:
             if self.reverse is None:
                 raise RecipeError("--source-language: says what --reverse writes; give that run too")
@@ -96,7 +96,9 @@ class RerankArguments(ModelLineOptions):
             )
 
     def _check_tuning(self, given_weights: Sequence[str]) -> None:
-        """Check the options of --tune."""
+        """Raise `RecipeError` if --tune is combined with weights, whose names are `given_weights`, or standard input
+        would be read twice.
+        """
         if self.tune is None:
             return
         if self.weights is not None or given_weights:
@@ -182,7 +184,7 @@ def _build_language_model(args: RerankArguments) -> TextScorer | None:
 
 
 def _add_translator(args: RerankArguments, line_format: RerankLineFormat) -> RerankLineFormat:
-    """Add the run that finds candidates, if one is given."""
+    """Return the line format with the run that finds candidates, or unchanged if none is given."""
     if not args.runs:
         return line_format
     from heedful.tasks.search_factory import build_length_limits, build_search
@@ -201,7 +203,9 @@ def _add_translator(args: RerankArguments, line_format: RerankLineFormat) -> Rer
 def _tune_weights(
     args: RerankArguments, line_format: RerankLineFormat, texts: Iterable[str], references: Sequence[str]
 ) -> int:
-    """Find the best weights, print their effect, and write them."""
+    """Find the weights that choose the candidates most similar to the references, print their effect, and write them;
+    return the exit code. The line format reads candidates from `texts`, or translates these.
+    """
     from heedful.atomic_io import write_json
     from heedful.tasks.translation.noisy_channel import tune_weights
 

@@ -92,6 +92,7 @@ class AlignArguments:
         return 2 if unread else 0
 
     def _read_gold(self) -> list[GoldAlignment] | None:
+        """Read the gold alignment of each line; None if no file was given."""
         from heedful.data.readers import read_lines
         from heedful.metrics.error_rates import GoldAlignment
 
@@ -111,7 +112,7 @@ def _load_translator(args: ScoreArguments | AlignArguments, *runs: Path) -> Tran
 
 
 def _iter_pairs(reader: ExampleReader[SentencePair], translator: Translator) -> Iterator[tuple[SourceSentence, str]]:
-    """Yield the pairs, with as many earlier sentences before each source as the model reads."""
+    """Yield the pairs of the reader, with as many earlier sentences before each source as the translator reads."""
     from heedful.data.context import add_context, get_source_with_context
 
     for pair in add_context(reader, max_sentences=translator.context):

@@ -89,7 +89,7 @@ class SearchArguments:
 
 
 def _check_arguments(args: SearchArguments) -> None:
-    """Raise `RecipeError` if options do not fit together."""
+    """Raise `RecipeError` if two inputs are given, or --answers with --measure, or JSON for a page."""
     given_inputs = [name for name in ("query", "input", "measure") if getattr(args, name)]
     if len(given_inputs) > 1:
         raise RecipeError(f"--{given_inputs[0]} and --{given_inputs[1]}: give one of them")
@@ -101,7 +101,9 @@ def _check_arguments(args: SearchArguments) -> None:
 
 
 def _choose_orderings(index: PassageIndex, args: SearchArguments) -> tuple[Ordering, ...]:
-    """Return the requested orderings; for `all`, those that the index supports."""
+    """Return the requested orderings; for `all`, and by default to measure, those that the index supports. Otherwise
+    the default is product if the index has vectors, else bm25.
+    """
     from heedful.retrieval.rankings import ORDERINGS
 
     if args.by == "all" or (args.by is None and args.measure is not None):
@@ -110,7 +112,7 @@ def _choose_orderings(index: PassageIndex, args: SearchArguments) -> tuple[Order
 
 
 def _search_questions(index: PassageIndex, args: SearchArguments) -> Iterator[QueryResults]:
-    """Yield the marked results for each question."""
+    """Search the index for each question that is given, and yield the ranked passages with marks."""
     from heedful.cli.search_output import mark_results
     from heedful.tasks.predictor import iter_chunks
     from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
@@ -129,7 +131,7 @@ def _search_questions(index: PassageIndex, args: SearchArguments) -> Iterator[Qu
 
 
 def _measure_search(index: PassageIndex, path: Path, args: SearchArguments) -> None:
-    """Print recall and mean reciprocal rank of each ordering."""
+    """Print recall and mean reciprocal rank of each ordering of the index, for the questions in a file."""
     from heedful.cli.progress import CountingProgress
     from heedful.inspection.page import PageTable, render_html_page
     from heedful.retrieval.index import RECALL_CUTOFFS, measure_search

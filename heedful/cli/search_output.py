@@ -42,8 +42,8 @@ class QueryResults:
     orders: Mapping[Ordering, Sequence[HighlightedPassage]]
 
     def print_table(self, out: IO[str]) -> None:
-        """Print the orderings next to each other; marks are coloured in a terminal and stand between asterisks
-        elsewhere.
+        """Print the orderings next to each other to the stream `out`; marks are coloured in a terminal and stand
+        between asterisks elsewhere.
         """
         console = Console(file=out, highlight=False, emoji=False, markup=False)
         plain = not console.is_terminal
@@ -80,12 +80,14 @@ def mark_results(
     informative_words: Collection[str],
     answerer: SupportsAnswering | None,
 ) -> QueryResults:
-    """Mark the answers, or else the informative words `informative_words` of the question, in the ranked passages."""
+    """Mark the answers of the `answerer` in the ranked passages of each ordering, or without one the informative words
+    of the question.
+    """
     return QueryResults(query, highlight_passages(query, orders, rare_terms=informative_words, answerer=answerer))
 
 
 def render_page(results: Sequence[QueryResults], *, name: str) -> str:
-    """Return a self-contained HTML page of the results for several questions."""
+    """Return a self-contained HTML page of the results for several questions; `name` is the index in its title."""
     count = f"{len(results):,} questions" if len(results) != 1 else "1 question"
     return render_html_page(f"{count} to {name}", tables=results, pictures=[], style=_CSS)
 
@@ -103,7 +105,7 @@ def _format_verdict(passage: HighlightedPassage) -> str:
 
 
 def _render_cell(passage: HighlightedPassage, *, plain: bool) -> Text:
-    """Render a passage as a table cell: rank, name, scores, and a snippet with marks."""
+    """Render a passage as a table cell: rank, name, scores, and a snippet with marks, between asterisks if `plain`."""
     hit = passage.hit
     name = f"{hit.passage.id} {hit.passage.title}".strip()
     text = Text()

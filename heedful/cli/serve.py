@@ -47,7 +47,9 @@ class ServeArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the server and return the exit code; 0 if a signal ended it, which is how servers end."""
+    """Run `heedful serve`, which serves models over HTTP, and return its exit code; 0 if a signal ended it, which is
+    how servers end.
+    """
     args, overrides = parse_known_arguments(ServeArguments, complete_new_key(argv), program="heedful serve")
     settings = _build_settings(args, overrides)
     if args.print_config:
@@ -80,7 +82,9 @@ def complete_new_key(argv: Sequence[str]) -> list[str]:
 
 
 def _build_settings(args: ServeArguments, overrides: Sequence[str]) -> ServerSettings:
-    """Build the settings from the file, the options and the folders."""
+    """Build the settings from the file, the folders, and the options; `overrides` are those that set keys of the
+    settings.
+    """
     device_options = args.computing
     device_words = {"--device": device_options.device, "--threads": device_options.threads}
     options = [word for name, value in device_words.items() if value is not None for word in (name, str(value))]
@@ -96,7 +100,9 @@ def _build_settings(args: ServeArguments, overrides: Sequence[str]) -> ServerSet
 
 
 def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str]]:
-    """Yield names and absolute folders from words such as name=folder."""
+    """Yield names and absolute folders from words such as name=folder, or folder alone; `RecipeError`, which names the
+    option, if a word has no name or folder, or two have the same name.
+    """
     names: set[str] = set()
     for word in words:
         name, equals, folder = word.partition("=")
@@ -111,7 +117,9 @@ def _parse_folders(words: Iterable[str], option: str) -> Iterable[tuple[str, str
 
 
 def _make_key(settings: ServerSettings, name: str | None) -> None:
-    """Make an API key, store its hash, and print the key once."""
+    """Make an API key, store its hash under the name (None chooses one) in the file of the settings, and print the key
+    once. Without a file, print the line for one too.
+    """
     from heedful.serving.auth import add_key, format_key_line, generate_key
 
     path = settings.access.keys
@@ -126,7 +134,9 @@ def _make_key(settings: ServerSettings, name: str | None) -> None:
 
 
 def _check_settings(settings: ServerSettings) -> None:
-    """Raise an error for settings that cannot work, before anything is loaded."""
+    """Raise an error, before anything is loaded, for settings without models, or with missing folders or packages; warn
+    if others can use the server without a key.
+    """
     if not settings.models and not settings.indices:
         raise RecipeError("heedful serve: needs a run folder; write heedful serve RUN, or name models in --config")
     for model in settings.models.values():

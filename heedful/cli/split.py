@@ -50,7 +50,7 @@ class SplitArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful split`, which splits off validation and test parts, and return its exit code."""
     args = parse_arguments(SplitArguments, argv, program="heedful split")
     from heedful.data.detect.file_names import DatasetPart
     from heedful.data.detect.hash_sample import DatasetSplitter

@@ -17,7 +17,9 @@ the options of one."""
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code."""
+    """Run `heedful study`: run an experiment, or list all. Return the exit code; if the experiment ends with a message,
+    raise `DataError`.
+    """
     available = list_studies()
     if not argv:
         print(format_items(available))

@@ -157,7 +157,9 @@ class ClassifyArguments(TextLineOptions):
         return self.answer_lines(classifier.line_format(), columns)
 
     def _build_columns(self, *, is_choice: bool) -> Iterator[tuple[str, ...]]:
-        """Return the columns of each text on the command line."""
+        """Return the columns of each text on the command line: the text and its second text, if any. If the model
+        chooses among candidates (`is_choice`), return the text and all its candidates.
+        """
         if is_choice:
             if len(self.text) > 1 or not self.pair:
                 raise RecipeError(
@@ -219,7 +221,7 @@ class EmbedArguments(TextLineOptions):
     """scale each vector to length 1, so that dot products are cosines"""
 
     def require_output(self, output: Path) -> None:
-        """Reject a file that is neither an array nor lines of JSON."""
+        """Raise `RecipeError` if the suffix of the output is that of another format than an array (.npy) or text."""
         if output.suffix != ".npy":
             super().require_output(output)
 
@@ -327,7 +329,7 @@ class AskArguments:
         return exit_code
 
     def _read_facts(self) -> list[str]:
-        """Read the sentences of the story."""
+        """Read the sentences of the story; `DataError` if it has none, or contains a tab, as lines with answers do."""
         from heedful.data.readers import read_lines
         from heedful.tasks.stories.predictor import split_sentences
 

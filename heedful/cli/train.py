@@ -36,7 +36,9 @@ class TrainArguments:
 
 
 def run(argv: Sequence[str]) -> int:
-    """Run the command and return its exit code: 0, or 128 and the signal that interrupted training."""
+    """Run `heedful train`, which trains the model of a recipe, and return its exit code: 0, or 128 and the signal that
+    interrupted training.
+    """
     _require_recipe(argv)
     args, overrides = parse_known_arguments(TrainArguments, argv, program="heedful train")
     recipe = _load_recipe(args.recipe, overrides)
@@ -80,7 +82,9 @@ def _require_recipe(argv: Sequence[str]) -> None:
 
 
 def _load_recipe(file: Path, overrides: Sequence[str]) -> Recipe:
-    """Load the recipe in a file; the `RecipeError` mentions `heedful new` if the file may be data."""
+    """Load the recipe in a file, changed by the options `overrides`; the `RecipeError` mentions `heedful new` if the
+    file may be data.
+    """
     try:
         return load_recipe(file, overrides)
     except RecipeError as error:
@@ -95,7 +99,7 @@ def _suggest_new(files: Sequence[str]) -> str:
 
 
 def _complete_recipe(recipe: Recipe, device: str | None) -> Recipe:
-    """Return the recipe with the values that training would choose from the data and the time."""
+    """Return the recipe with the values that training on the device would choose from the data and the time."""
     if not recipe.needs_fitting:
         return recipe
 

@@ -61,7 +61,9 @@ class TranscribeArguments(RunLineOptions):
 
 
 def _check_early(args: TranscribeArguments) -> None:
-    """Check the search and the files before the model is loaded."""
+    """Raise an error, before the model is loaded, if greedy search is to find several texts, the search does not fit
+    the model, or a sound file is missing.
+    """
     recipe = read_recipe_of_task(args.run, ("speech",))
     if recipe is None:
         return

@@ -72,7 +72,7 @@ class TranslateArguments(TranslateOptions):
 
 
 def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> None:
-    """Raise `RecipeError` if options do not fit together."""
+    """Raise `RecipeError` if options do not fit together; `documents` are the localization files to fill."""
     translate_documents.require_run_folders(args, documents)
     for name, path in {"prefixes": args.prefixes, "factors": args.factors}.items():
         if path == STANDARD_INPUT and not args.text and args.input in (None, STANDARD_INPUT):
@@ -96,7 +96,9 @@ def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> Non
 
 
 def _check_terms(args: TranslateArguments) -> None:
-    """Check the options for required terms and sampling."""
+    """Raise `RecipeError` if options for terms exclude each other or lack a glossary, or if --mbr is combined with
+    required terms or has fewer samples than --n-best.
+    """
     if args.input_format == "jsonl" and args.text:
         raise RecipeError("--input-format: sentences on the command line are text; leave it out, or give --input")
     if "" in args.constrain:
@@ -113,7 +115,9 @@ def _check_terms(args: TranslateArguments) -> None:
 
 
 def _check_memory(args: TranslateArguments, documents: Sequence[Path]) -> None:
-    """Check the options that do not fit a translation memory."""
+    """Raise `RecipeError` if an option does not fit a translation memory, or the output is one of its files;
+    `documents` are the localization files to fill.
+    """
     _reject_options(args, "--memory", annotate=args.annotate != "nothing" and not documents)
     if args.output is not None and args.output.exists():
         for path in args.remembering.memory:
@@ -122,12 +126,14 @@ def _check_memory(args: TranslateArguments, documents: Sequence[Path]) -> None:
 
 
 def _check_protect(args: TranslateArguments, option: str) -> None:
-    """Check the options that do not fit protected text."""
+    """Raise `RecipeError` for options that do not fit protected text; the message names `option`, which protects it."""
     _reject_options(args, option, replace_unknown=args.replace_unknown)
 
 
 def _reject_options(args: TranslateArguments, option: str, **further: bool) -> None:
-    """Raise `RecipeError` if an option is given that needs the unchanged output of the model, or one of `further`."""
+    """Raise `RecipeError` if an option is given that cannot be combined with `option`, because it needs the unchanged
+    output of the model. `further` says of other such options, by name, whether they are given.
+    """
     list_options = {"n_best": args.n_best > 1, "align": args.align}
     prefix_options = {"prefix": args.prefix is not None, "prefixes": args.prefixes is not None}
     constraint_options = {"constrain": bool(args.constrain), "input_format": args.input_format == "jsonl"}
@@ -145,7 +151,9 @@ def _reject_options(args: TranslateArguments, option: str, **further: bool) -> N
 
 @contextmanager
 def _show_progress(*, enabled: bool) -> Iterator[Callable[[int], None] | None]:
-    """Show the number of translated sentences and the speed on standard error if that is a terminal."""
+    """Show the number of translated sentences and the speed on standard error, if that is a terminal and progress is
+    enabled. Yield a function that is called with a number of new sentences, or None.
+    """
     if not enabled or not sys.stderr.isatty():
         yield None
         return

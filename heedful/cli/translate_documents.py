@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
 
 def require_run_folders(args: TranslateOptions, documents_given: Sequence[Path]) -> None:
-    """Raise an error for files among the run folders that cannot be filled, and for unsuitable names of the output.
+    """Raise an error for files among the run folders that cannot be filled, and for unsuitable names of the output;
+    `documents_given` are the files that can be filled.
 
     Raises:
         RecipeError: one is such a file; the message names the supported formats and how lines are given.

@@ -23,7 +23,8 @@ if TYPE_CHECKING:
 def build_translation_format(
     translator: Translator, args: TranslateOptions, *, on_progress: Callable[[int], None] | None = None
 ) -> TranslationLineFormat:
-    """Build the line format that translates lines with the options.
+    """Build the line format that translates lines with the options; `on_progress` is called with numbers of translated
+    lines.
 
     Args:
         translator: the model.
@@ -101,7 +102,7 @@ def _add_minimum_risk(config: GenerationConfig, args: TranslateOptions) -> Gener
 
 
 def build_protected_format(line_format: TranslationLineFormat, args: TranslateOptions) -> MarkupLineFormat:
-    """Build the line format that also keeps placeholders unchanged."""
+    """Build a line format that translates with `line_format` and keeps placeholders unchanged."""
     from heedful.data.context import get_context, get_text
     from heedful.tasks.translation.markup_translation import MarkupLineFormat, MarkupTranslator
     from heedful.tasks.translation.translations import TranslationInput
@@ -137,7 +138,7 @@ def read_input_sentences(args: TranslateOptions) -> Iterator[TranslationInput]:
 
 
 def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[TranslationInput]:
-    """Yield the sentences with the labels of their words."""
+    """Yield the sentences with the labels of their words, which are in the file `path` line by line."""
     from heedful.data.factors import attach_labels_from_file
 
     originals, texts = tee(sentences)
@@ -150,7 +151,9 @@ def _add_factors(sentences: Iterator[TranslationInput], path: Path) -> Iterator[
 
 
 def _build_term_adder(args: TranslateOptions) -> Callable[[TranslationInput], TranslationInput]:
-    """Build a function that adds required terms to a sentence."""
+    """Build a function that adds to a sentence the terms of --constrain and of the glossary: as constraints, or for
+    --annotate in its text.
+    """
     from heedful.tasks.translation.glossary import TargetTerm, TermAnnotator, TermGlossary
 
     glossary = None if args.glossary is None else TermGlossary.from_file(args.glossary)
@@ -170,7 +173,7 @@ def _build_term_adder(args: TranslateOptions) -> Callable[[TranslationInput], Tr
 def _add_prefixes(
     sentences: Iterator[TranslationInput], prefixes: Iterator[str], *, name: Path
 ) -> Iterator[TranslationInput]:
-    """Yield the sentences with their prefixes; raise `DataError` if the numbers of lines differ."""
+    """Yield the sentences with their prefixes; `DataError` with the file's name if the numbers of lines differ."""
     for sentence in sentences:
         prefix = next(prefixes, None)
         if prefix is None:

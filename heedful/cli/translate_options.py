@@ -34,7 +34,9 @@ class DocumentOptions:
     """for a TMX file, also as --memory: target language"""
 
     def require_none(self, *, memory: bool) -> None:
-        """Raise `RecipeError` if an option was given that needs a localization file, or a memory."""
+        """Raise `RecipeError` if an option was given that needs a localization file; languages are allowed if there is
+        a memory.
+        """
         for name in ("source_language", "target_language"):
             if getattr(self, name) is not None and not memory:
                 raise RecipeError(f"--{name.replace('_', '-')}: is for a TMX file; give one after the run")
@@ -48,7 +50,9 @@ class DocumentOptions:
         return read_document(path, source=self.source_language, target=self.target_language)
 
     def get_languages(self, document: TranslatableDocument | None, *, to: str | None) -> DocumentLanguages:
-        """Return the known languages of the text; `to` is the requested target language."""
+        """Return source and target language of the text, as far as they are known, from the options and the document;
+        `to` is the requested target language.
+        """
         from heedful.localisation.documents import DocumentLanguages
 
         named_languages = document.languages if document else DocumentLanguages()
@@ -64,7 +68,9 @@ class DocumentOptions:
         memory: TranslationMemory | None = None,
         output: Path | None = None,
     ) -> int:
-        """Write the document with its gaps filled, and report the result on standard error; return the exit code."""
+        """Write the document with its gaps filled by the translator `protector` and the memory, to `output` or standard
+        output, and report the result on standard error; return the exit code.
+        """
         from heedful.atomic_io import write_atomic
         from heedful.tasks.translation.document_translation import translate_document
 

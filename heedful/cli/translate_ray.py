@@ -46,7 +46,7 @@ def translate_with_ray(args: TranslateOptions) -> int:
 
 
 def _check_options(args: TranslateOptions) -> Path:
-    """Check the options and return the output folder."""
+    """Raise `RecipeError` if an option does not fit --ray, or a file is missing; return the output folder."""
     if args.output is None or args.output.is_file():
         raise RecipeError("--ray: writes a file for each; name a folder for them with --output")
     single_file_options = {"input": args.input, "text": args.text, "prefixes": args.prefixes, "factors": args.factors}
@@ -70,7 +70,9 @@ def _check_options(args: TranslateOptions) -> Path:
 
 
 def _translate_files(args: TranslateOptions, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
-    """Translate the files with a pool of Ray actors; yield the message and the success of each."""
+    """Translate the files with a pool of Ray actors; yield for each the message (`told`) and whether it failed
+    (`failed`).
+    """
     import ray
 
     threads = args.computing.threads or 1
@@ -118,7 +120,7 @@ class _TranslationActor:
         )
 
     def __call__(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Translate one file and return a message and whether it failed."""
+        """Translate the file row["path"]; return a dict with a message (`told`) and whether it failed (`failed`)."""
         path = Path(row["path"])
         try:
             count, notes = self._translate_file(path)
@@ -183,7 +185,7 @@ class _ResumableFile:
         return file
 
     def append(self, text: str, file: IO[bytes], *, num_lines: int) -> None:
-        """Append text and save the new state."""
+        """Append text to the open file, and store that it now contains `num_lines` input lines."""
         from heedful.atomic_io import write_atomic
 
         content = text.encode()

@@ -96,7 +96,8 @@ def batch_by_size(
     lengths: Integer[np.ndarray, "N 2"], *, max_tokens: int, seed: int, epoch: int, pad_to: int = 1
 ) -> list[Integer[np.ndarray, " B"]]:
     """Return the batches of one training epoch, with similar lengths together; the result depends on the arguments
-    alone. A batch has at most `max_tokens` tokens, counted with padding to a multiple of `pad_to`.
+    alone. `max_tokens` limits the rows of a batch times its longest target, after lengths are rounded up to a multiple
+    of `pad_to`.
 
     Sentences are shuffled, sorted by length within pools of about a hundred batches (sentences of equal lengths
     stay shuffled), cut where the token budget is full, and the batches are shuffled. Every sentence occurs once.
@@ -143,7 +144,8 @@ def batch_randomly(count: int, *, max_rows: int, seed: int, epoch: int) -> list[
 def batch_by_length(
     lengths: Integer[np.ndarray, " N"], *, max_tokens: int, max_rows: int
 ) -> list[Integer[np.ndarray, " B"]]:
-    """Return batches for inference, longest sentences first, so that the most memory is needed at the start.
+    """Return batches for inference of at most `max_rows` sentences and `max_tokens` ids with padding, longest sentences
+    first, so that the most memory is needed at the start.
 
     A batch has at most `max_rows` sentences and, unless it is one sentence, at most `max_tokens` ids with padding.
     Every sentence occurs once: `np.argsort(np.concatenate(batches))` restores the original order of the results.

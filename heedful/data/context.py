@@ -109,7 +109,8 @@ def get_source_with_context(pair: SentencePair) -> SourceSentence:
 def prepend_context(
     encoder: SourceEncoder, encoded: EncodedText, context: Sequence[str], *, max_pieces: int
 ) -> EncodedText:
-    """Insert the encoded context sentences before a sentence and after its tags; separators get factor 0.
+    """Insert the encoded context sentences before a sentence and after its tags, up to `max_pieces` pieces in all;
+    separators get factor 0.
 
     Args:
         encoder: encodes the context; its tokenizer has the separator.

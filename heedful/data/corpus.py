@@ -301,7 +301,8 @@ def write_corpus(
     fingerprint: str = "",
     more_texts: Sequence[Iterable[Example]] = (),
 ) -> Corpus:
-    """Encode examples into a folder, replacing a corpus that is already there.
+    """Encode the examples of one text, and of `more_texts`, into a folder, replacing a corpus that is already there;
+    `fingerprint` identifies what the corpus depends on.
 
     Examples with an empty side, and examples with a side that is too long, are dropped and counted.
 
@@ -385,7 +386,7 @@ class _SideWriter:
         return {"dtype": self._dtype.str, "tokens": self._num_items, **shape, "sha256": sums}
 
     def _append_array(self, name: str, array: np.ndarray) -> None:
-        """Append an array to one of the files and to its checksum."""
+        """Append an array to the file `name`, "ids" or "starts", and to its checksum."""
         content = array.tobytes()
         self._checksums[name].update(content)
         self._files[name].write(content)

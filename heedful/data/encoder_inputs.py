@@ -44,8 +44,8 @@ class ContextWindow:
     is_most_central: tuple[bool, ...]
 
     def find_token_span(self, start: int, stop: int) -> tuple[int, int] | None:
-        """Return the indices in `ids` of the first and the last id of characters `start` to `stop`; None if not all of
-        them are in this window.
+        """Return the indices in `ids` of the first and the last id of the characters `start` to `stop` of the context;
+        None if not all of them are in this window.
 
         Ids that share a character with the answer belong to it, so an answer that begins inside a token includes all of
         that

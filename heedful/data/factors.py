@@ -63,7 +63,8 @@ class Factor(ABC):
 
     @abstractmethod
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Yield the parts of a text that have a value, in order.
+        """Yield start, stop and number of the parts of a text that have a value, in order; `labels` has the label of
+        each word if labels are given.
 
         Args:
             text: the text without labels.
@@ -95,7 +96,7 @@ class CaseFactor(Factor):
         return len(self.case_names)
 
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Yield the runs of letters that have case."""
+        """Yield start, stop and the number of the case of the runs of letters that have case; `labels` is not used."""
         for match in _get_letters_pattern().finditer(text):
             if name := _classify_case(match[0]):
                 yield *match.span(), self.case_names.index(name)
@@ -140,7 +141,9 @@ class GivenFactor(Factor):
         return self.labels.size + 1
 
     def iter_spans(self, text: str, labels: Sequence[str]) -> Iterator[NumberedSpan]:
-        """Yield the words between white space with the number of their label; 0 for an unknown label."""
+        """Yield start and stop of the words between white space with the number of their label; 0 for an unknown
+        label.
+        """
         for word, label in zip(_WORD.finditer(text), labels, strict=True):
             label_id = self.labels.get_id(label)
             yield *word.span(), 0 if label_id is None else label_id + 1
@@ -168,7 +171,8 @@ def load_factor(path: Path) -> Factor:
 
 
 def split_factors(text: str, names: Sequence[str]) -> tuple[str, list[tuple[str, ...]]]:
-    """Separate a text from its labels; return the plain text and the labels of each word.
+    """Separate a text from its labels, of which each word has one for each name in `names`; return the plain text and
+    the labels of each word.
 
     Args:
         text: words followed by one label for each name; without names the text is returned as it is.

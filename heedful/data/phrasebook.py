@@ -81,8 +81,8 @@ def build_phrasebook(
 
 
 def list_languages() -> tuple[str, ...]:
-    """Return the codes that both libraries know, such as "de" and "pt_BR", sorted; raise `MissingExtraError` if
-    they are not installed.
+    """Return the language codes that both Babel and num2words know, such as "de" and "pt_BR", sorted; raise
+    `MissingExtraError` if they are not installed.
     """
     try:
         from babel.localedata import locale_identifiers
@@ -168,7 +168,7 @@ def _build_pools(seed: int) -> dict[str, _ContentPool]:
     """
 
     def split_values(kind: str, values: Iterable[int]) -> dict[str, list[int]]:
-        """Split values between the parts by their hashes."""
+        """Split values of one kind between the three parts by their hashes."""
         parts: dict[str, list[int]] = {"test": [], "validation": [], "train": []}
         for value in values:
             digest = hashlib.blake2b(f"{kind} {value} {seed}".encode(), digest_size=4).digest()
@@ -268,7 +268,8 @@ def _format_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
 
 
 def _format_spoken_date(writer: _LanguageWriter, content: _PhraseContent, length: str = "long") -> str:
-    """Write the date of a content in the language of the writer, with the year in words; `length` is a length of Babel.
+    """Write the date of a content in the language of the writer, with the year in words; `length` is one of Babel's
+    lengths.
     """
     before, after = _format_date(writer, content, length).split(str(content.moment.year))
     year = writer.spell_number(content.moment.year, "year")
@@ -286,7 +287,7 @@ def _format_clock(writer: _LanguageWriter, content: _PhraseContent, skeleton: st
 
 
 def _format_spoken_moment(writer: _LanguageWriter, content: _PhraseContent) -> str:
-    """Write the time of day and the date with the year in words."""
+    """Write the time of day and the date of a content in the language of the writer, with the year in words."""
     return writer.date_time_pattern.format(
         _format_clock(writer, content, "Bhm"), _format_spoken_date(writer, content, "full")
     )

@@ -41,7 +41,7 @@ _VISIBLE_SPACES: Final = {" ": _SPACE, "\n": "↵", "\t": "⇥"}
 
 
 def _require_piece_ids(ids: Mapping[str, int], *, file: str) -> None:
-    """Raise `DataError` if `ids` does not map pieces to ids."""
+    """Raise `DataError` if `ids` does not map pieces to ids; `file` is the name of their file in the message."""
     if not ids or not all(
         isinstance(piece, str) and type(number) is int and number >= 0 for piece, number in ids.items()
     ):
@@ -49,7 +49,9 @@ def _require_piece_ids(ids: Mapping[str, int], *, file: str) -> None:
 
 
 def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, size: int, file: str) -> None:
-    """Raise `DataError` if a special id is not in the vocabulary."""
+    """Raise `DataError` if an id in `special` or `prefix_ids` is not below `size`, or if begin or end has none; `file`
+    is named in the message.
+    """
     role_ids = (special.bos, special.eos, special.unk, special.mask)
     for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
         if type(special_id) is not int or not 0 <= special_id < size:
@@ -113,7 +115,7 @@ class _PretrainedTokenizer(Tokenizer):
         return next((self.ids[name] for name in self._padding_names if name in self.ids), None)
 
     def _to_json_bytes(self, kind: str, **content: Any) -> bytes:
-        """Return the contents of the tokenizer file: the common record and `content`."""
+        """Return the contents of the tokenizer file as JSON: the kind, the size, the special ids, and `content`."""
         special = self.special
         record = {
             "format": FILE_FORMAT,
@@ -208,6 +210,9 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return ids
 
     def _split_surfaces(self, text: str) -> list[str]:
+        """Return the part of the normalised text that each piece stands for; if pieces are bytes of one character, the
+        first gets it.
+        """
         normalised = self._normalise_text(text)
         surfaces, last_stop = [], 0
         for start, stop in _call_tokenizers(self._tokenizer.encode, normalised, add_special_tokens=False).offsets:
@@ -220,6 +225,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return str(_call_tokenizers(self._tokenizer.decode, ids, skip_special_tokens=False))
 
     def _get_piece(self, token_id: int) -> str:
+        """Return a piece as printable text, a byte-level one decoded; an id without a piece is shown as `<id>`."""
         if token_id >= self.num_known_ids:
             return f"<{token_id}>"
         piece = str(self._tokenizer.id_to_token(token_id))
@@ -248,6 +254,9 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
 
     def _is_continuation(self, token_id: int) -> bool:
+        """Return whether a piece continues a word: in WordPiece it has a prefix such as `##`, in byte-level BPE it does
+        not begin with a space or a line feed. Special and unknown pieces do not.
+        """
         if token_id >= self.num_known_ids or token_id in self.special.skipped_ids or token_id == self.special.unk:
             return False
         piece = str(self._tokenizer.id_to_token(token_id))
@@ -353,7 +362,7 @@ def build_wordpiece_json(
     split_chinese: bool,
     unk: str = "[UNK]",
 ) -> dict[str, Any]:
-    """Build the content of tokenizer.json for BERT's vocab.txt.
+    """Build the content of tokenizer.json for the pieces with their ids in BERT's vocab.txt.
 
     Args:
         vocabulary: ids of the pieces.
@@ -386,8 +395,8 @@ def build_wordpiece_json(
 
 
 def build_byte_level_json(vocabulary: Mapping[str, int], merges: list[str], *, prefix_space: bool) -> dict[str, Any]:
-    """Build the content of tokenizer.json for GPT-2's vocab.json and merges.txt; with `prefix_space`, a text is
-    read as if a space preceded it.
+    """Build the content of tokenizer.json for the pieces with their ids in GPT-2's vocab.json and the merges of
+    merges.txt; with `prefix_space`, a text is read as if a space preceded it.
     """
     byte_level_step = {
         "type": "ByteLevel",
@@ -417,7 +426,7 @@ def build_byte_level_json(vocabulary: Mapping[str, int], merges: list[str], *, p
 
 
 def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Call a function of the package `tokenizers`; raise `DataError` for every error it raises."""
+    """Call a function of the package `tokenizers` with the arguments; raise `DataError` for every error it raises."""
     try:
         return function(*args, **kwargs)
     except (KeyboardInterrupt, SystemExit, MemoryError):
@@ -460,7 +469,9 @@ def load_tokenizer(path: Path) -> Tokenizer:
 
 
 def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenizer:
-    """Load a sentencepiece model; raise `RunError` if its special ids are not those of heedful."""
+    """Load a sentencepiece model from the bytes of its file; raise `RunError` if its special ids are not those of
+    heedful.
+    """
     if not contents:
         raise ValueError("sentencepiece accepts an empty file as a model")
     processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
@@ -474,7 +485,9 @@ def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenize
 
 
 def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
-    """Build a tokenizer from its JSON record; raise `ValueError` if the record is invalid."""
+    """Build a tokenizer from its JSON record; raise `RunError` with the path if its format is another one, and
+    `ValueError` if the record is invalid.
+    """
     if record.get("format") != FILE_FORMAT:
         raise RunError(
             f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {FILE_FORMAT}; use one "
@@ -505,7 +518,7 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 
 
 def _load_pretrained(record: Mapping[str, Any]) -> Tokenizer:
-    """Build a tokenizer of another project from its JSON record."""
+    """Build a tokenizer of another project, of Hugging Face or Marian, from its JSON record."""
     special = SpecialIds(**record["special"], others=frozenset(record["others"]))
     size, prefix_ids = record["size"], tuple(record["opening"])
     if type(size) is not int:

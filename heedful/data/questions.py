@@ -75,7 +75,9 @@ class QuestionReader(ExampleReader[ExtractiveQuestion]):
         self._misplaced = misplaced
 
     def _relocate_answers(self, question: ExtractiveQuestion) -> ExtractiveQuestion:
-        """Check where the answers stand, move misplaced ones if that is allowed, and drop duplicates."""
+        """Return a question with its answers where they stand in the context and without duplicates; a misplaced answer
+        is moved, or raises `DataError`, as the reader's `misplaced` says.
+        """
         answers, num_moved = [], 0
         for answer in question.answers:
             start = _find_answer_start(answer, question.context, location=question.location, misplaced=self._misplaced)
@@ -152,7 +154,9 @@ class SubjQAReader(QuestionReader):
 
 
 def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
-    """Parse one question of SQuAD's JSON."""
+    """Parse the JSON object of one question of SQuAD about a context; raise `DataError` if answers are missing that
+    should be there.
+    """
     impossible = "is_impossible" in qa and qa.get_bool("is_impossible")
     answer_records = [] if impossible else qa.get_objects("answers")
     if not answer_records and not impossible and "is_impossible" in qa:
@@ -164,7 +168,9 @@ def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
 
 
 def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuestion:
-    """Parse one row of SubjQA."""
+    """Parse one row of SubjQA, given as fields by column; raise `DataError` at `location` if the answer is not a part
+    of the review.
+    """
     review = row["review"]
     context = review.removesuffix(_NO_ANSWER).rstrip() if review.endswith(_NO_ANSWER) else review
     question = ExtractiveQuestion(row["question"], context, (), row["q_review_id"], location)
@@ -181,8 +187,8 @@ def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuesti
 
 
 def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, misplaced: MisplacedPolicy) -> int:
-    """Return the start of an answer in its context; raise `DataError` if it is not there, or misplaced and that is
-    an error.
+    """Return the start of an answer in its context. Raise `DataError` at `location` if it does not occur there, or if
+    it is not at its given place and `misplaced` is "error"; with "nearest" return the nearest place.
     """
     if not answer.text:
         raise DataError(f"{location}: an empty answer; remove it from the list if there is no answer")
@@ -243,7 +249,9 @@ class DetectedQuestions(DetectedDataset):
         return "a question is answered by a part of its context"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each question; questions about the same context have the same split key."""
+        """Read one example for each question in the file of a part; questions about the same context have the same
+        split key.
+        """
         path = self.get_first_file(part)
         if self.kind == "squad":
             yield from _read_squad(path)
@@ -258,7 +266,9 @@ class DetectedQuestions(DetectedDataset):
             yield from self._convert_rows(part)
 
     def _convert_rows(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read questions whose answers have no position; the first occurrence in the context is taken."""
+        """Read the questions of a part from tables whose answers have no position; the first occurrence in the context
+        is taken. Raise `DataError` if there is none.
+        """
         question, context, answer = self.columns
         table = self.tables[part]
         rows: Iterator[tuple[int, str, str, list[tuple[str, int | None]]]]
@@ -286,7 +296,9 @@ class DetectedQuestions(DetectedDataset):
             yield DatasetExample((question_text, text), (), line_number, raw, (text,))
 
     def format_location(self, part: DatasetPart, example: DatasetExample) -> str:
-        """Return the location of a question; in SQuAD's JSON its number, since there are no lines."""
+        """Return the location of an example of a part: file and line, or in SQuAD's JSON the number of the question,
+        since there are no lines.
+        """
         return (
             f"{self.get_first_file(part)} question {example.line}"
             if self.kind == "squad"
@@ -294,7 +306,9 @@ class DetectedQuestions(DetectedDataset):
         )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path, and the kind if the name of the file does not imply it."""
+        """Return the recipe table of one part: its path in `files`, and the kind if the name of the file does not imply
+        it.
+        """
         kind = "jsonl" if self.kind == "converted" else self.kind
         default_kind = {".jsonl": "jsonl", ".ndjson": "jsonl", ".csv": "subjqa"}.get(
             get_suffix(Path(files[0])), "squad"
@@ -302,7 +316,9 @@ class DetectedQuestions(DetectedDataset):
         return {"path": files[0]} | ({} if kind == default_kind else {"kind": kind})
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build a writer of the same format; of JSON lines if answers had to be located."""
+        """Build the writer of the file of a part in `folder`, in the same format, or as JSON lines if answers had to be
+        located; `compress` adds gzip.
+        """
         suffix = ".gz" * compress
         if self.kind == "squad":
             return SquadPartWriter(folder / f"{part}.json{suffix}")
@@ -328,7 +344,7 @@ class DetectedQuestions(DetectedDataset):
 
 
 def _read_squad(path: Path) -> Iterator[DatasetExample]:
-    """Read the questions of SQuAD's JSON."""
+    """Yield one example for each question of SQuAD's JSON; its line is the number of the question."""
     number = 0
     for article in read_json_object(path).get_objects("data"):
         title = article.get_text("title") if "title" in article else ""
@@ -342,7 +358,9 @@ def _read_squad(path: Path) -> Iterator[DatasetExample]:
 
 
 def _iter_answers(value: object) -> Iterator[tuple[str, int | None]]:
-    """Yield each answer and its start, None if it is not given, from a text, a list, or SQuAD's columns."""
+    """Yield each answer in a JSON value (a text, a list, or an object as in SQuAD's columns) and its start; None if no
+    start is given.
+    """
     if isinstance(value, str):
         if value.strip():
             yield value.strip(), None
@@ -361,7 +379,9 @@ def _iter_answers(value: object) -> Iterator[tuple[str, int | None]]:
 
 
 def _locate_answer(answer: str, start: int | None, context: str, *, location: str) -> dict[str, Any]:
-    """Return an answer with its start in the context; raise `DataError` if it is not there."""
+    """Return an answer as a JSON object with its text and its start in the context: the given start if it is right,
+    else that of the first occurrence, ignoring case if necessary. Raise `DataError` at `location` if there is none.
+    """
     if start is not None and context.startswith(answer, start):
         return {"text": answer, "start": start}
     index = context.find(answer)
@@ -382,7 +402,9 @@ class QuestionFormat(DataFormat):
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect questions by the names of keys and columns."""
+        """Yield a dataset if no columns are named and the files are SQuAD's JSON, or have columns whose names mean
+        question, context and answer; else nothing.
+        """
         parts = find_single_files(files)
         if parts is None or columns:
             return
@@ -402,7 +424,9 @@ class QuestionFormat(DataFormat):
             yield from self._detect_in_tables(tables)
 
     def _detect_in_tables(self, tables: Mapping[DatasetPart, DataTable]) -> Iterator[DetectedDataset]:
-        """Detect questions in tables or JSON lines."""
+        """Yield a dataset of the tables of all parts if the columns have the names of SubjQA, or names that mean
+        question, context and answer; else nothing.
+        """
         table = tables[next(iter(tables))]
         names = [item.name for item in table.columns]
         nested = table.shape.nested if isinstance(table.shape, JsonObjectsShape) else frozenset()
@@ -443,7 +467,7 @@ def _is_squad(file: FileSniff) -> bool:
 
 
 def _has_own_format(table: DataTable) -> bool:
-    """Return whether answers have heedful's own format: a list of objects with a text and a start."""
+    """Return whether the answers in a table have heedful's own format: a list of objects with a text and a start."""
     if not isinstance(table.shape, JsonObjectsShape):
         return False
     lists = [row.get("answers") for row in table.shape.sample]

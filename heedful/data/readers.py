@@ -166,7 +166,7 @@ class JsonRecord:
 
     @classmethod
     def from_line(cls, line: str, *, location: str) -> JsonRecord:
-        """Parse a line as a JSON object; raise `DataError` for anything else."""
+        """Parse a line as a JSON object; raise `DataError` at `location` for anything else."""
         try:
             value: object = parse_data(line)
         except NestedTooDeeplyError:
@@ -181,7 +181,9 @@ class JsonRecord:
         return self.fields.get(name) is not None
 
     def get_text(self, name: str) -> str:
-        """Return a text field; empty if it is only white space."""
+        """Return the text field `name`; empty if it is only white space. Raise `DataError` if it is missing, not a
+        text, or holds NUL or half a surrogate pair.
+        """
         value: str = self._get_value(name, "text", str)
         if _UNENCODABLE.search(value):
             raise DataError(f"{self.location}: field {name!r} holds NUL or half a surrogate pair; mend the line")
@@ -192,7 +194,7 @@ class JsonRecord:
         return int(self._get_value(name, "a whole number", int))
 
     def get_bool(self, name: str) -> bool:
-        """Return a boolean field, which may also be written as 1 or 0."""
+        """Return the boolean field `name`, which may also be written as 1 or 0; raise `DataError` for anything else."""
         value = self._get_value(name, "true or false", bool, int)
         if value not in (0, 1):
             raise self._build_type_error(name, "true or false")
@@ -222,7 +224,9 @@ class JsonRecord:
         return [JsonRecord(item, location=f"{self.location} {name}[{index}]") for index, item in enumerate(items)]
 
     def _get_value(self, name: str, expected: str, *types: type) -> Any:
-        """Return a field; raise `DataError` if it is missing or not of one of the types."""
+        """Return the field `name`; raise `DataError` if it is missing or not of one of the types, which `expected`
+        describes in the message.
+        """
         if name not in self.fields:
             present_names = ", ".join(map(repr, list(self.fields)[:8])) or "none"
             raise DataError(
@@ -234,7 +238,9 @@ class JsonRecord:
         return value
 
     def _get_list(self, name: str, expected: str, *, item_type: type) -> list[Any]:
-        """Return a list field; raise `DataError` if an item is not of `item_type`."""
+        """Return the list field `name`; raise `DataError` if it is not a list or an item is not of `item_type`.
+        `expected` describes such a list in the message.
+        """
         items: list[Any] = self._get_value(name, expected, list)
         if not all(type(item) is item_type for item in items):
             raise self._build_type_error(name, expected)
@@ -260,7 +266,7 @@ class JsonRecordReader(ExampleReader[T_co]):
 
 
 def read_records(path: Path) -> Iterator[tuple[int, JsonRecord]]:
-    """Yield the line number and the JSON object of each line."""
+    """Yield the line number and the JSON object of each line of a file; lines of white space are skipped."""
     for line_number, location, line in read_numbered_lines(path):
         yield line_number, JsonRecord.from_line(line, location=location)
 
@@ -285,7 +291,7 @@ def read_json_object(path: Path) -> JsonRecord:
 
 
 def split_columns(line: str, min_columns: int, *, location: str) -> list[str]:
-    """Split a line at tabs; raise `DataError` if there are fewer than `min_columns` columns."""
+    """Split a line at tabs; raise `DataError` at `location` if there are fewer than `min_columns` columns."""
     fields = line.split("\t")
     if len(fields) < min_columns:
         raise DataError(
@@ -315,8 +321,8 @@ def read_csv_rows(path: Path) -> Iterator[tuple[str, list[str]]]:
 
 
 def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int, list[str]]]:
-    """Read the rows of a table with quoted fields, with the line number where each begins; raise `DataError` if
-    quotes do not match.
+    """Read the rows of a table with quoted fields between delimiters, with the line number where each begins; raise
+    `DataError` if quotes do not match. A first line such as `sep=;` sets another delimiter.
     """
     csv.field_size_limit(_MAX_FIELD_CHARACTERS)  # of the whole process; 131,072 characters by default
     lines = read_lines(path)
@@ -376,7 +382,7 @@ def read_lines(source: Path | BinaryIO) -> Iterator[str]:
 
 
 def _decode_lines(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
-    """Decode lines as UTF-8; raise `DataError` for other bytes and for NUL."""
+    """Decode lines as UTF-8; raise `DataError` with the name of the file for other bytes and for NUL."""
     for line_number, raw in enumerate(lines, 1):
         try:
             text = raw.decode("utf-8")
@@ -424,7 +430,9 @@ def _read_raw_lines(path: Path) -> Iterator[bytes]:
 
 
 def _split_lines(readline: Callable[[int], bytes], *, name: str) -> Iterator[bytes]:
-    """Yield lines without their line ends and the byte order mark; raise `DataError` if one is too long."""
+    """Yield the lines that `readline` returns, without their line ends and the byte order mark; raise `DataError` with
+    the name of the file if one is too long.
+    """
     line = readline(MAX_LINE_BYTES + 1)
     line_number = 1
     if line.startswith(_BOM):
@@ -500,7 +508,8 @@ class _SingleFilePairs(ExampleReader[SentencePair]):
 def open_matching_files(
     create_reader: Callable[..., ExampleReader[SentencePair]], *patterns: Path
 ) -> ExampleReader[SentencePair]:
-    """Create one reader for all files that match patterns such as `part-*.gz`, in the order of their names.
+    """Create one reader for all files that match patterns such as `part-*.gz`, in the order of their names;
+    `create_reader` is called with one file for each pattern.
 
     Args:
         create_reader: called with one file for each pattern.

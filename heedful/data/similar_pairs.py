@@ -58,7 +58,7 @@ def find_similar_pairs(
     max_pairs: int = 3,
     on_progress: ProgressCallback = lambda _, __: None,
 ) -> SimilarityReport:
-    """Find the pairs whose sources are most similar to each sentence.
+    """Find the `max_pairs` pairs of a parallel text whose sources are most similar to each sentence.
 
     The text is read twice: to count n-grams, and to score each source.
 
@@ -132,7 +132,7 @@ class _TopPairs:
 
 
 def _update_best(best: Sequence[_TopPairs], pair: SentencePair, scores: Float[np.ndarray, " N"]) -> None:
-    """Add a pair to the best pairs of every sentence for which its score is high enough."""
+    """Add a pair to the best pairs of every sentence for which its score in `scores` is high enough."""
     for row in np.flatnonzero(scores).tolist():
         if scores[row] > best[row].threshold:
             best[row].add_pair(SimilarPair(float(scores[row]), pair))
@@ -141,8 +141,9 @@ def _update_best(best: Sequence[_TopPairs], pair: SentencePair, scores: Float[np
 def _compute_bm25(
     weights: Float[np.ndarray, "grams N"], shared: Sequence[tuple[int, int]], *, length_ratio: float
 ) -> Float[np.ndarray, " N"]:
-    """Compute the BM25 score of one source for all sentences; `length_ratio` is its length divided by the mean
-    length.
+    """Compute the BM25 score of one source for all sentences. `weights` has the weight of each n-gram in each sentence,
+    `shared` the row and the frequency of each n-gram of the source there, and `length_ratio` is its length divided by
+    the mean length.
     """
     rows, counts = np.array(shared).T
     scores: np.ndarray = (counts / (counts + _K1 * (1 - _B + _B * length_ratio))) @ weights[rows]
@@ -150,7 +151,7 @@ def _compute_bm25(
 
 
 def _count_ngrams(tokens: Sequence[str]) -> NgramCounts:
-    """Count the n-grams of 1 to 3 words."""
+    """Count the n-grams of 1 to 3 words in a list of words."""
     return Counter(
         tuple(tokens[start : start + size])
         for size in range(1, _MAX_NGRAM + 1)

@@ -64,7 +64,7 @@ def read_sound(path: Path) -> Sound:
 
 
 def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math.inf) -> Sound:
-    """Decode a sound from a file or from bytes in memory; `name` identifies it in messages.
+    """Decode a sound of at most `max_seconds` from a file or from bytes in memory; `name` identifies it in messages.
 
     Args:
         source: the sound; whatever length it claims, no more than needed is decoded.
@@ -92,8 +92,8 @@ def decode_sound(source: Path | BytesIO, *, name: str, max_seconds: float = math
 
 
 def estimate_sound_memory(content: BytesIO, *, name: str, max_seconds: float, target_rate: int) -> int:
-    """Estimate the most bytes of memory that `decode_sound` needs, and resampling to another rate, from the header
-    alone.
+    """Estimate, from the header alone, the most bytes of memory needed to decode `max_seconds` of a sound file and to
+    resample them to `target_rate`; `name` identifies the sound in messages.
 
     Args:
         content: content of a sound file.
@@ -141,7 +141,9 @@ class _WavHeader:
 
 
 def _read_pcm_wav(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
-    """Read a PCM WAV file of integers; return the averaged samples and the rate."""
+    """Read a PCM WAV file of integers; return the samples, averaged over channels, and the rate. Little more than
+    `max_seconds` is read. Raise `_NotPcmWavError` for other sounds, and `DataError` with the name for a wrong rate.
+    """
     with _open_stream(source) as file:
         header, raw = _read_wav_chunks(file, name, max_seconds)
     width, channels, rate = header.bytes_per_sample, header.channels, header.rate
@@ -169,7 +171,8 @@ def _open_stream(source: Path | BytesIO) -> Iterator[BinaryIO]:
 
 
 def _read_wav_chunks(file: BinaryIO, name: str, max_seconds: float) -> tuple[_WavHeader, bytes]:
-    """Read the header and the samples of a WAV file (Microsoft and IBM 1991, Multimedia Programming Interface, 3).
+    """Read the header and the samples of a WAV file, little more than `max_seconds` of them (Microsoft and IBM 1991,
+    Multimedia Programming Interface, 3). Raise `_NotPcmWavError` for other sounds.
 
     A writer that cannot seek, such as one into a pipe, writes 0 or 2^32 - 1 as the size; then, and if the size goes
     beyond the file, the samples reach to the end of the file. Several chunks of samples are one sound.
@@ -211,7 +214,9 @@ def _count_remaining_bytes(file: BinaryIO) -> int:
 
 
 def _parse_format_chunk(chunk: bytes, name: str) -> _WavHeader:
-    """Parse the chunk `fmt ` of a WAV file; in the extensible form, the format code is in its extension."""
+    """Parse the chunk `fmt ` of a WAV file; in the extensible form, the format code is in its extension. Raise
+    `_NotPcmWavError` for other formats, and `DataError` with the name for a wrong rate.
+    """
     if len(chunk) < 16:
         raise _NotPcmWavError
     format_code, channels, rate, _, _, bits = struct.unpack("<HHIIHH", chunk[:16])
@@ -224,7 +229,9 @@ def _parse_format_chunk(chunk: bytes, name: str) -> _WavHeader:
 
 
 def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) -> tuple[Float[np.ndarray, " N"], int]:
-    """Read a sound with soundfile; return the averaged samples and the rate."""
+    """Read a sound with soundfile; return the samples, averaged over channels, and the rate. Little more than
+    `max_seconds` is read.
+    """
     blocks = [np.zeros(0, np.float32)]
     with _open_soundfile(source, name) as file:
         rate = _check_rate(int(file.samplerate), name)
@@ -243,7 +250,7 @@ def _read_with_soundfile(source: Path | BytesIO, name: str, max_seconds: float) 
 
 @contextmanager
 def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
-    """Open a sound with soundfile; raise `DataError` if it cannot be read."""
+    """Open a file or bytes in memory with soundfile; raise `DataError` with the name if they cannot be read."""
     try:
         import soundfile
     except ImportError:
@@ -261,8 +268,8 @@ def _open_soundfile(source: Path | BytesIO, name: str) -> Iterator[Any]:
 
 @contextmanager
 def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
-    """Yield a path, or the descriptor of a temporary file with the content; soundfile prints errors when it reads
-    from memory.
+    """Yield the path, or for bytes in memory the descriptor of a temporary file with them; soundfile prints errors when
+    it reads from memory.
     """
     if isinstance(source, Path):
         yield source
@@ -274,7 +281,7 @@ def _to_file(source: Path | BytesIO) -> Iterator[Path | int]:
 
 
 def _check_rate(rate: int, name: str) -> int:
-    """Return the sampling rate; raise `DataError` if it is out of range."""
+    """Return the sampling rate; raise `DataError` with the name of the sound if it is out of range."""
     if not 1 <= rate <= _MAX_RATE:
         raise DataError(f"{name}: declares {rate} samples a second; convert it again")
     return rate

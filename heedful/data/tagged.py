@@ -49,7 +49,7 @@ class TaggedReader(ExampleReader[TaggedSentence]):
 
     @abstractmethod
     def parse_line(self, line: str, *, location: str) -> tuple[str, str] | None:
-        """Return the word of a line and its tag; None if the line has no word."""
+        """Return the word of a line and its tag; None if the line has no word. `location` is the line in messages."""
 
 
 @final
@@ -77,7 +77,9 @@ class ConlluReader(TaggedReader):
         self._column = _CONLLU_COLUMNS[tag]
 
     def parse_line(self, line: str, *, location: str) -> tuple[str, str] | None:
-        """Return the word and its tag; None for comments, ranges and empty nodes."""
+        """Return the word and its tag; None for comments, ranges and empty nodes. Raise `DataError` at `location` if
+        the number of the word or a column is missing.
+        """
         if line.startswith("#"):
             return None
         fields = line.split("\t")
@@ -91,7 +93,9 @@ class ConlluReader(TaggedReader):
 def _extract_word_and_tag(
     fields: Sequence[str], word_column: int, tag_column: int, *, location: str
 ) -> tuple[str, str]:
-    """Return the word and the tag in the given columns; raise `DataError` if one is missing or empty."""
+    """Return the word and the tag in the given columns of a line; raise `DataError` at `location` if one is missing or
+    empty.
+    """
     num_columns = max(word_column, tag_column) + 1
     if len(fields) < num_columns:
         raise DataError(
@@ -137,7 +141,7 @@ class DetectedTaggedWords(DetectedDataset):
         return f"a word (column {self.word_column}) gets the tag in column {self.tag_column}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each sentence, with the comments above it."""
+        """Read one example for each sentence in the file of a part, with the comments above it."""
         path = self.get_first_file(part)
         reader: TaggedReader = (
             ConlluReader(path)
@@ -156,7 +160,7 @@ class DetectedTaggedWords(DetectedDataset):
                 )
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path, and the columns if they are not the first two."""
+        """Return the recipe table of one part: its path in `files`, and the columns if they are not the first two."""
         has_conllu_suffix = get_suffix(Path(files[0])) == ".conllu"
         kind = {} if self.is_conllu == has_conllu_suffix else {"kind": "conllu" if self.is_conllu else "columns"}
         column_entries = (
@@ -194,8 +198,8 @@ class TaggedWordsFormat(DataFormat):
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect the tag in the last column with few values; the confidence is lower if several columns may hold
-        tags.
+        """Yield a dataset if all files have a word on each line. The tag is in the column that `columns` names, or else
+        in the last one with few values; the confidence is lower if several columns may hold tags.
         """
         if not all(isinstance(file.shape, WordLinesShape) for file in files):
             return
@@ -225,7 +229,9 @@ class TaggedWordsFormat(DataFormat):
 
 
 def _select_columns(columns: Sequence[ColumnProfile], names: Sequence[str]) -> tuple[int, int, list[int]]:
-    """Return the columns of words and tags, and other columns that may hold tags."""
+    """Return the columns of words and tags, and other columns that may hold tags. `names` are the numbers of both
+    columns; if it is empty, they are chosen by the profiles of all columns.
+    """
     if names:
         numbers = [int(name) for name in names if name.isdecimal() and int(name) < len(columns)]
         if len(numbers) != len(names) or len(set(numbers)) != 2:

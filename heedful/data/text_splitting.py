@@ -63,7 +63,7 @@ def split_sentences(text: str) -> list[str]:
 
 
 def _split_block(text: str) -> Iterator[str]:
-    """Yield the sentences of a block without empty lines."""
+    """Yield the sentences of a text without empty lines."""
     start = 0
     for end in _SENTENCE_END.finditer(text):
         if end["wide"] is None and not _is_sentence_end(text, start, end):
@@ -102,7 +102,9 @@ def _skip_openers(text: str, position: int) -> int:
 
 def _find_last_word(text: str, start: int, stop: int) -> str:
     # No word that matters here is longer, and the search must not grow with the sentence.
-    """Return the last word before `stop`."""
+    """Return the last word of a text between `start` and `stop`; empty if a space, a bracket or a quotation mark stands
+    before `stop`.
+    """
     match = _LAST_WORD.search(text[max(start, stop - 40) : stop])
     return match[0] if match else ""
 
@@ -114,7 +116,8 @@ _NOTHING: Final = re.compile(r"(?!)")
 
 
 def split_text(text: str, fits: Callable[[str], bool], *, protected: re.Pattern[str] = _NOTHING) -> list[str]:
-    """Split a text into parts that fit; joined together, they are the text.
+    """Split a text into parts for which `fits` is True; joined together, they are the text. Matches of `protected` are
+    split only if there is no other place.
 
     A text that does not fit is split at the ends of its sentences. A sentence that does not fit is split after the
     punctuation mark nearest to its middle, or between words if it has no marks. So every part fits, except words that
@@ -160,7 +163,7 @@ def _find_sentence_starts(text: str) -> Iterator[int]:
 
 def _find_split_points(text: str, protected: re.Pattern[str]) -> list[int]:
     """Return where to split a text: between all sentences, or else at the place within one that is nearest to the
-    middle.
+    middle. Places inside matches of `protected` are used only if there are no others.
     """
     protected_positions = {
         position for match in protected.finditer(text) for position in range(match.start() + 1, match.end())

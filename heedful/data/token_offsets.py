@@ -51,7 +51,9 @@ def compute_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
 
 
 def _align_clusters(tokenizer: Tokenizer, text: str, pieces_text: str) -> Iterator[tuple[int, int, int]]:
-    """Yield start and stop of each part of the text, and the number of characters of `pieces_text` that it becomes."""
+    """Yield start and stop of each part of the text, and the number of characters of `pieces_text`, the joined pieces,
+    that it becomes; raise `DataError` if it is not found there.
+    """
     normalised: dict[str, str] = {}  # the same letters come again and again
     starts = [*_iter_cluster_starts(text), len(text)]
     number = position = 0
@@ -86,7 +88,7 @@ def _normalise_for_matching(text: str) -> str:
 
 
 def _build_offset_error(text: str, position: int) -> DataError:
-    """Build the error for a text whose characters cannot be found in the pieces."""
+    """Build the error for a text whose character at `position` cannot be found in the pieces."""
     description = f"{text[position]!r}" if position < len(text) else "its end"
     return DataError(
         f"character {position + 1} of a text ({description}) cannot be found in the text as the tokenizer normalises "

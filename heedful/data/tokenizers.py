@@ -334,6 +334,7 @@ class _PieceListTokenizer(Tokenizer):
         return (UNKNOWN_TEXT if token_id == UNK else self._pieces[token_id] for token_id in ids)
 
     def _to_bytes(self) -> bytes:
+        """Return the contents of the tokenizer file as JSON: the kind, the options and the pieces."""
         extras: dict[str, object] = {} if self.special.mask is None else {"masked": True}
         if self.tag_ids:
             extras["tags"] = list(self.tag_ids)
@@ -424,7 +425,8 @@ def learn_sentencepiece(
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
 ) -> SentencePieceTokenizer:
-    """Learn a subword vocabulary from texts with sentencepiece; the same texts and options give the same bytes.
+    """Learn a subword vocabulary of at most `size` pieces from texts with sentencepiece; the same texts and options
+    give the same bytes.
 
     Args:
         texts: the training texts; empty ones are ignored, long ones are used whole.
@@ -488,7 +490,8 @@ def learn_characters(
     uses_nfc: bool = False,
 ) -> CharacterTokenizer:
     """Learn a character vocabulary: the most frequent characters of texts, at most `size` with the special pieces, or
-    all of them.
+    all of them. `masked` adds a piece that hides a character, `tags` are further pieces that no text contains;
+    `verbatim` takes texts as they are, and `uses_nfc` normalises them to NFC instead of NFKC.
 
     Raises `DataError` if there is no text.
     """
@@ -512,7 +515,8 @@ def learn_words(
     uses_nfc: bool = False,
 ) -> WordTokenizer:
     """Learn a word vocabulary: the most frequent words of texts, at most `size` with the special pieces, or all of
-    them.
+    them. `masked` adds a piece that hides a word, `tags` are further pieces that no text contains, and `uses_nfc`
+    normalises texts to NFC instead of NFKC.
 
     Raises `DataError` if there is no text.
     """
@@ -525,7 +529,9 @@ def learn_words(
 
 
 def _select_normaliser(*, lowercase: bool, verbatim: bool, uses_nfc: bool) -> Callable[[str], str]:
-    """Return the function that normalises text for these options."""
+    """Return the function that normalises text: to NFC if `uses_nfc`, not at all if `verbatim`, else to NFKC; the last
+    two fold case if `lowercase`.
+    """
     if uses_nfc:
         return normalise_nfc
     if not verbatim:
@@ -544,8 +550,8 @@ def _build_special_ids(*, masked: bool, tags: Mapping[str, int]) -> SpecialIds:
 
 
 def _select_most_frequent(counts: Counter[str], *, size: int | None, num_reserved: int) -> list[str]:
-    """Return the most frequent pieces that fit into `size` beside the reserved ones; raise `DataError` if there are
-    none or no room.
+    """Return the most frequent pieces by their counts, as many as fit into `size` beside the reserved ones, or all;
+    raise `DataError` if there are none or no room.
     """
     if not counts:
         raise _build_no_text_error()
@@ -561,7 +567,7 @@ def _build_no_text_error() -> DataError:
 
 
 def _build_size_error(size: int, *, min_size: int) -> DataError:
-    """Build the error for a vocabulary size that is too small."""
+    """Build the error for a vocabulary size that is too small for a text, which needs `min_size` pieces."""
     return DataError(
         f"a vocabulary of {size} pieces is too small for the training text, which needs {min_size}; "
         "set a size of at least that or lower the character coverage"
@@ -569,7 +575,7 @@ def _build_size_error(size: int, *, min_size: int) -> DataError:
 
 
 def _build_learning_error(message: str, *, size: int) -> DataError:
-    """Build the error for a message of sentencepiece's trainer."""
+    """Build the error for a message of sentencepiece's trainer, which should learn `size` pieces."""
     if match := re.search(r"smaller than required_chars\. \d+ vs (\d+)", message):
         return _build_size_error(size, min_size=int(match[1]))
     if "sentences_.empty()" in message or "all_chars_count" in message:

@@ -118,14 +118,14 @@ class DetectedTranslationFile(DetectedParallelText):
         return f"{source} becomes {target}, for finished translations"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each confirmed translation."""
+        """Read one example for each confirmed translation in the file of a part."""
         for pair in ConfirmedTranslations(self.get_first_file(part), **self._language_options):
             line = int(pair.location.rpartition(":")[2])
             source, target = (pair.target, pair.source) if self.is_reversed else (pair.source, pair.target)
             yield DatasetExample((source, target), (), line, {"source": source, "target": target}, (source,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path and the languages."""
+        """Return the recipe table of one part: its path in `files`, and the languages or fields to read."""
         if files[0].removesuffix(".gz").endswith(".jsonl"):
             return {"path": files[0], "source_field": "source", "target_field": "target"}
         return {"path": files[0], **self._language_options}
@@ -160,7 +160,9 @@ class TranslationFileFormat(DataFormat):
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect files of one kind; the languages of a TMX are its two, or those named as columns."""
+        """Yield a dataset if all files are translators' files of one kind, one for each part. The languages of a TMX
+        are its two, or those that `columns` names.
+        """
         parts = find_single_files(files)
         shapes = [file.shape for file in files if isinstance(file.shape, TranslationFileShape)]
         if parts is None or len(shapes) < len(files):
@@ -182,7 +184,7 @@ class TranslationFileFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """Return how to select two of several languages."""
+        """Return how to select two languages if a file has more than two; empty if none has."""
         shapes = {file.path: file.shape for file in files if isinstance(file.shape, TranslationFileShape)}
         multilingual_file = next(((path, shape) for path, shape in shapes.items() if len(shape.languages) > 2), None)
         if multilingual_file is None:
@@ -207,7 +209,9 @@ def _detect_languages(path: Path) -> Sequence[LanguageInfo]:
 
 
 def _choose_languages(languages: Sequence[str], columns: Sequence[str]) -> tuple[str, str] | None:
-    """Return the two languages of a TMX, English first unless columns are named; None if there are not exactly two."""
+    """Return the two languages of a TMX: those that `columns` names, or else its own, English first; None if it does
+    not have exactly two.
+    """
     if columns:
         return columns[0], columns[1]
     if len(languages) != 2:

@@ -84,7 +84,7 @@ class AlignedPairs(ExampleReader[SentencePair]):
 
 
 def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str) -> tuple[WordLink, ...]:
-    """Return the links; raise `DataError` if one points beyond the words of its pair."""
+    """Return the links; raise `DataError` at `location` if one points beyond the words of its pair."""
     word_counts = len(pair.source.split()), len(pair.target.split())
     for link in links:
         for index, count, side in zip(link, word_counts, ("source", "target"), strict=True):
@@ -129,7 +129,8 @@ def map_context_pieces_to_words(tokenizer: Tokenizer, text: str, ids: Sequence[i
 
 
 def project_links(links: Sequence[WordLink], *, source: Sequence[int], target: Sequence[int]) -> list[WordLink]:
-    """Project word links to pieces: link each piece of a word with each piece of the other word.
+    """Project word links to pieces: link each piece of a word with each piece of the other word. `source` and `target`
+    have the word index of each piece.
 
     Args:
         links: links of words.
@@ -148,7 +149,7 @@ def project_links(links: Sequence[WordLink], *, source: Sequence[int], target: S
 
 
 def _group_by_word(word_indices: Sequence[int]) -> dict[int, list[int]]:
-    """Return the indices of the pieces of each word."""
+    """Return the indices of the pieces of each word, from the word index of each piece."""
     pieces: dict[int, list[int]] = defaultdict(list)
     for piece, word in enumerate(word_indices):
         pieces[word].append(piece)
@@ -207,7 +208,9 @@ class AlignedBatch(PairBatch[Tokens]):
 
 
 def collate_aligned_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> AlignedBatch:
-    """Collate the pairs in `rows`, as `collate_pairs` does, with their links."""
+    """Collate the pairs of a corpus in `rows`, as `collate_pairs` does, with their links; decoder inputs begin with the
+    id `bos`.
+    """
     pairs, piece_links = collate_pairs(corpus, rows, bos=bos), [corpus[LINKS_SIDE][row] for row in rows]
     row = np.repeat(np.arange(len(piece_links)), [len(links_of_pair) for links_of_pair in piece_links])
     source, target = (np.concatenate(piece_links) if piece_links else np.empty((0, 2))).astype(np.int64).T

@@ -67,7 +67,9 @@ def _require_dimension(dimension: int, *, d_model: int, location: str) -> None:
 
 
 def _parse_word(fields: list[str], *, d_model: int, location: str) -> str:
-    """Return the word before the numbers; a few words in published files contain spaces, but none ends in a number."""
+    """Return the word before the `d_model` numbers of a line; raise `DataError` at `location` if there are more or
+    fewer numbers. A few words in published files contain spaces, but none ends in a number.
+    """
     num_word_fields = len(fields) - d_model
     if num_word_fields < 1 or (num_word_fields > 1 and _is_number(fields[num_word_fields - 1])):
         _require_dimension(len(fields) - 1, d_model=d_model, location=location)
@@ -84,7 +86,7 @@ def _is_number(field: str) -> bool:
 
 
 def _parse_vector(fields: list[str], *, location: str) -> np.ndarray:
-    """Parse the numbers of a vector; raise `DataError` if one is invalid or not finite."""
+    """Parse the numbers of a vector; raise `DataError` at `location` if one is invalid or not finite."""
     try:
         with np.errstate(over="ignore"):  # which leaves an infinity for the check below
             vector = np.array([float(field) for field in fields]).astype(np.float32)
@@ -200,7 +202,9 @@ class _OldVocabulary:
         return special_id
 
     def split_piece(self, name: str, *, continues: bool) -> list[int]:
-        """Return the known old ids that a new piece is split into, by the tokenizer that needs the fewest."""
+        """Return the known old ids that the new piece `name` is split into, by the tokenizer that needs the fewest;
+        `continues` says whether the piece continues a word.
+        """
         letters = _strip_markers(name)
         if not letters:
             return []
@@ -217,8 +221,8 @@ class _OldVocabulary:
         return [number for number in ids[len(tokenizer.prefix_ids) :] if number in self._names]
 
     def _to_continuing(self, ids: list[int]) -> list[int]:
-        """Replace the first id, which was read as the beginning of a word, by the piece of the same letters inside
-        a word.
+        """Return the ids with the first, which was read as the beginning of a word, replaced by the piece of the same
+        letters inside a word.
         """
         if not ids:
             return ids

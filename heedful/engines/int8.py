@@ -77,7 +77,7 @@ class FbgemmKernel(Int8Kernel):
             torch.backends.quantized.engine = previous_engine
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """Return x W'."""
+        """Return the product x W' of input vectors and the matrix."""
         product: Tensor = torch.ops.quantized.linear_with_input_q_dq_qweight_dq_output_fp32(
             x, 1 / INPUT_LEVELS, INPUT_LEVELS + 1, self._packed
         )
@@ -92,7 +92,7 @@ class OneDnnKernel(Int8Kernel):
         self._scale, self._zeros = scale, torch.zeros(len(rows), dtype=torch.long)
 
     def multiply(self, x: Float[Tensor, "N k"]) -> Float[Tensor, "N n"]:
-        """Return x W'."""
+        """Return the product x W' of input vectors and the matrix."""
         integers = x.mul(INPUT_LEVELS).round_().add_(INPUT_LEVELS + 1).to(torch.uint8)
         product: Tensor = torch.ops.onednn.qlinear_pointwise(
             *(integers, 1 / INPUT_LEVELS, INPUT_LEVELS + 1, self._packed, self._scale, self._zeros, None),
@@ -124,7 +124,7 @@ class FloatKernel(Int8Kernel):
 
 
 def time_calls(function: Callable[[], object], *, count: int) -> float:
-    """Return the seconds of the fastest of some calls."""
+    """Call a function `count` times and return the seconds of the fastest call."""
     seconds = []
     for _ in range(count):
         start = time.perf_counter()
@@ -173,7 +173,7 @@ class Int8Product:
         return type(self)(*self._quantized)
 
     def _select_kernel(self, x: Tensor) -> Int8Kernel:
-        """Return the fastest kernel for these vectors; measure it at first."""
+        """Return the kernel that is fastest for so many vectors; measure this for the first vectors of a size."""
         if x.dtype != torch.float32:
             return self._get_kernel(FloatKernel)
         key = (*self._quantized[0].shape, len(x).bit_length(), torch.get_num_threads())
@@ -183,13 +183,14 @@ class Int8Product:
         return self._get_kernel(fastest)
 
     def _get_kernel(self, kernel: type[Int8Kernel]) -> Int8Kernel:
+        """Return the kernel of this class for the matrix; the weights are prepared at the first call."""
         prepared = self._kernels.get(kernel)
         if prepared is None:
             prepared = self._kernels[kernel] = kernel(*self._quantized)
         return prepared
 
     def _time_kernel(self, kernel: type[Int8Kernel], x: Tensor) -> float:
-        """Return the best of three run times of a kernel."""
+        """Return the seconds of the fastest of three products of a kernel and these vectors."""
         prepared = self._get_kernel(kernel)
         x = x / x.abs().amax().clamp(min=_TINY)
         return time_calls(lambda: prepared.multiply(x), count=3)  # the first of them prepares what the others use

@@ -55,7 +55,7 @@ class ColumnMajorOutput(nn.Linear):
         self.weight_version = linear.weight._version
 
     def forward(self, x: Float[Tensor, "*B d_in"]) -> Float[Tensor, "*B d_out"]:
-        """Return x W' + b."""
+        """Return x W' + b for each input vector, by the copy unless gradients are needed or the weight has changed."""
         if torch.is_grad_enabled() or self.weight._version != self.weight_version:
             return super().forward(x)
         return nn.functional.linear(x, self.columns, self.bias)
@@ -132,8 +132,8 @@ def prepare_for_inference(
 
 
 def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
-    """Return the engine of converted modules, so that others can be converted alike; `torch` if int8 would find no
-    matrix.
+    """Return the engine that modules were converted for, so that others can be converted alike; `torch` if int8 would
+    find no matrix.
     """
     all_modules = list(modules)
     int8_modules = [module for module in all_modules if isinstance(module, Int8Linear)]
@@ -144,6 +144,7 @@ def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
 
 
 def _product_class(name: EngineName) -> type[Int8Product]:
+    """Return the class of the products with int8 matrices for an engine; it is imported only if needed."""
     if name != "native":
         return Int8Product
     from heedful.engines.native.plan import NativeProduct  # likewise
@@ -165,7 +166,7 @@ def require_engine(engine: EngineName, *, device: torch.device) -> None:
 
 
 def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str], None] | None) -> EngineName:
-    """Choose the fastest engine for `auto`, and log the choice."""
+    """Choose the fastest engine for `auto` on a device, and log the choice and its reason."""
     chosen: EngineName
     if device.type != "cpu":
         chosen, reason = "torch", f"the model computes on {device}"

@@ -59,7 +59,8 @@ _CROSS_ATTENTION_WEIGHTS: Mapping[str, Sequence[str]] = {
 def save_ctranslate2(
     origin: PortableModel, model: nn.Module, folder: Path, *, quantization: Quantization | None
 ) -> tuple[str, ...]:
-    """Write a model and its tokenizers as a folder that CTranslate2 reads.
+    """Write the model `origin` and its tokenizers as a folder that CTranslate2 reads; return a note on each thing that
+    is not possible there. `model` has the same parameters, with any values.
 
     Args:
         origin: the architecture, vocabulary and weights.
@@ -121,12 +122,14 @@ class _ExportWeights:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Tensor], model: nn.Module) -> _ExportWeights:
-        """Build from tensors that hold each shared parameter under its first name only."""
+        """Build from the tensors of a model, which hold each shared parameter under its first name only."""
         shared = {name: tensors[first] for name, first in find_shared_names(model).items()}
         return cls({**tensors, **shared}, model)
 
     def copy_into(self, spec: Any, names: Sequence[str]) -> None:
-        """Copy linear layers, concatenated by rows, or one norm into a part of a CTranslate2 specification."""
+        """Copy the linear layers of these names, concatenated by rows, or one norm, into a part of a CTranslate2
+        specification.
+        """
         attributes = ("gamma", "beta") if hasattr(spec, "gamma") else ("weight", "bias")
         for attribute, kind in zip(attributes, ("weight", "bias"), strict=True):
             parts = [self.tensors[f"{name}.{kind}"] for name in names if f"{name}.{kind}" in self.tensors]
@@ -138,7 +141,9 @@ class _ExportWeights:
     def copy_stack(
         self, prefix: str, spec: Any, table: Any, weight_names: Mapping[str, Sequence[str]], *, config: StackConfig
     ) -> None:
-        """Copy the layers and embeddings of a Transformer stack into a specification."""
+        """Copy the layers and embeddings of the Transformer stack named `prefix` into a specification. `table` is its
+        part for the embedding table; `weight_names` has heedful's names for each part of a layer.
+        """
         stack = self.model.get_submodule(prefix)
         assert isinstance(stack, TransformerStack)
         assert isinstance(stack.embedding, TokenEmbedding)
@@ -160,7 +165,9 @@ class _ExportWeights:
             )
 
     def _position_encodings(self, prefix: str, embedding: TokenEmbedding, *, width: int) -> Tensor:
-        """Return the vector that is added at each position (zeros if there are no absolute positions)."""
+        """Return the vector of `width` numbers that the stack named `prefix` adds at each position; zeros if there are
+        no absolute positions.
+        """
         position = embedding.position
         if position is None:
             return torch.zeros(_MAX_POSITIONS, width)
@@ -171,13 +178,17 @@ class _ExportWeights:
         return encodings[0]
 
     def set_cross_attention(self, spec: Any, prefix: str, *, config: TransformerConfig) -> None:
-        """Set the cross-attention options of all decoder layers, apart from their linear layers."""
+        """Set the cross-attention options of all decoder layers in a specification, apart from their linear layers.
+        `prefix` is the name of the decoder's stack.
+        """
         for number, layer in enumerate(spec.layer):
             layer_prefix = f"{prefix}.layers.{number}.across"
             self._set_heads(layer.attention, layer_prefix, heads=config.cross_attention, config=config)
 
     def _set_heads(self, spec: Any, prefix: str, *, heads: HeadsConfig, config: StackConfig) -> None:
-        """Set score scaling, head aggregation and relative positions of one `MultiHeadAttention` specification."""
+        """Set score scaling, head aggregation and relative positions of one `MultiHeadAttention` specification.
+        `prefix` is the name of this attention in the model, and `heads` has its settings.
+        """
         if heads.score == "dot":
             spec.queries_scale = np.float32(1)
         if config.aggregation == "concat":  # a product with the identity leaves the joined heads as they are
@@ -194,7 +205,9 @@ class _ExportWeights:
             spec.relative_position_values = values.numpy()
 
     def _duplicate_keys_as_values(self, linear: Any, *, width: int) -> None:
-        """Append a copy of the shared key rows, which CTranslate2 reads as values."""
+        """Append a copy of the last `width` rows of a linear layer, the shared keys, which CTranslate2 takes for
+        values.
+        """
         linear.weight = np.concatenate((linear.weight, linear.weight[-width:]))
         if isinstance(linear.bias, np.ndarray):
             linear.bias = np.concatenate((linear.bias, linear.bias[-width:]))
@@ -208,7 +221,9 @@ def _build_translator_spec(
     *,
     factors: Mapping[str, Factor],
 ) -> Any:
-    """Build the CTranslate2 specification of an encoder-decoder model with its weights and vocabularies."""
+    """Build the CTranslate2 specification of an encoder-decoder model with its weights, the vocabularies of `source`
+    and `target`, and an embedding table for each source factor.
+    """
     from ctranslate2 import specs
 
     visibility = {"encoder_visibility": ("everything",), "decoder_visibility": ("causal",)}
@@ -251,7 +266,8 @@ def _build_translator_spec(
 
 
 def _factor_vocabulary(name: str, factor: Factor, config: Any) -> list[str]:
-    """List the labels of a factor by number, then the special tokens that CTranslate2 adds to a text.
+    """List the labels of a factor by number, then the special tokens that CTranslate2 adds to a text. `config` is that
+    of the specification, and errors contain `name`.
 
     Raises:
         RunError: a label is equal to one of these special tokens, or the kind of factor cannot be exported.
@@ -273,7 +289,7 @@ def _factor_vocabulary(name: str, factor: Factor, config: Any) -> list[str]:
 
 
 def _describe_factors(factors: Mapping[str, Factor]) -> tuple[str, ...]:
-    """Describe the input format of a model with source factors; empty without factors."""
+    """Describe the input format of a model with these source factors in one sentence; empty without factors."""
     if not factors:
         return ()
     example = LABEL_SEPARATOR.join(("piece", *factors))
@@ -287,7 +303,7 @@ def _describe_factors(factors: Mapping[str, Factor]) -> tuple[str, ...]:
 
 
 def _build_generator_spec(config: DecoderConfig, weights: _ExportWeights, tokenizer: Tokenizer) -> Any:
-    """Build the CTranslate2 specification of a decoder-only language model."""
+    """Build the CTranslate2 specification of a decoder-only language model with its weights and vocabulary."""
     from ctranslate2 import specs
 
     _require_supported(config, {**_SUPPORTED_STACK, "visibility": ("causal",)})
@@ -306,7 +322,9 @@ def _build_generator_spec(config: DecoderConfig, weights: _ExportWeights, tokeni
 
 
 def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenizer: Tokenizer) -> Any:
-    """Build the CTranslate2 specification of an encoder, with its pooling layer if the model has one."""
+    """Build the CTranslate2 specification of an encoder with its weights and vocabulary, and its pooling layer if it
+    has one.
+    """
     from ctranslate2 import specs
 
     _require_supported(config, {**_SUPPORTED_STACK, "visibility": ("everything",)})
@@ -333,7 +351,9 @@ def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenize
 
 
 def _get_spec_options(config: StackConfig) -> dict[str, Any]:
-    """Return the options that encoder and decoder specifications share."""
+    """Return the options that encoder and decoder specifications share: norms, activation, and rotary or relative
+    positions.
+    """
     pre_norm = config.residual == "pre_norm"
     options = {"pre_norm": pre_norm, "no_final_norm": not pre_norm, "activation": _get_activation(config)}
     match config.positions:
@@ -345,7 +365,9 @@ def _get_spec_options(config: StackConfig) -> dict[str, Any]:
 
 
 def _select_weight_names(config: StackConfig, weight_names: Mapping[str, Sequence[str]]) -> Mapping[str, Sequence[str]]:
-    """Keep the weight names that the layers of this model have."""
+    """Keep the weight names that the layers of this model have: without the linear layer after the heads if these are
+    only concatenated.
+    """
     missing = "aggregation.output" if config.aggregation == "concat" else None
     return {path: names for path, names in weight_names.items() if missing is None or not names[0].endswith(missing)}
 
@@ -357,7 +379,9 @@ def _get_norm_epsilon(model: nn.Module) -> float:
 
 
 def _require_supported(config: StackConfig, supported: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise RunError if the configuration has a setting that CTranslate2 does not support."""
+    """Raise RunError if the configuration has a setting that CTranslate2 does not support. `supported` has the possible
+    values of each setting.
+    """
     require_supported(config, "CTranslate2", supported)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(

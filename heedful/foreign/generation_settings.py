@@ -14,13 +14,16 @@ from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 
 
 def read_generation_settings(folder: Path, content: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the generation settings of config.json, overridden by those of generation_config.json."""
+    """Return the generation settings in `content`, which is that of config.json, overridden by those of
+    generation_config.json in the folder.
+    """
     overrides = read_json_or_empty(folder / "generation_config.json")
     return {**content, **{key: value for key, value in overrides.items() if value is not None}}
 
 
 def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, location: str) -> GenerationConfig:
-    """Convert beam width, length penalty, sampling and length; other settings have no counterpart.
+    """Convert beam width, length penalty, sampling and length to the default search of a translation model; other
+    settings have no counterpart. `max_positions` is the number of tokens that the model's positions allow.
 
     Args:
         settings: see `read_generation_settings`.
@@ -51,7 +54,7 @@ def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, 
 
 def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> ContinuationConfig:
     """Convert sampling, repetition penalty and length to the settings of a language model; other settings have no
-    counterpart.
+    counterpart. Raise RunError, which names `location`, if a number is out of range.
     """
     table: dict[str, Any] = {"kind": "greedy"}
     if settings.get("do_sample"):
@@ -64,7 +67,9 @@ def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> 
 
 
 def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
-    """Return the ids of single tokens that must never be generated; raise RunError if they are not ids."""
+    """Return the ids of single tokens that must never be generated, by `bad_words_ids` and `suppress_tokens` of the
+    generation settings; raise RunError if they are not ids.
+    """
     lists, suppressed = settings.get("bad_words_ids") or [], settings.get("suppress_tokens") or []
     if (
         not isinstance(lists, list)
@@ -81,7 +86,9 @@ def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
 
 
 def read_token_id(settings: Mapping[str, Any], key: str) -> int | None:
-    """Read a token id from the settings (the first of a list); raise RunError if it is not a number."""
+    """Read the token id under `key` from the generation settings, the first one of a list; None if there is none. Raise
+    RunError if it is not a number.
+    """
     value = settings.get(key)
     if isinstance(value, list):
         value = value[0] if value else None
@@ -89,7 +96,9 @@ def read_token_id(settings: Mapping[str, Any], key: str) -> int | None:
 
 
 def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> int | None:
-    """Read an integer from the settings; None if it is missing, RunError if it has another type."""
+    """Read the integer under `key` from the settings; None if it is missing. Raise RunError, which names `location`, if
+    it has another type.
+    """
     value = settings.get(key)
     if value is not None and type(value) is not int:
         raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
@@ -97,8 +106,8 @@ def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> in
 
 
 def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Read temperature, top_k, top_p and min_p; transformers keeps the 50 most probable tokens by default, and 0
-    means all.
+    """Read temperature, top_k, top_p and min_p from the settings of transformers. Without top_k, the 50 most probable
+    tokens are kept as there, and with 0 all.
     """
     options = {"temperature": settings.get("temperature", 1.0), "top_k": settings.get("top_k", 50) or None}
     for key in ("top_p", "min_p"):
@@ -108,7 +117,9 @@ def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _validate_config(config_class: Any, values: Mapping[str, Any], *, location: str) -> Any:
-    """Build a configuration; raise RunError if a value is out of range."""
+    """Build a configuration from its values; raise RunError, which names `location` and the key, if one is out of
+    range.
+    """
     try:
         return TypeAdapter(config_class).validate_python(dict(values))
     except ValidationError as error:

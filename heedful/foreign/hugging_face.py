@@ -128,7 +128,9 @@ class HuggingFaceFolder:
         return self.build_origin(read_folder_tensors(self.folder))
 
     def build_origin(self, tensors: Mapping[str, Tensor]) -> PortableModel:
-        """Build the origin from tensors of the folder that are already read; raises the same errors as `origin`."""
+        """Build configuration, vocabulary and converted tensors from tensors of the folder that are already read;
+        raises the same errors as `origin`.
+        """
         location = str(self.folder)
         config = self.family.read_config(self.content, frozenset(tensors), str(self.folder / CONFIG_FILE))
         require_enough_tensors(config, len(tensors), location=location)
@@ -213,7 +215,8 @@ class HuggingFaceFolder:
         | QuestionAnsweringPredictor
         | Embedder
     ):
-        """Build the predictor of the model; `log` receives messages and `adapt` applies an adapter to the origin.
+        """Build the predictor of the model on a device; `engine` computes it (torch if None). `log` receives messages,
+        `adapt` applies an adapter to the model, and `step` must be None.
 
         Raises:
             RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
@@ -271,7 +274,9 @@ class HuggingFaceFolder:
     def _build_labeller(
         self, model: TextClassifier | TokenClassifier, tokenizer: Tokenizer, head: OutputHead
     ) -> Classifier | Tagger | QuestionAnsweringPredictor:
-        """Build the predictor of a fine-tuned encoder: classes or numbers, tags, or answer spans."""
+        """Build the predictor of a fine-tuned encoder: classes or numbers of texts, tags of words, or answer spans, by
+        the kind of `head`.
+        """
         reading = head.settings
         max_length = (
             self.read_max_text_length() if reading.max_length is None else min(reading.max_length, self.max_positions)
@@ -303,7 +308,7 @@ class HuggingFaceFolder:
 
     def read_max_text_length(self, *, reader: str = "a text has") -> int:
         """Read the maximum number of tokens of a text: the model's positions, or fewer if the tokenizer has a smaller
-        limit; `reader` begins what messages say of the least number.
+        limit. `reader` begins the part of an error message that gives the least number.
 
         Raises:
             RunError: model_max_length in tokenizer_config.json is not a number of tokens.
@@ -317,6 +322,7 @@ class HuggingFaceFolder:
         return int(min(value, self.max_positions))
 
     def _build_translator(self, model: nn.Module, source: Tokenizer, target: Tokenizer) -> Translator:
+        """Build a translator from the model, the tokenizers of both languages and the folder's default search."""
         return Translator(
             [model],
             source=source,
@@ -329,7 +335,9 @@ class HuggingFaceFolder:
         )
 
     def _read_tokenizer(self, tensors: Mapping[str, Tensor]) -> Tokenizer | tuple[Tokenizer, Tokenizer]:
-        """Read the tokenizer of the folder, or the source and target tokenizers of a translation model."""
+        """Read the tokenizer of the folder, or the source and target tokenizers of a translation model. Their sizes are
+        those of the embedding tables in `tensors`, which has heedful's names.
+        """
         family = self.family
         source = tensors.get(_SOURCE, tensors.get(_TARGET))
         assert source is not None, "every model has a table of embeddings"
@@ -377,7 +385,9 @@ def load_for_inference(
     engine: EngineName | None = None,
     log: Callable[[str], None] | None = None,
 ) -> nn.Module:
-    """Build the model of an origin, load its weights and prepare it for inference."""
+    """Build the model that `origin` describes, load its weights and prepare it for inference on a device. `engine`
+    computes it; `log` is called with the choice if it is `auto`.
+    """
     with skip_initialization():
         model: nn.Module = build_from_origin(origin)
     return prepare_for_inference(
@@ -386,7 +396,7 @@ def load_for_inference(
 
 
 def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: str) -> None:
-    """Raise RunError if a config.json declares more layers than there are tensors."""
+    """Raise RunError, which names `location`, if a configuration has more layers than there are tensors."""
     for key in ("layers", "encoder_layers", "decoder_layers"):
         if (layers := getattr(config, key, 0)) > num_tensors:
             raise RunError(
@@ -395,7 +405,8 @@ def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: s
 
 
 def build_from_origin(origin: PortableModel) -> nn.Module:
-    """Build a model with a randomly initialised parameter for each tensor of an origin, its adapter included.
+    """Build a model with the architecture of `origin` and a randomly initialised parameter for each of its tensors, its
+    adapter included.
 
     Raises:
         ModelTooLargeError: it does not fit into this machine's memory.
@@ -409,7 +420,7 @@ def build_from_origin(origin: PortableModel) -> nn.Module:
 
 
 def _build_base_model(origin: PortableModel) -> nn.Module:
-    """Build the model of an origin without its adapter."""
+    """Build the model that `origin` describes without its adapter, with random weights."""
     match origin.model:
         case EncoderConfig() as config:
             return _build_encoder(config, origin)
@@ -423,7 +434,7 @@ def _build_base_model(origin: PortableModel) -> nn.Module:
 
 
 def _build_encoder(config: EncoderConfig, origin: PortableModel) -> nn.Module:
-    """Build an encoder with the pre-training heads that the tensors contain."""
+    """Build an encoder with the pre-training heads, or the fine-tuned head, that the tensors of `origin` contain."""
     max_length = config.length_limit
     assert isinstance(origin.vocab_size, int)
     sizes = {"vocabulary": origin.vocab_size, "longest": 512 if max_length is None else max_length.tokens}
@@ -444,7 +455,9 @@ def _build_encoder(config: EncoderConfig, origin: PortableModel) -> nn.Module:
 
 
 def _replace_head(origin: PortableModel, model: nn.Module) -> nn.Module:
-    """Replace the heads of an encoder by the fine-tuned head, with as many outputs as its tensor has rows."""
+    """Replace the heads of an encoder model by the fine-tuned head of `origin`, with as many outputs as its tensor has
+    rows.
+    """
     encoder, head = model.get_submodule("encoder"), origin.head
     assert head is not None
     assert isinstance(encoder, TransformerEncoder)

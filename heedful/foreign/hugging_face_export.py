@@ -36,7 +36,9 @@ GENERATOR_FOLDER: Final = "generator"
 def save_hugging_face(
     origin: PortableModel, folder: str | Path, *, family: ModelFamily | None = None
 ) -> tuple[str, ...]:
-    """Export an origin that is already open; `family` chooses the model family."""
+    """Export a model into a new or empty folder for transformers, and return notes for the user. `family` is the model
+    family to write, by default that of `choose_family`; a detector of replaced tokens is always ELECTRA.
+    """
     origin.require_no_adapter("transformers")
     origin.require_no_factors("transformers")
     if "verdict.weight" not in origin.tensors:
@@ -53,7 +55,7 @@ def save_hugging_face(
 
 
 def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> tuple[str, ...]:
-    """Write one model into an existing folder and return notes for the user."""
+    """Write the model `origin` into an existing folder, in the format of a family, and return notes for the user."""
     if family is ROBERTA_PRELAYERNORM:
         origin = add_position_offset(origin, _pad_id(_tokenizer_pair(origin)[0]) or 0)
     model_content, tensors = _export_config_and_tensors(origin, family)
@@ -78,14 +80,16 @@ def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> 
 
 
 def _build_model_code(origin: PortableModel, family: ModelFamily) -> str | None:
-    """Return the code of a model class that transformers lacks for the head; None if it has the class."""
+    """Return the code of a model class that transformers lacks for the head of `origin`; None if it has the class."""
     if origin.head is None or not family.heads.locations:
         return None
     return build_modeling_code(family.model_type, family.heads.locate_head(origin.head, origin.tensors))
 
 
 def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """Return the model entries of config.json and the exported tensors."""
+    """Return the entries of config.json for the architecture and head of `origin`, and its tensors by the names of the
+    family.
+    """
     origin = replace(origin, tensors=add_single_segment(origin.model, origin.tensors))
     head, table = origin.head, family.build_mapping(origin.model)
     if head is None or not family.heads.locations:
@@ -125,13 +129,15 @@ def _tokenizer_pair(origin: PortableModel) -> tuple[Tokenizer, Tokenizer]:
 
 
 def _vocab_sizes(origin: PortableModel) -> dict[str, int]:
-    """Return the vocabulary sizes for config.json."""
+    """Return the vocabulary size for config.json, and that of the target if it differs."""
     source, target = _tokenizer_pair(origin)
     return {"vocab_size": source.size} | ({"decoder_vocab_size": target.size} if target.size != source.size else {})
 
 
 def _max_positions(origin: PortableModel) -> int:
-    """Return the number of positions for config.json."""
+    """Return the number of positions for config.json: that of the model or, without a limit, the number that it was
+    trained for, or 1,024.
+    """
     limit = origin.model.length_limit
     return limit.tokens if limit is not None else origin.max_tokens or _DEFAULT_MAX_POSITIONS
 
@@ -141,7 +147,9 @@ def _pad_id(tokenizer: Tokenizer) -> int | None:
 
 
 def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | None]:
-    """Return the special token ids for config.json."""
+    """Return the entries of config.json for special tokens: padding for an encoder, also begin and end for decoders,
+    and the tokens that begin a translation.
+    """
     source, target = _tokenizer_pair(origin)
     ids: dict[str, int | None] = {"pad_token_id": _pad_id(target)}
     if family.config_class is EncoderConfig:
@@ -161,8 +169,8 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
 
 
 def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, Any]:
-    """Return generation settings that forbid the tokens which heedful's own search never writes: padding and a
-    second begin of sentence.
+    """Return the generation settings of a translation model, which forbid the tokens that heedful's own search never
+    writes: padding and a second begin of sentence. They are empty for a language model.
     """
     if family.config_class is DecoderConfig:
         return {}
@@ -173,7 +181,9 @@ def _search_settings(origin: PortableModel, family: ModelFamily) -> dict[str, An
 
 
 def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path) -> list[str]:
-    """Write the vocabulary files and return notes on what transformers cannot do with them."""
+    """Write the vocabulary files of `origin`, in the family's format if there is one for its tokenizer, and in
+    heedful's if heedful trained it; return notes on what transformers cannot do with them.
+    """
     source, target = _tokenizer_pair(origin)
     if isinstance(source, HuggingFaceTokenizer):
         _write_hugging_face_tokenizer(source, origin, family=family, folder=folder)
@@ -198,7 +208,9 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
 def _write_hugging_face_tokenizer(
     tokenizer: HuggingFaceTokenizer, origin: PortableModel, *, family: ModelFamily, folder: Path
 ) -> None:
-    """Write tokenizer.json and tokenizer_config.json of a tokenizer that came from Hugging Face."""
+    """Write tokenizer.json and tokenizer_config.json for a tokenizer that came from Hugging Face; `origin` is the
+    exported model.
+    """
     write_json(folder / "tokenizer.json", tokenizer.content)
     is_word_piece = tokenizer.content["model"].get("type") == "WordPiece"
     tokenizer_class = family.tokenizer_class or ("BertTokenizer" if is_word_piece else "RobertaTokenizer")
@@ -213,8 +225,8 @@ def _write_hugging_face_tokenizer(
 
 
 def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path) -> list[str]:
-    """Write vocab.json and the SentencePiece models of a Marian folder; return notes if the tokenizers are not
-    SentencePiece.
+    """Write vocab.json and the SentencePiece models of the source and target tokenizers of a Marian folder; return a
+    note if one of them is not SentencePiece.
     """
     separate = list_pieces(source) != list_pieces(target)
     files = {"vocab.json": source, **({"target_vocab.json": target} if separate else {})}

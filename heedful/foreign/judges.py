@@ -141,7 +141,9 @@ class RegressionJudge(TranslationJudge):
     def score_translations(
         self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]
     ) -> JudgeScores:
-        """Score each candidate against its reference; the longer text of a pair that is too long is truncated."""
+        """Score each candidate against its reference; the longer text of a pair that is too long is truncated. The
+        sources are not read.
+        """
         assert len(sources) == len(candidates), "each source has its translation"
         pairs = zip(references, candidates, strict=True)
         rows = [encode_texts(self.tokenizer, pair, max_length=self.max_tokens) for pair in pairs]
@@ -156,7 +158,7 @@ class RegressionJudge(TranslationJudge):
         return JudgeScores(tuple(scores), sum(row.num_truncated > 0 for row in rows))
 
     def _compute_scores(self, rows: list[EncoderInput]) -> list[float]:
-        """Score one batch of joined texts."""
+        """Score one batch of rows, each a reference and a candidate joined into one input."""
         tokens = to_segmented_tokens([row.ids for row in rows], [row.segments.count(0) for row in rows])
         hidden = self.model(move_to_device(tokens, self.model.output.weight.device))
         scores: list[float] = self.model.output(hidden).squeeze(1).float().tolist()
@@ -164,7 +166,9 @@ class RegressionJudge(TranslationJudge):
 
 
 def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, device: torch.device) -> TextClassifier:
-    """Build the encoder with its output layer and load the weights, ignoring pre-training heads."""
+    """Build the encoder that `origin` describes with an output layer and load the weights; `head` has those of the
+    output layer. Raise RunError if there are several outputs, or no summary layer.
+    """
     location, weight = str(origin.folder), head["output.weight"]
     size = origin.model.d_model
     if (outputs := weight.numel() // size) != 1:
@@ -185,7 +189,7 @@ def _load_regression_model(origin: PortableModel, head: dict[str, Tensor], *, de
 
 
 def _hash_files(files: Sequence[Path]) -> str:
-    """Return the SHA-256 of one file, or of the output of `sha256sum` for several."""
+    """Return the SHA-256 of one file; for several, that of the list of digests and names that `sha256sum` prints."""
     if len(files) == 1:
         return compute_digest(files[0])
     lines = "".join(f"{compute_digest(file)}  {file.name}\n" for file in files)

@@ -36,7 +36,8 @@ _FORMAT_VERSION: Final = 1
 
 
 def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[str, str]) -> dict[str, Any]:
-    """Build the content of heedful.json.
+    """Build the content of heedful.json from the exported model, its graphs by name, and the names of its tokenizer
+    files by side (`text`, or `source` and `target`).
 
     Args:
         origin: the exported model.
@@ -67,13 +68,15 @@ def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[
 
 
 def _describe_graph(name: str, graph: ExportGraph) -> dict[str, Any]:
-    """Describe one graph: its file, input shapes and outputs."""
+    """Describe the graph with this name: its file, input shapes and outputs."""
     inputs = {key: value.shape for key, value in graph.inputs.items()}
     return {"file": f"{name}.onnx", "inputs": inputs, "outputs": list(graph.outputs)}
 
 
 def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> dict[str, Any]:
-    """Describe how sources and translations begin and end."""
+    """Describe how sources and translations of the exported model begin and end; `files` has the tokenizer files by
+    side.
+    """
     assert isinstance(origin.tokenizer, tuple)
     source, target = origin.tokenizer
     special = target.special
@@ -87,8 +90,8 @@ def _describe_translation(origin: PortableModel, files: Mapping[str, str]) -> di
 
 
 def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
-    """Describe how a language model's text begins (after the end of a previous document) and which ids it never
-    writes, the unknown piece included.
+    """Describe how a text of the exported language model begins (after the end of a previous document) and which ids it
+    never writes, the unknown piece included. `file` is that of its tokenizer.
     """
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
@@ -98,7 +101,7 @@ def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
 
 
 def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:
-    """Describe the tokens before and after the text that an encoder reads."""
+    """Describe the tokens before and after the text that the exported encoder reads. `file` is its tokenizer file."""
     tokenizer = origin.tokenizer
     assert isinstance(tokenizer, Tokenizer)
     return _describe_reading(tokenizer, file, prefix=(tokenizer.special.bos, *tokenizer.prefix_ids))
@@ -126,7 +129,8 @@ _WEIGHT_FUNCTIONS: Final = ("softmax", "proportional")
 
 
 def save_onnx(origin: PortableModel, model: nn.Module, folder: Path) -> tuple[str, ...]:
-    """Write a model and its tokenizers as a folder of ONNX graphs.
+    """Write the model `origin` and its tokenizers as a folder of ONNX graphs; return a note on parts that are left out.
+    `model` has the same parameters and gets the weights.
 
     Args:
         origin: the architecture, vocabulary and weights.
@@ -158,7 +162,9 @@ def save_onnx(origin: PortableModel, model: nn.Module, folder: Path) -> tuple[st
 
 
 def _require_exportable(config: StackConfig) -> None:
-    """Raise RunError if the computation depends on values and not only on shapes, which no graph can express."""
+    """Raise RunError if the computation depends on values and not only on shapes, which no graph can express, or reads
+    n-grams.
+    """
     supported = {"self_attention.score": _SCORES, "self_attention.weights": _WEIGHT_FUNCTIONS}
     if isinstance(config, TransformerConfig):
         supported |= {"cross_attention.score": _SCORES, "cross_attention.weights": _WEIGHT_FUNCTIONS}
@@ -171,6 +177,7 @@ def _require_exportable(config: StackConfig) -> None:
 
 
 def _build_graphs(model: nn.Module) -> ExportGraphs:
+    """Build the graphs of a model by its kind: translator, language model, or encoder."""
     match model:
         case SequenceToSequence():
             return build_translator_graphs(model)
@@ -209,7 +216,9 @@ def _write_graph(graph: ExportGraph, path: Path) -> None:
 
 
 def _clean_graph(graph: Any) -> None:
-    """Remove source locations from the nodes, and rename inner values that clash with output names."""
+    """Remove source locations from the nodes of a graph, and number the names of inner values, which could clash with
+    output names.
+    """
     output_ids = {id(value) for value in graph.outputs}
     inner_values = (value for node in graph.all_nodes() for value in node.outputs if id(value) not in output_ids)
     for number, value in enumerate(inner_values):
@@ -245,7 +254,7 @@ def _suppress_exporter_output() -> Iterator[None]:
 
 
 def _tokenizers_by_side(origin: PortableModel) -> Mapping[str, Tokenizer]:
-    """Return the tokenizers by side: `text`, or `source` and `target`."""
+    """Return the tokenizers of the exported model by side: `text`, or `source` and `target`."""
     tokenizer = origin.tokenizer
     return (
         {"text": tokenizer}
@@ -255,7 +264,7 @@ def _tokenizers_by_side(origin: PortableModel) -> Mapping[str, Tokenizer]:
 
 
 def _save_tokenizer(tokenizer: Tokenizer, side: str, folder: Path) -> str:
-    """Save a tokenizer and return the name of its file."""
+    """Save a tokenizer in a folder and return the name of its file, which contains `side`."""
     if isinstance(tokenizer, HuggingFaceTokenizer):
         write_json(folder / f"{side}.json", tokenizer.content)
         return f"{side}.json"

@@ -65,7 +65,7 @@ class EncodingGraph(nn.Module):
     def forward(
         self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> tuple[Float[Tensor, "B T d_model"], Float[Tensor, "B d_model"]]:
-        """Return hidden vectors and embeddings."""
+        """Return the hidden vector of each token, and the embedding of each text."""
         memory = self.encoder(Tokens(ids, positions, segments))
         return memory.values, mean_pool(memory.values, memory.positions)
 
@@ -80,7 +80,7 @@ class ClassifierGraph(nn.Module):
     def forward(
         self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], segments: Int[Tensor, "B T"] | None = None
     ) -> Float[Tensor, "B *T outputs"]:
-        """Compute logits from tokens."""
+        """Compute the logits of each text, or of each token if the model classifies tokens."""
         logits: Tensor = self.model.output(self.model(Tokens(ids, positions, segments)))
         return logits
 
@@ -108,7 +108,9 @@ class DecoderInitGraph(nn.Module):
     def forward(
         self, hidden: Float[Tensor, "B S d_model"], positions: Int[Tensor, "B S"]
     ) -> tuple[Float[Tensor, "B H S d"], ...]:
-        """Return keys and values of the first layer, of the second and so on."""
+        """Return keys and values of the first layer, of the second and so on, computed from the hidden vectors of the
+        source.
+        """
         state = self.decoder.init_state(Memory(hidden, hidden, positions, mean_pool(hidden, positions)))
         return tuple(_flatten_keys_values(layer.memories[SOURCE] for layer in state.layers))
 
@@ -127,7 +129,8 @@ class DecoderStepGraph(nn.Module):
         self.output = output
 
     def forward(self, ids: Int[Tensor, "B T"], positions: Int[Tensor, "B T"], *state: Tensor) -> tuple[Tensor, ...]:
-        """Return logits, then the positions of all tokens read so far, then keys and values of each layer.
+        """Return logits, then the positions of all tokens read so far, then keys and values of each layer. `state` has
+        the positions, keys and values before, in the same order, and those of the source if there is one.
 
         Args:
             ids: of the chunk.
@@ -141,7 +144,9 @@ class DecoderStepGraph(nn.Module):
 
 
 def _unflatten_state(past: Sequence[Tensor], memory: Sequence[Tensor]) -> StackState:
-    """Build the state of a stack from flat tensors: positions, then keys and values of each layer."""
+    """Build the state of a decoder stack from flat tensors. `past` has the positions of the tokens read, then keys and
+    values of each layer; `memory` has the same of the source, or is empty.
+    """
     pasts = _pair_keys_values(past[1:])
     memories = [{SOURCE: pair} for pair in _pair_keys_values(memory[1:])] or [{} for _ in pasts]
     layers = tuple(LayerState(*pair) for pair in zip(pasts, memories, strict=True))
@@ -209,7 +214,7 @@ def build_decoder_graphs(model: LanguageModel) -> ExportGraphs:
 
 
 def _encoder_inputs(encoder: TransformerEncoder) -> dict[str, GraphInput]:
-    """Return the inputs of an encoder graph: ids and positions, and segments if the encoder has several."""
+    """Return example inputs of an encoder graph: ids and positions, and segments if the encoder has several."""
     tokens, embedding = _example_tokens(_SOURCE), encoder.stack.embedding
     assert isinstance(embedding, TokenEmbedding)
     inputs = {
@@ -225,7 +230,9 @@ def _encoder_inputs(encoder: TransformerEncoder) -> dict[str, GraphInput]:
 def _step_inputs_and_outputs(
     decoder: TransformerDecoder, memory: Memory | None
 ) -> tuple[dict[str, GraphInput], list[str]]:
-    """Return example inputs of a step after some tokens, and the names of its outputs."""
+    """Return example inputs of a decoder step after some tokens, by name, and the names of its outputs. `memory` is the
+    encoded source, if the decoder has one.
+    """
     _, state = decoder(_example_tokens(_PAST), decoder.init_state(memory))
     tokens, layers = _example_tokens(_TOKENS, start=_PAST), len(state.layers)
     inputs = {
@@ -240,7 +247,9 @@ def _step_inputs_and_outputs(
 
 
 def _name_tensors(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: str = "past") -> dict[str, GraphInput]:
-    """Name state tensors as graph inputs with a variable `axis`."""
+    """Return the state tensors of a stack with this number of layers as graph inputs, whose names begin with `prefix`
+    and whose variable axis is named `axis`.
+    """
     pairs = zip(_state_names(prefix, layers), tensors, strict=True)
     return {
         name: GraphInput(tensor.clone(), _variable_axes(axis, index=2 if tensor.dim() == 4 else 1))
@@ -249,7 +258,7 @@ def _name_tensors(prefix: str, tensors: Iterable[Tensor], layers: int, *, axis: 
 
 
 def _state_names(prefix: str, layers: int) -> list[str]:
-    """Return the names of positions, keys and values of all layers."""
+    """Return the names of positions, and of keys and values of all layers; each begins with `prefix`."""
     return [
         f"{prefix}.positions",
         *(f"{prefix}.{layer}.{part}" for layer in range(layers) for part in ("key", "value")),

@@ -70,15 +70,17 @@ class _AdaptedLayer:
     rename: TensorRename
 
     def to_heedful(self, side: str, tensor: Tensor) -> Tensor:
-        """Convert the dimensions of a matrix A or B to heedful's layout."""
+        """Convert the dimensions of a LoRA matrix to heedful's layout; `side` is A or B."""
         return self.rename.layout.to_heedful(tensor) if self._is_permuted(side) else tensor
 
     def to_foreign(self, side: str, tensor: Tensor) -> Tensor:
-        """Convert the dimensions of a matrix A or B to the foreign layout."""
+        """Convert the dimensions of a LoRA matrix to the foreign layout; `side` is A or B."""
         return self.rename.layout.to_foreign(tensor) if self._is_permuted(side) else tensor
 
     def _is_permuted(self, side: str) -> bool:
-        """Return whether the layout permutes this matrix: A has the columns of W, and B has its rows."""
+        """Return whether the layout permutes the LoRA matrix `side`: A has the columns of the weight matrix, and B has
+        its rows.
+        """
         arrangement = self.rename.layout
         if side == "A":
             return arrangement is READS_SINES_FIRST
@@ -138,7 +140,8 @@ def read_peft_adapter(
 def save_peft_adapter(
     origin: PortableModel, adapter: Adapter, tensors: Mapping[str, Tensor], folder: Path, *, base: str
 ) -> tuple[str, ...]:
-    """Write an adapter as a folder that `PeftModel.from_pretrained` reads.
+    """Write an adapter as a folder that `PeftModel.from_pretrained` reads, and return notes for the user. `origin` is
+    the adapted model; `base` names the model without the adapter.
 
     Several heedful layers that are one foreign layer, as in GPT-2's c_attn, become one layer of as many times the rank,
     which computes the same.
@@ -184,7 +187,7 @@ def save_peft_adapter(
 
 
 def _iter_adapted_layers(table: StateDictMapping) -> Iterator[_AdaptedLayer]:
-    """Yield all linear layers that can be adapted."""
+    """Yield all foreign linear layers of a name mapping that can be adapted, without norms and heads."""
     for rename in table.renames:
         if rename.parameters != LINEAR_PARAMETERS or "norm" in rename.heedful_names[0] or rename.head is not None:
             continue
@@ -200,7 +203,9 @@ def _iter_adapted_layers(table: StateDictMapping) -> Iterator[_AdaptedLayer]:
 
 
 def _import_lora(layer: _AdaptedLayer, down: Tensor, up: Tensor) -> dict[str, Tensor]:
-    """Convert A and B of a foreign layer to heedful's LoRA tensors; parts that are zero are left out."""
+    """Convert A (`down`) and B (`up`) of a foreign layer to heedful's LoRA tensors by name; parts that are zero are
+    left out.
+    """
     down, up = layer.to_heedful("A", down), layer.to_heedful("B", up)
     result: dict[str, Tensor] = {}
     for (name, part), rows in zip(layer.parts, up.chunk(len(layer.parts)), strict=True):
@@ -211,7 +216,7 @@ def _import_lora(layer: _AdaptedLayer, down: Tensor, up: Tensor) -> dict[str, Te
 
 
 def _export_lora(layer: _AdaptedLayer, tensors: Mapping[str, Tensor]) -> tuple[Tensor, Tensor] | None:
-    """Return the layer's LoRA A and B in PEFT layout, or None if it has no adapter."""
+    """Return the layer's LoRA A and B in PEFT layout, or None if `tensors`, heedful's LoRA tensors, has none for it."""
     downs, ups = (
         [tensors.get(f"{name}.lora.{part}.{side}.weight") for name, part in layer.parts] for side in ("down", "up")
     )
@@ -226,8 +231,8 @@ def _export_lora(layer: _AdaptedLayer, tensors: Mapping[str, Tensor]) -> tuple[T
 def _export_trained_modules(
     origin: PortableModel, trained: Mapping[str, Tensor], *, family: ModelFamily, table: StateDictMapping
 ) -> tuple[dict[str, Tensor], Sequence[str]]:
-    """Return the tensors that were trained beside the adapter by their foreign names, and the modules that they
-    belong to.
+    """Return the tensors that were trained beside the adapter by their foreign names, and the modules that they belong
+    to. `origin` is the adapted model, and `table` the name mapping of its family.
     """
     result: dict[str, Tensor] = {}
     others = dict(trained)
@@ -254,7 +259,9 @@ def _export_trained_modules(
 
 
 def _build_config(adapter: LoraAdapter, ranks: Mapping[str, int], *, transposed: bool) -> dict[str, Any]:
-    """Build the layer entries of adapter_config.json; `transposed` says that weights have a column for each output."""
+    """Build the layer entries of adapter_config.json. `ranks` has the rank of each foreign layer; `transposed` says
+    that weights have a column for each output.
+    """
     common_rank = Counter(ranks.values()).most_common(1)[0][0]
     other_ranks = {name: rank for name, rank in ranks.items() if rank != common_rank}
     alpha = adapter.scale * common_rank
@@ -275,7 +282,9 @@ def _build_config(adapter: LoraAdapter, ranks: Mapping[str, int], *, transposed:
 
 
 def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path) -> float:
-    """Return alpha / r of one foreign layer, or alpha / sqrt(r) for rank-stabilised LoRA (Kalajdzievski 2023)."""
+    """Return alpha / r of the foreign layer `name`, or alpha / sqrt(r) for rank-stabilised LoRA (Kalajdzievski 2023).
+    `content` is that of adapter_config.json, and errors contain its path.
+    """
     patterns = content.get("alpha_pattern") or {}
     matches = [alpha for pattern, alpha in patterns.items() if re.fullmatch(rf"(.*\.)?({pattern})", name)]
     alpha = matches[0] if matches else content.get("lora_alpha")
@@ -285,7 +294,9 @@ def _read_scale(content: Mapping[str, Any], name: str, *, rank: int, path: Path)
 
 
 def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, folder: Path) -> str:
-    """Return heedful's name of a tensor that was trained beside the adapter."""
+    """Return heedful's name of a tensor that was trained beside the adapter. `name` is that of the family, whose name
+    mapping is `table`. Raise RunError, which names the folder, if there is none.
+    """
     part, _, parameter = name.replace(".modules_to_save.default.", ".").rpartition(".")
     for head_location in family.heads.locations.values():
         if part == head_location.output:

@@ -26,7 +26,7 @@ _PICKLED_FILES: Final = (
 
 
 def read_safetensors(path: Path) -> dict[str, Tensor]:
-    """Read the tensors of one file in single precision.
+    """Read the tensors of one file by name, floating-point numbers in single precision.
 
     Raises:
         RunError: there is none, it is damaged, or a pickled file is there instead.
@@ -77,7 +77,8 @@ def _read_weight_map(folder: Path) -> dict[str, str] | None:
 
 
 def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[str, Tensor]:
-    """Read all tensors of a folder in single precision.
+    """Read all tensors of a model folder by name, floating-point numbers in single precision. `auto_class` is a class
+    of transformers that a message names.
 
     Args:
         folder: of the model.
@@ -105,6 +106,9 @@ def read_folder_tensors(folder: Path, *, auto_class: str = "AutoModel") -> dict[
 
 
 def _read_as_single_precision(path: Path, remedy: str) -> dict[str, Tensor]:
+    """Read the tensors of a file, floating-point numbers in single precision. Raise RunError, which recommends
+    `remedy`, if it cannot be read.
+    """
     try:
         tensors = read_tensors(path)
     except (OSError, SafetensorError, ValueError) as error:

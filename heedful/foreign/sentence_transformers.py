@@ -57,7 +57,7 @@ class SentenceSettings:
 
 
 def read_sentence_settings(folder: Path, *, width: int) -> SentenceSettings:
-    """Read the sentence-transformers files of a folder.
+    """Read the sentence-transformers files of a folder. `width` is the size of the encoder's hidden vectors.
 
     Args:
         folder: of the encoder.
@@ -113,7 +113,9 @@ def _read_modules(folder: Path) -> list[tuple[str, Path]] | None:
 
 
 def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
-    """Read the maximum sequence length and whether texts are lowercased."""
+    """Read the maximum number of tokens, None if no file gives it, and whether texts are lowercased. Raise RunError if
+    the number is invalid.
+    """
     for name in _LENGTH_FILES:
         content = read_json_or_empty(folder / name)
         length, lowercase = content.get("max_seq_length"), content.get("do_lower_case", False)
@@ -140,6 +142,9 @@ def _reject_default_prompt(folder: Path) -> None:
 
 
 def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
+    """Read how a pooling module makes one vector of hidden vectors of size `width`. Raise RunError if heedful lacks the
+    mode, or if the module has vectors of another size.
+    """
     path = folder / "config.json"
     content = read_json_or_empty(path)
     pooling_mode = content.get("pooling_mode")
@@ -161,7 +166,9 @@ def _read_pooling(folder: Path, *, width: int) -> MultiModePooler:
 
 
 def _read_dense(folder: Path, *, width: int) -> tuple[nn.Linear, nn.Module]:
-    """Read a dense module: its linear layer with weights, and its activation."""
+    """Read a dense module that reads vectors of size `width`: its linear layer with weights, and its activation. Raise
+    RunError if sizes do not match, or if heedful lacks the activation.
+    """
     path = folder / "config.json"
     content = read_json_or_empty(path)
     inputs, outputs, bias = content.get("in_features"), content.get("out_features"), bool(content.get("bias", True))

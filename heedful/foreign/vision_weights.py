@@ -67,7 +67,10 @@ def load_vision_weights(network: VisionBackbone, path: Path) -> None:
 def fold_batch_norms(
     tensors: Mapping[str, Tensor], parts: list[ConvolutionWithNorm], *, epsilon: float, location: str
 ) -> dict[str, Tensor]:
-    """Fold batch norms into their convolutions; raise RunError if a tensor is missing."""
+    """Fold batch norms into the convolutions before them, and return weights and biases by heedful's names. `parts` has
+    the names of both, and `epsilon` is that of the norms. Raise RunError, which names `location`, if a tensor is
+    missing.
+    """
     renames = [
         rename
         for part in parts
@@ -93,7 +96,9 @@ def _get_norm_epsilon(network: VisionBackbone) -> float:
 
 
 def _list_convolutions(network: VisionBackbone, tensors: Mapping[str, Tensor]) -> list[ConvolutionWithNorm]:
-    """List the convolutions of a network with their foreign names."""
+    """List the convolutions of a network with their foreign names; for EfficientNet, the names in `tensors` tell which
+    project wrote them.
+    """
     if isinstance(network, ResNet):
         return list(_iter_resnet_names(network))
     return list(_iter_pytorch_names(network) if "_conv_stem.weight" in tensors else _iter_timm_names(network))
@@ -116,8 +121,8 @@ def _iter_resnet_names(network: ResNet) -> Iterator[ConvolutionWithNorm]:
 
 
 def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int, int, int]]:
-    """Yield each convolution of an EfficientNet-Lite0's blocks: heedful's name, number of the block, its group, its
-    index in the group, and which of the three convolutions it is.
+    """Yield each convolution of the blocks that an EfficientNet-Lite0 has: heedful's name, number of the block, its
+    group, its index in the group, and which of the three convolutions it is (0 to expand, 1 depthwise, 2 to project).
     """
     number = 0
     for group, (expansion, _, _, _, count) in enumerate(EfficientNetLite0.groups):
@@ -131,6 +136,7 @@ def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int,
 
 
 def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+    """Yield the convolutions of an EfficientNet-Lite0 by the names of EfficientNet-PyTorch."""
     yield ConvolutionWithNorm("layers.0", "_conv_stem", "_bn0")
     for heedful_name, number, _, _, step in _iter_lite0_blocks(network):
         foreign_name = f"_blocks.{number}"
@@ -141,6 +147,7 @@ def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm
 
 
 def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+    """Yield the convolutions of an EfficientNet-Lite0 by the names of timm."""
     yield ConvolutionWithNorm("layers.0", "conv_stem", "bn1")
     for heedful_name, _, group, index, step in _iter_lite0_blocks(network):
         foreign_name = f"blocks.{group}.{index}"

@@ -79,6 +79,7 @@ def read_text_vocabulary(
     folder: Path, *, family: ModelFamily, size: int, side: TranslationSide | None = None
 ) -> HuggingFaceTokenizer:
     """Read the vocabulary of any family but Marian: tokenizer.json, else vocab.txt, or vocab.json with merges.txt.
+    `size` is the number of rows of the embedding table; `side` has the token settings of a translation model.
 
     Args:
         folder: of the model.
@@ -122,6 +123,7 @@ def read_marian_vocabularies(
     folder: Path, *, family: ModelFamily, sizes: tuple[int, int], start: int, forbidden: frozenset[int]
 ) -> tuple[MarianTokenizer, MarianTokenizer]:
     """Read source and target vocabulary of a Marian model: source.spm, target.spm, vocab.json, target_vocab.json.
+    `start` is the id that the decoder starts from, and `forbidden` the ids that must not be generated.
 
     Args:
         folder: of the model.
@@ -163,7 +165,9 @@ def read_marian_vocabularies(
 
 
 def _read_special_tokens(folder: Path, settings: Mapping[str, Any], family: ModelFamily) -> dict[str, str]:
-    """Read the special tokens by role, such as `pad_token`."""
+    """Read the special tokens by role, such as `pad_token`, from special_tokens_map.json and from `settings`, the
+    content of tokenizer_config.json, which overrides it; by default those of the family.
+    """
     names = dict(family.special_tokens)
     for source in (read_json_or_empty(folder / "special_tokens_map.json"), settings):
         for key in (*family.special_tokens, "mask_token", "pad_token"):
@@ -176,7 +180,9 @@ def _read_special_tokens(folder: Path, settings: Mapping[str, Any], family: Mode
 
 
 def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str) -> dict[str, Any]:
-    """Return the content of tokenizer.json, built from the older files if it does not exist."""
+    """Return the content of tokenizer.json, built from the older files if it does not exist. `settings` is the content
+    of tokenizer_config.json; `bert` says that the pieces are WordPiece, where `unk` is the unknown one.
+    """
     tokenizer_file, text, pieces, merges = (
         folder / name for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
     )
@@ -218,7 +224,9 @@ def _get_flag(settings: Mapping[str, Any], key: str) -> bool:
 
 
 def _override_normalizer(content: dict[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Apply the case and accent settings of tokenizer_config.json, which override tokenizer.json as in transformers."""
+    """Return the content of tokenizer.json with the case and accent settings of tokenizer_config.json, which override
+    it as in transformers.
+    """
     normalizer = content.get("normalizer")
     if not isinstance(normalizer, dict) or normalizer.get("type") != "BertNormalizer":
         return content
@@ -232,7 +240,9 @@ def _override_normalizer(content: dict[str, Any], settings: Mapping[str, Any]) -
 
 
 def _read_added_tokens(folder: Path, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the tokens that were added to the vocabulary later."""
+    """Return the tokens that were added to the vocabulary later, as entries of tokenizer.json, from `settings`, the
+    content of tokenizer_config.json, or from added_tokens.json. Raise RunError if an id is not a number.
+    """
     decoder = settings.get("added_tokens_decoder")
     if isinstance(decoder, dict):
         entries = [(number, entry) for number, entry in decoder.items() if isinstance(entry, dict)]
@@ -246,7 +256,7 @@ def _read_added_tokens(folder: Path, settings: Mapping[str, Any]) -> list[dict[s
 
 
 def _require_valid_added_tokens(added: Any, folder: Path) -> None:
-    """Raise RunError if the added tokens are not a list of contents with ids."""
+    """Raise RunError, which names the folder, if `added` is not a list of added tokens with content and id."""
     if not isinstance(added, list) or not all(
         isinstance(token, dict) and isinstance(token.get("content"), str) and type(token.get("id")) is int
         for token in added
@@ -255,7 +265,9 @@ def _require_valid_added_tokens(added: Any, folder: Path) -> None:
 
 
 def _validate_ids(content: Mapping[str, Any], path: Path) -> dict[str, int]:
-    """Return the pieces with their ids; raise RunError if an id is not a natural number."""
+    """Return the ids of the pieces in `content`; raise RunError, which names the path, if there are none or an id is
+    not a natural number.
+    """
     if not content or not all(type(number) is int and number >= 0 for number in content.values()):
         raise RunError(f"{path}: is not a list of pieces with their ids; take another copy of this file")
     return dict(content)

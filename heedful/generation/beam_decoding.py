@@ -133,8 +133,7 @@ class BeamGroup:
         return replace(self, beam_state=replace(self.beam_state, done=done))
 
     def finalize(self, options: BeamOptions) -> tuple[HypothesisBatch, Bool[Tensor, "B n"]]:
-        """Return the best hypotheses of all sentences, and a mask of those that have ended; see `finalize_hypotheses`.
-        """
+        """Return the best hypotheses of all sentences, and a mask of the ended ones; see `finalize_hypotheses`."""
         return finalize_hypotheses(self.beam_state, self.history, options=options)
 
     def find_best_so_far(self, options: BeamOptions) -> list[Hypothesis]:
@@ -218,8 +217,7 @@ class BeamBatch(DecodeBatch):
         return [list(best.ids) for best in self.group.find_best_so_far(self.options)]
 
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state after the hypotheses, for which the model reads them again; see `replay_hypotheses`.
-        """
+        """Return the model state after the hypotheses, which the model reads again; see `replay_hypotheses`."""
         return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
 
@@ -301,11 +299,9 @@ def build_beam_step(
 def select_beams(
     beam_state: BeamState, candidates: BeamCandidates, *, divisors: Float[Tensor, " lengths"]
 ) -> tuple[BeamState, BeamCandidates, tuple[int, bool]]:
-    """Keep the finished candidates and choose the live beams of the next step. `divisors` has the divisor of the length
-    penalty for each length.
-
-    Returns the new beam state, the candidates that the live beams took, and the number of done sentences with whether
-    any beam changed its row.
+    """Keep the finished candidates and choose the live beams of the next step; return the new beam state, the
+    candidates that the live beams took, and the number of done sentences with whether any beam changed its row.
+    `divisors` has the divisor of the length penalty for each length.
     """
     if (library := native_kernels.find_library_for(beam_state.live_scores)) is not None:
         fields, selected_fields, (num_done, needs_reorder) = native_kernels.select_beams(
@@ -404,9 +400,6 @@ def sort_by_totals(candidates: BeamCandidates) -> BeamCandidates:
     log-probability.
 
     The log-probability of all other candidates becomes minus infinity.
-
-    First those that end the hypothesis and are among the first half, then those that live on, by the model's own
-    probabilities; all others become impossible.
     """
     width = candidates.ends.size(1) // 2
     is_ended = candidates.ends & (torch.arange(2 * width, device=candidates.ends.device) < width)
@@ -432,7 +425,7 @@ def replay_hypotheses(
     the prompts, and `prefill` what was read before the search.
 
     The states that a hypothesis passed through are gone by the end of the search, so it is read once more, as one
-    chunk. `prompt_state` is the model state after the prompts.
+    chunk.
     """
     sentences, generated = (hypotheses.scores > -math.inf).nonzero()[:, 0], hypotheses.to_tokens(prefill)
     resume_state = ResumeState.from_generated(

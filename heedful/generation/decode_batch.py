@@ -191,7 +191,8 @@ class DecodeBatch(ABC):
 
     @abstractmethod
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state after the hypotheses.
+        """Return the model state after the hypotheses, from `state`, the model state of all rows before their newest
+        tokens.
 
         The request must have asked for it with `keep_state`.
 
@@ -222,7 +223,8 @@ class BatchableSearch(ABC):
 
     @abstractmethod
     def init_batch(self, request: GenerationRequest, prefill: PrefillOutput, state: State) -> DecodeBatch:
-        """Return the batch of sentences whose prompts have been read, before their first token.
+        """Return the batch of a request before its first token. `prefill` is what was read of the sentences, and
+        `state` is the model state after that.
 
         Args:
             request: what was requested.

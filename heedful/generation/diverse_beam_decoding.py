@@ -111,8 +111,7 @@ class DiverseBeamBatch(DecodeBatch):
         return [list(max(best, key=lambda hypothesis: hypothesis.score).ids) for best in sentences]
 
     def build_resume_state(self, hypotheses: HypothesisBatch, *, step: Step, state: State) -> ResumeState:
-        """Return the model state after the hypotheses, for which the model reads them again; see `replay_hypotheses`.
-        """
+        """Return the model state after the hypotheses, which the model reads again; see `replay_hypotheses`."""
         return replay_hypotheses(step, self.prompt_state, hypotheses, prefill=self.prefill)
 
     def _build_inputs(self, ids: Int[Tensor, "G width"]) -> Tokens:

@@ -59,7 +59,7 @@ class NoRepeatNGram:
         return torch.where(positions >= 0, tokens.ids.gather(1, order), -1)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, "N L"], /) -> Float[Tensor, "N V"]:
-        """Forbid the tokens that would repeat an n-gram; returns a new tensor."""
+        """Forbid the tokens that would repeat an n-gram, in place."""
         if state.size(1) < self.n:
             return logits
         grams = state.unfold(1, self.n, 1)
@@ -435,8 +435,7 @@ class WordCompletionMask:
         return self._state_ids[word]
 
     def _get_choices(self, state_id: int) -> dict[int, PartialWord | None]:
-        """Return the allowed tokens of a state, each with what must still be spelled after it, or None if nothing must.
-        """
+        """Return the allowed tokens of a state, each with what must still be spelled after it, or None if nothing."""
         if state_id not in self._choices:
             word = self._states[state_id]
             assert word is not None, "the first state has no word"

@@ -52,7 +52,7 @@ class LogitsPipeline:
         logits_masks: Sequence[LogitsMask],
     ) -> LogitsPipeline:
         """Build the pipeline of a request: rows end at `eos` or at the stopping criterion of the request; its masks are
-        added to `logits_masks`. Penalties are applied in the given order.
+        added to `logits_masks`.
         """
         stop = StopOnToken(eos) if request.stop is None else AnyCriterion((StopOnToken(eos), request.stop))
         return cls(stop, penalties, (*logits_masks, *request.logits_masks))
@@ -100,8 +100,6 @@ class LogitsPipeline:
         self, ids: Int[Tensor, "G k"], state: PipelineState, *, beams: Int[Tensor, "G k"], rows_per_group: int
     ) -> tuple[Bool[Tensor, "G k"], PipelineState]:
         """Feed candidate tokens of beams; return which would end their hypothesis, and the state of each candidate.
-        `beams` is the beam that each candidate continues, of `rows_per_group` beams in each group.
-
         `beams` is the beam that each candidate continues, of `rows_per_group` beams in each group.
         """
         is_ended, new_state = self.update(ids.flatten(), state.select_in_groups(beams, rows_per_group))

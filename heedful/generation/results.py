@@ -242,8 +242,7 @@ class HypothesisBatch:
         return Tokens(ids, positions, segments)
 
     def to_hypotheses(self, prefill: PrefillOutput) -> Hypotheses:
-        """Convert to `Hypothesis` objects in the same order, and prepend the forced prefixes, which are in `prefill`.
-        """
+        """Convert to `Hypothesis` objects in the same order, and prepend the forced prefixes, which `prefill` has."""
         lengths = prefill.prefix_lengths.tolist()
         prefixes = [ids[:n] for ids, n in zip(prefill.prefix.tolist(), lengths, strict=True)]
         prefix_scores = [

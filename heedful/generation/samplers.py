@@ -190,8 +190,8 @@ class MultinomialSampler:
             raise RecipeError(f"temperature: {self.temperature}; must be above 0, and greedy search is its limit at 0")
 
     def __call__(self, logits: Float[Tensor, "N V"], context: SamplerContext) -> Int[Tensor, " N"]:
-        """Draw one id for each row by inverting the distribution function, first over blocks of columns, then
-        within a block.
+        """Draw one id for each row by inverting the distribution function, first over blocks of columns, then within a
+        block. Return -1 where no token is possible.
         """
         logits = upcast_logits(logits)
         scaled = logits if self.temperature == 1 else logits / self.temperature

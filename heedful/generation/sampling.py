@@ -52,7 +52,9 @@ class SampledTokens:
     log_probabilities: Float[Tensor, " N"]
 
     def to_column(self, prefill: PrefillOutput) -> Tokens:
-        """Return the tokens of all rows that there were in the beginning, as a column [B, 1]."""
+        """Return the tokens of all rows that there were in the beginning, as a column [B, 1]; position -1 where a row
+        has left. `prefill` is what was read of these rows.
+        """
         ids = torch.zeros_like(prefill.limits).index_copy_(0, self.row_indices, self.ids)
         positions = torch.full_like(prefill.limits, -1).index_copy_(0, self.row_indices, self.positions)
         return Tokens(ids.unsqueeze(1), positions.unsqueeze(1), prefill.segments)
@@ -120,7 +122,7 @@ class SamplingBatch(DecodeBatch):
         merge_key: Any = None,
     ) -> SamplingBatch:
         """Return the batch before its first token, with `num_samples` rows for each sentence. `prefill` is what was
-        read of the sentences of the request; batches with equal merge keys can be merged, None forbids it.
+        read of the sentences of the request. Only batches with an equal `merge_key` can be merged; None forbids it.
         """
         row_state = init_rows(prefill, num_samples=num_samples, rng_streams=request.rng_streams)
         pipeline_state = options.pipeline.init_state(request.prompt, prefill)
@@ -176,10 +178,10 @@ class SamplingBatch(DecodeBatch):
     def advance_ahead(
         self, engine: MultiStepDecoder, tokens: Tokens, state: State
     ) -> tuple[DecodeBatch, StepResult, State] | None:
-        """Decode several greedy tokens of each row in one call of the engine. `tokens` are the next input tokens, and
-        `state` is the model state before them.
+        """Decode several greedy tokens of each row in one call of the engine; `tokens` are the next input tokens.
+        Return the new batch, the step result and the new model state, or None where that is not possible.
 
-        None where that is not possible: it needs greedy search without anything that looks at each token.
+        It needs greedy search without anything that looks at each token.
         """
         limits = self._build_lookahead()
         result = None if limits is None else engine.decode_greedy(tokens, state, limits=limits)
@@ -246,6 +248,7 @@ class SamplingBatch(DecodeBatch):
         return ResumeState.from_generated(state, hypotheses.to_tokens(self.prefill), first_positions=first_positions)
 
     def _require_tokens(self, failed_row: int) -> None:
+        """Raise `NoTokenError`, which names the sentence of `failed_row`, unless that is -1."""
         if failed_row >= 0:
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
@@ -321,10 +324,8 @@ def sample_step(
     options: SamplingOptions,
     num_samples: int,
 ) -> tuple[RowState, SampledTokens, PipelineState, list[int]]:
-    """Sample one token of each row from the logits, with `num_samples` rows for each sentence.
-
-    Returns the new rows, the tokens, the new pipeline state, and the number of done sentences with the first row
-    without a token, or -1.
+    """Sample one token of each row from the logits, with `num_samples` rows for each sentence; return the new rows, the
+    tokens, the new pipeline state, and the number of done sentences with the first row without a token, or -1.
     """
     pipeline, log_normalizers = options.pipeline, compute_logsumexp(logits)
     processed = pipeline.apply_masks(pipeline.apply_penalties(logits, pipeline_state), pipeline_state)

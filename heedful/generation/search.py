@@ -257,8 +257,7 @@ def _init_beams(
 def _init_samples(
     search: GreedySearch | SamplingSearch, request: GenerationRequest, prefill: PrefillOutput
 ) -> SamplingBatch:
-    """Return the batch of a search before its first token. `prefill` is what was read of the sentences of the request.
-    """
+    """Return the batch of a search before its first token. `prefill` is what was read for the request."""
     pipeline = LogitsPipeline.from_request(
         request, eos=search.eos, penalties=search.penalties, logits_masks=search.logits_masks
     )
@@ -270,11 +269,13 @@ def _init_samples(
 
 
 def _check_n_best(n_best: int, width: int) -> None:
+    """Raise `RecipeError` unless `n_best` is from 1 to the beam width."""
     if not 1 <= n_best <= width:
         raise RecipeError(f"n-best: {n_best} of a beam of width {width}; must be from 1 to the width")
 
 
 def _forbid_constraints(request: GenerationRequest) -> None:
+    """Raise `RecipeError` if the request has lexical constraints, which only beam search can meet."""
     if request.constraints is not None:
         raise RecipeError(
             "terms that must be written: only beam search can search for them; give it a width, as in --beam 5"

@@ -292,7 +292,9 @@ def _stack_ids_and_segments(tokens: Tokens) -> Int[Tensor, "B T 2"]:
 
 
 def count_kept_tokens(length: int, *, max_context: int, kept_tokens: int | None = None) -> int:
-    """Return how many of `length` tokens are in the context of a `RollingContextEngine` after all are read."""
+    """Return how many of `length` tokens are in the context of a `RollingContextEngine` with these settings after all
+    are read.
+    """
     kept_tokens = max(1, max_context // 2) if kept_tokens is None else kept_tokens
     tokens_per_shift = max_context + 1 - kept_tokens
     return length - -(-max(0, length - max_context) // tokens_per_shift) * tokens_per_shift

@@ -52,7 +52,9 @@ def attribute_outputs(
     method: Method,
     steps: int = 32,
 ) -> TokenScores | None:
-    """Attribute all outputs of `compute_outputs` to the input tokens; None if no input has an embedding.
+    """Attribute each output of `compute_outputs` to each input token, by gradient times input or by integrated
+    gradients with `steps` points. `sides` are the encoders and decoders that embed tokens; `lengths` are the numbers of
+    tokens of each axis. Return None if there are no outputs, or if no input has an embedding.
 
     Only the word's own vector counts, as it is added to those of its position and segment, which stay. The baseline is
     a zero vector for each word. A score is the vector times the gradient at the word or, for integrated gradients,
@@ -119,7 +121,9 @@ class _WordVectors:
     def compute_scores(
         self, compute_outputs: OutputFunction, numbers: Sequence[int], points: Sequence[float]
     ) -> dict[str, Float[Tensor, "rows T"]]:
-        """Return word vectors times gradients; each row has its output and its point on the path."""
+        """Return the dot product of word vector and gradient for each token, by axis. Row i explains the output with
+        index `numbers[i]`; its gradient is taken where all word vectors are multiplied by `points[i]` (from 0 to 1).
+        """
         # cuDNN's recurrent kernels have no backward pass in evaluation mode
         with torch.enable_grad(), torch.backends.cudnn.flags(enabled=False), self.scale_words(points) as leaves:
             outputs = compute_outputs(len(numbers))
@@ -137,7 +141,9 @@ class _WordVectors:
 
     @contextmanager
     def scale_words(self, points: Sequence[float]) -> Iterator[dict[str, Float[Tensor, "rows T d"]]]:
-        """Scale the word vectors of each row by its point inside the block; yield the scaled leaf tensors."""
+        """Replace the word vectors of each row inside the block by themselves times the row's number in `points` (from
+        0 to 1). Yield the scaled vectors by axis, for which gradients can be computed.
+        """
         leaves = {
             axis: (torch.tensor(points).to(each).view(-1, 1, 1) * each).requires_grad_()
             for axis, each in self.words.items()
@@ -166,7 +172,9 @@ _EmbeddingCalls: TypeAlias = list[tuple[Tensor, Tensor]]
 
 @contextmanager
 def _record_embeddings(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str, _EmbeddingCalls]]:
-    """Collect the word vectors of each axis that are embedded inside the block."""
+    """Record the word vectors that are embedded inside the block. `embeddings` gives the axis of each embedding module.
+    Yield a dict that has, for each axis, positions and vectors of every call.
+    """
     calls_by_axis: dict[str, _EmbeddingCalls] = {}
 
     def record_call(module: InputEmbedding, args: tuple[Any, ...], _keywords: dict[str, Any], _output: Tensor) -> None:
@@ -180,7 +188,7 @@ def _record_embeddings(embeddings: Mapping[nn.Module, str]) -> Iterator[dict[str
 
 
 def _order_by_position(calls: _EmbeddingCalls) -> Float[Tensor, "T d"]:
-    """Return the word vector at each position from all calls."""
+    """Return the word vectors of all calls, ordered by position from 0; negative positions are left out."""
     positions, vectors = torch.cat([tensor for tensor, _ in calls]), torch.cat([tensor for _, tensor in calls])
     is_token = positions >= 0
     count = int(positions.max()) + 1 if is_token.any() else 0

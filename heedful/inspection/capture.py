@@ -72,7 +72,8 @@ class AttentionCapture:
     embedded: dict[ModelSide, EmbeddingSum] = field(default_factory=dict)
 
     def build_maps(self, *, heads: Sequence[int] | None = None, with_steps: bool = False) -> tuple[AttentionMap, ...]:
-        """Build a map for each attention module, from the first row of the batch.
+        """Build a map for each attention module, from the first row of the batch, with the given heads or all.
+        `with_steps` also keeps queries, keys, values and the other intermediate results.
 
         Args:
             heads: head numbers to keep; all unless given.
@@ -86,7 +87,9 @@ class AttentionCapture:
         return tuple(attention_map if heads is None else attention_map.keep_heads(heads) for attention_map in maps)
 
     def build_embedded_tokens(self) -> tuple[EmbeddedTokens, ...]:
-        """Return the embedded tokens of each side."""
+        """Return the embedded tokens of each encoder and decoder: the vectors of words, positions, segments and
+        factors.
+        """
         return tuple(
             EmbeddedTokens(
                 side=side.name,
@@ -100,13 +103,15 @@ class AttentionCapture:
         )
 
     def list_vector_sizes(self) -> tuple[VectorSize, ...]:
-        """Return the embedding size of each side."""
+        """Return the embedding size of each encoder and decoder."""
         return tuple(
             VectorSize("embedding", side.name, summands.tokens.size(-1)) for side, summands in self.embedded.items()
         )
 
     def _build_map(self, path: str, site: AttentionSite, *, with_steps: bool) -> AttentionMap:
-        """Build the map of one attention module from its calls."""
+        """Build the map of the attention module at `path` from its calls. `site` is its role in the model; `with_steps`
+        also keeps queries, keys, values and the other intermediate results.
+        """
         weights = torch.cat([call if call.dim() == 4 else call.unsqueeze(1) for call in self.weights[path]], 2)
         return AttentionMap(
             path=path,
@@ -122,7 +127,9 @@ class AttentionCapture:
         )
 
     def _build_steps(self, path: str) -> AttentionSteps:
-        """Build the steps of one attention module from its calls."""
+        """Build the intermediate results of the attention module at `path` from its calls: queries, keys, values,
+        scores and outputs.
+        """
         calls = self.explained[path]
         first, biases = calls[0], [call.bias for call in calls if call.bias is not None]
         return AttentionSteps(
@@ -142,7 +149,9 @@ class AttentionCapture:
 def capture_attention(
     model: nn.Module, *, layers: Sequence[int] | None = None, sides: Mapping[nn.Module, ModelSide] | None = None
 ) -> Iterator[AttentionCapture]:
-    """Capture the attention of some layers inside the block; the model's results stay the same.
+    """Capture the attention of some layers inside the block; the model's results stay the same. Yield the object that
+    collects the calls. `layers` are numbers of layers (all unless given); the embedded tokens of `sides` are captured
+    too.
 
     Args:
         model: reads one text at a time.
@@ -163,7 +172,9 @@ def capture_attention(
 
 
 def _make_attention_hook(captured: AttentionCapture, path: str) -> ForwardHook:
-    """Return a hook that stores the calls of an attention module."""
+    """Return a hook that stores each call of the attention module at `path` in `captured`: its explanation, input and
+    output.
+    """
 
     def hook(module: TraceableAttention, args: tuple[Any, ...], kwargs: dict[str, Any], output: Tensor) -> None:
         """Store the explanation, input and output of a call."""
@@ -175,7 +186,9 @@ def _make_attention_hook(captured: AttentionCapture, path: str) -> ForwardHook:
 
 
 def _make_embedding_hook(captured: AttentionCapture, side: ModelSide) -> ForwardHook:
-    """Return a hook that stores the summands of a side's embeddings."""
+    """Return a hook that stores the summands of a side's embeddings in `captured`: vectors of words, positions and
+    segments.
+    """
 
     def hook(module: InputEmbedding, args: tuple[Any, ...], _kwargs: dict[str, Any], _output: Tensor) -> None:
         """Store the summands of a call."""
@@ -185,7 +198,8 @@ def _make_embedding_hook(captured: AttentionCapture, side: ModelSide) -> Forward
 
 
 def find_position_encodings(model: nn.Module, *, length: int = 64) -> tuple[PositionEncoding, ...]:
-    """Return the distinct position encodings of a model.
+    """Return the distinct position encodings of a model, with vectors of the first `length` positions; encodings of
+    relative positions have a vector for each distance instead.
 
     Rotary encodings are shown by rotating a vector of ones: the dot product of two rows is then the score of two such
     vectors.
@@ -202,7 +216,7 @@ def find_position_encodings(model: nn.Module, *, length: int = 64) -> tuple[Posi
 
 
 def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[PositionEncoding]:
-    """Yield the position encoding of every module that has one."""
+    """Yield the position encoding of every module that has one, with vectors of the first `length` positions."""
     for path, module in model.named_modules():
         if isinstance(module, LearnedPosition):
             yield _build_absolute_encoding(path, module, min(length, module.table.num_embeddings - module.offset))
@@ -222,6 +236,9 @@ def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[Position
 
 
 def _build_absolute_encoding(path: str, module: AbsolutePosition, length: int) -> PositionEncoding:
+    """Build the encoding of the first `length` positions by a module; its name contains the module's `path` in the
+    model.
+    """
     tensors = [*module.parameters(), *module.buffers()]
     vectors = module(_make_positions(tensors[0] if tensors else torch.empty(0), length))[0]
     name = type(module).__name__.removesuffix("Position").lower()

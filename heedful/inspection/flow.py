@@ -45,7 +45,7 @@ class FlowNetwork:
         self._size = len(steps[0])
 
     def compute_max_flow(self, start: int, end: int) -> float:
-        """Return the maximum flow from a node of the highest level to a node of the lowest.
+        """Return the maximum flow from node `start` of the highest level to node `end` of the lowest.
 
         Augmenting paths are filled until there is none, always the shortest first, all of one length at a time (Dinic
         1970). Most searches end at once, because all that leaves the start or all that enters the end is used.
@@ -62,7 +62,10 @@ class FlowNetwork:
         return total / _UNITS
 
     def _find_shortest_paths(self, start_index: int, end: int) -> list[Int[np.ndarray, " _"]]:
-        """Return the nodes at each distance on shortest paths from the first node to the end; empty without a path."""
+        """Return the nodes at each distance from a node, as far as node `end` of the lowest level, which alone is the
+        last item; empty without a path. Only edges with residual capacity count. `start_index` and the results count
+        the nodes of all levels, from the lowest up.
+        """
         levels, size = len(self._residual) + 1, self._size
         frontier = np.zeros((levels, size), dtype=bool)
         unvisited = ~frontier
@@ -84,7 +87,9 @@ class FlowNetwork:
         return []
 
     def _augment_flow(self, paths: Sequence[Int[np.ndarray, " _"]]) -> int:
-        """Send as much flow as possible along these paths, and return the amount that arrived."""
+        """Send flow along these paths, and return the amount that arrived. `paths` are the nodes at each distance from
+        the start, as `_find_shortest_paths` returns them.
+        """
         if not paths:
             return 0
         capacities: list[np.ndarray] = []
@@ -108,7 +113,10 @@ class FlowNetwork:
     def _residual_capacities(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]
     ) -> Int[np.ndarray, "A B"]:
-        """Return the residual capacities between nodes: the rest of an edge down, or flow to take back."""
+        """Return how much more flow can pass from each node in `above` to each node in `below`; 0 where no edge joins
+        them. From a level to the next lower one it is the unused capacity, in the other direction the flow that can be
+        taken back.
+        """
         capacities = np.zeros((len(above), len(below)), dtype=np.int64)
         for cells, edges, forward, _ in self._iter_edges(above, below):
             capacities[cells] = forward[edges]
@@ -117,7 +125,7 @@ class FlowNetwork:
     def _apply_flow(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"], amounts: Int[np.ndarray, "A B"]
     ) -> None:
-        """Add flow between nodes and update the residual capacities."""
+        """Add the flow `amounts` from each node in `above` to each node in `below`; change the residual capacities."""
         for cells, edges, forward, backward in self._iter_edges(above, below):
             forward[edges] -= amounts[cells]
             backward[edges] += amounts[cells]
@@ -125,7 +133,10 @@ class FlowNetwork:
     def _iter_edges(
         self, above: Int[np.ndarray, " A"], below: Int[np.ndarray, " B"]
     ) -> Iterator[tuple[_IndexGrid, _IndexGrid, Int[np.ndarray, "N N"], Int[np.ndarray, "N N"]]]:
-        """Yield node pairs that edges join, the edges' indices, and residual capacity forward and backward."""
+        """Yield the edges between nodes in `above` and nodes in `below`, for each pair of neighbouring levels: their
+        cells in the matrix [A, B], their cells in the level's matrix, and the level's residual capacities forward and
+        backward, which the caller may change.
+        """
         for level in np.unique(above // self._size).tolist():
             rows = np.flatnonzero(above // self._size == level)
             for other in (level - 1, level + 1):
@@ -140,7 +151,9 @@ class FlowNetwork:
 def _distribute_flow(
     capacities: Int[np.ndarray, "A B"], supply: Int[np.ndarray, " A"], demand: Int[np.ndarray, " B"]
 ) -> Int[np.ndarray, "A B"]:
-    """Distribute supply among columns: first proportionally, the rest in turn, so that some flow always moves."""
+    """Distribute the supply of each row among the columns: first proportionally, the rest in turn, so that some flow
+    always moves. A cell gets at most its capacity, and a column at most its demand.
+    """
     flow = np.zeros_like(capacities)
     for last in (False, False, True):
         remaining = np.minimum(capacities - flow, demand - flow.sum(0))
@@ -224,7 +237,8 @@ class AttentionFlow:
 
 
 def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -> AttentionRollout:
-    """Compute the attention rollout, the product of all layers.
+    """Compute the attention rollout of the encoder or decoder, the product of all its layers. Without `side` it is that
+    of the decoder, if the model has one.
 
     Args:
         record: with all layers of the model.
@@ -239,7 +253,8 @@ def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -
 
 
 def compute_attention_flow(record: InspectionRecord, query: int, *, side: SideName | None = None) -> AttentionFlow:
-    """Compute the maximum flow from one token of the last layer to each input token.
+    """Compute the maximum flow from the token with index `query` of the last layer to each input token. Without `side`
+    the layer is the decoder's, if the model has one.
 
     Args:
         record: with all layers of the model.
@@ -267,7 +282,9 @@ class AttentionStep:
     column: int
 
     def build_matrix(self, size: int) -> Float[np.ndarray, "N N"]:
-        """Return the transition matrix: query rows are half themselves and half the attended keys; others stay."""
+        """Return the transition matrix of a level with `size` nodes: query rows are half themselves and half the
+        attended keys; other rows stay.
+        """
         mean = self.map.mean_weights.astype(np.float64)
         sums = mean.sum(1, keepdims=True)
         has_weights = np.abs(sums[:, 0]) > _NOTHING
@@ -301,7 +318,8 @@ class AttentionGraph:
 
 
 def build_attention_graph(record: InspectionRecord, side: SideName | None = None) -> AttentionGraph:
-    """Build the graph of all attention of a side; a decoder's stands on the encoder's.
+    """Build the graph of all attention of the encoder or decoder; without `side` of the decoder, if it has any. The
+    lower levels of a decoder's graph are the encoder's.
 
     Raises:
         DataError: as `compute_rollout`.
@@ -339,7 +357,9 @@ def build_attention_graph(record: InspectionRecord, side: SideName | None = None
 
 
 def _order_maps(record: InspectionRecord, side: SideName) -> list[AttentionMap]:
-    """Return the maps of a side in the order of computation; `DataError` if layers are missing."""
+    """Return the maps of a side from the lowest layer up, self-attention before cross-attention; `DataError` if layers
+    are missing in the record.
+    """
     roles = ("encoder",) if side == "encoder" else ("decoder", "cross")
     for role in roles:
         layers = {attention_map.layer for attention_map in record.maps if attention_map.role == role}
@@ -356,7 +376,9 @@ def _order_maps(record: InspectionRecord, side: SideName) -> list[AttentionMap]:
 
 
 def _find_read_axis(record: InspectionRecord, decoder: Sequence[AttentionMap]) -> MapAxis:
-    """Return the axis of the tokens that a decoder read, or of its generated tokens if the record has none."""
+    """Return the axis of the tokens that a decoder read, or of its generated tokens if the record has none; `decoder`
+    are the decoder's maps.
+    """
     names = [attention_map.keys for attention_map in decoder if attention_map.role == "decoder"] + [
         READ_AXIS,
         decoder[0].queries,
@@ -366,7 +388,7 @@ def _find_read_axis(record: InspectionRecord, decoder: Sequence[AttentionMap]) -
 
 
 def _find_columns(axes: Sequence[MapAxis], name: str) -> slice:
-    """Return the slice of an axis's tokens among those of all axes."""
+    """Return the slice of one axis's tokens among the tokens of all axes; `DataError` if no axis is called `name`."""
     start = 0
     for axis in axes:
         if axis.name == name:

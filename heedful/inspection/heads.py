@@ -75,7 +75,7 @@ class HeadMeasureSums:
 
     @staticmethod
     def from_measures(measures: HeadMeasures, index: int) -> HeadMeasureSums:
-        """Create the sums of the head at an index of a text's measures."""
+        """Create the sums of one head for one text; `index` is the position of the head in `measures`."""
         counts = measures.counts
         means = {name: float(getattr(measures, name)[index]) for name in MEASURES}
         return HeadMeasureSums(
@@ -103,7 +103,8 @@ class HeadMeasureSums:
 def compute_head_measures(
     weights: Float[np.ndarray, "H Q K"], visible: Bool[np.ndarray, "Q K"], *, same_axis: bool
 ) -> HeadMeasures:
-    """Measure each head of one attention map.
+    """Measure each head of one attention map; `visible` says which keys each query may see. Distances are measured only
+    if queries and keys are on the same axis.
 
     Args:
         weights: of one attention module.
@@ -144,7 +145,7 @@ def compute_head_measures(
 
 
 def measure_map(attention_map: AttentionMap) -> HeadMeasures:
-    """Measure each head of a map."""
+    """Measure each head of a map, averaged over queries."""
     # A written token gets the position of the token read in the same step, so that both axes of a decoder agree.
     return compute_head_measures(
         attention_map.weights, attention_map.visible, same_axis=attention_map.role in ("encoder", "decoder")
@@ -193,7 +194,7 @@ class HeadDifference:
 
 
 def compare_heads(first: InspectionRecord, second: InspectionRecord) -> tuple[HeadDifference, ...]:
-    """Compare every head that both records have, in the order of the first.
+    """Compare the weights of every head that both records have, in the order of the first record.
 
     Raises:
         DataError: the tokens differ, or the records share no attention.
@@ -214,7 +215,7 @@ def compare_heads(first: InspectionRecord, second: InspectionRecord) -> tuple[He
 
 
 def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, attention_map: AttentionMap) -> None:
-    """Raise `DataError` if the tokens of a map differ between two records."""
+    """Raise `DataError` if the query or key tokens of a map differ between two records of that map."""
     for name in (attention_map.queries, attention_map.keys):
         first_tokens, second_tokens = first.get_axis(name).tokens, second.get_axis(name).tokens
         if first_tokens != second_tokens:
@@ -226,6 +227,7 @@ def _require_same_tokens(first: InspectionRecord, second: InspectionRecord, atte
 
 
 def _compare_head(attention_map: AttentionMap, head: int, other_weights: Float[np.ndarray, "Q K"]) -> HeadDifference:
+    """Compare the weights of a head with those of the same head in another record, `other_weights`."""
     weights = attention_map.get_head_weights(head)
     p, q = (_normalize_weights(attention_map) for attention_map in (weights, other_weights))
     middle = (p + q) / 2
@@ -244,20 +246,22 @@ def _normalize_weights(weights: Float[np.ndarray, "*H Q K"]) -> Float[np.ndarray
 
 
 def _compute_kl_divergence(p: np.ndarray, middle: np.ndarray) -> np.ndarray:
-    """Return the row-wise Kullback-Leibler divergence in bits."""
+    """Return the Kullback-Leibler divergence of each row of `p` from the row of `middle`, in bits."""
     ratio = np.divide(p, middle, out=np.ones_like(p), where=p > 0)
     result: np.ndarray = (p * np.log2(ratio)).sum(1)
     return result
 
 
 def _format_heads(attention_map: AttentionMap, flags: Bool[np.ndarray, " H"]) -> str:
-    """Return the flagged head numbers in words."""
+    """Return the numbers of the heads whose flag is True in words, such as "heads 0, 2"."""
     numbers = [str(head) for head, flag in zip(attention_map.heads, flags, strict=True) if flag]
     return f"head {numbers[0]}" if len(numbers) == 1 else f"heads {', '.join(numbers)}"
 
 
 def _select_offset(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step: int) -> Float[np.ndarray, "H N"]:
-    """Return the weights on the keys at an offset from the queries, where there are such keys."""
+    """Return each query's weight on the key `step` positions after its own (before it, if negative). `queries` are the
+    positions of the rows; rows without such a key are left out.
+    """
     keys = queries + step
     is_valid = (keys >= 0) & (keys < shares.shape[2])
     offset_weights: np.ndarray = shares[:, np.flatnonzero(is_valid), keys[is_valid]]
@@ -267,7 +271,9 @@ def _select_offset(shares: Float[np.ndarray, "H Q K"], queries: np.ndarray, step
 def _find_unchanging(
     shares: Float[np.ndarray, "H Q K"], visible_rows: Bool[np.ndarray, "Q K"]
 ) -> Bool[np.ndarray, " H"] | None:
-    """Return whether weights are equal for queries that see the same keys; None if no two queries do."""
+    """Return whether all queries that see the same keys have the same weights, for each head; None if no two queries
+    see the same. `shares` are weights that sum to 1; `visible_rows` are the keys that each query sees.
+    """
     groups: dict[bytes, list[int]] = {}
     for row, bits in enumerate(visible_rows):
         groups.setdefault(bits.tobytes(), []).append(row)

@@ -61,7 +61,7 @@ def map_colours(weights: Num[np.ndarray, "H W"], ramp: ColourRamp) -> UInt8[np.n
 
 
 def _oklab_to_hex(lightness: float, a: float, b: float) -> str:
-    """Convert an OKLab colour (Ottosson 2020) to sRGB, clipped to the displayable range."""
+    """Convert an OKLab colour (lightness, a, b; Ottosson 2020) to sRGB as #rrggbb, clipped to the displayable range."""
     l_ = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3
     m_ = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3
     s_ = (lightness - 0.0894841775 * a - 1.2914855480 * b) ** 3
@@ -85,7 +85,8 @@ def draw_alignment_svg(
     splits: Sequence[int] = (),
     highest: float = 1.0,
 ) -> str:
-    """Draw an alignment matrix as SVG: a row per target token, a column per source token, a tooltip in each cell.
+    """Draw an alignment matrix as SVG: a row per target token, a column per source token, a tooltip in each cell. Lines
+    are drawn before the columns `splits`; `highest` is the weight of the last colour.
 
     The largest weight of each row has a dot, unless all weights of the row are equal. Text follows light and dark mode;
     nothing is loaded from anywhere. More than 20,000 cells are drawn as one image, without tooltips and dots.
@@ -263,7 +264,8 @@ class _AlignmentPicture:
 
 
 def draw_alignment_text(source: Sequence[str], target: Sequence[str], weights: Weights) -> str:
-    """Draw an alignment matrix in block characters, with the strongest source token and its weight behind each row.
+    """Draw an alignment matrix in block characters: a row per target token, a column per source token, and behind each
+    row its strongest source token and the weight.
 
     Source tokens are written downwards. Arguments and errors are those of `draw_alignment_svg`.
     """
@@ -279,7 +281,9 @@ def draw_alignment_text(source: Sequence[str], target: Sequence[str], weights: W
 
 
 def _write_downwards(labels: Sequence[str]) -> list[str]:
-    """Write labels as columns two characters wide that end on the last line."""
+    """Return the lines of text in which each label is a column of letters, two characters wide, that ends on the last
+    line.
+    """
     letters = [split_graphemes(label) for label in labels]
     depth = max(map(len, letters))
     columns = [
@@ -290,7 +294,9 @@ def _write_downwards(labels: Sequence[str]) -> list[str]:
 
 
 def _check_weights(source: Sequence[str], target: Sequence[str], weights: Weights) -> Num[np.ndarray, "T S"]:
-    """Return the weights as an array [T, S]; `ValueError` if shape or values are invalid."""
+    """Return the weights of source tokens (columns) for target tokens (rows) as an array [T, S]; `ValueError` if their
+    shape is another or a weight is outside [0, 1].
+    """
     expected_shape = (len(target), len(source))
     if not all(expected_shape):
         raise ValueError(

@@ -76,16 +76,14 @@ class PageTable:
 
 
 def _render_cell(tag: str, text: str, attributes: str = "") -> str:
-    """Return a table cell, which wraps if it is long, as paths are."""
+    """Return a table cell with the HTML tag `tag` and further attributes, which wraps if it is long, as paths are."""
     wraps = ' class="long"' if len(text) > _MAX_CELL_LENGTH else ""
     return f"<{tag}{attributes}{wraps}>{escape_page_text(text)}</{tag}>"
 
 
 def render_html_page(title: str, *, tables: Sequence[PagePart], pictures: Sequence[str], style: str = "") -> str:
-    """Return an HTML page with tables or other parts, then SVG pictures, for light and dark mode.
-
-    `style` is more CSS for other parts. The page is also well-formed XML, and its policy forbids loading or running
-    anything.
+    """Return an HTML page with tables or other parts, then SVG pictures, for light and dark mode; `style` is more CSS.
+    The page is also well-formed XML, and its policy forbids loading or running anything.
     """
     policy = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
     return "\n".join(

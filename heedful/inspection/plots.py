@@ -27,7 +27,7 @@ class Scale:
         return position
 
     def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Return four to nine round ticks (value, label) that enclose the lowest and the highest value."""
+        """Return four to nine round ticks (value, label) that enclose the values from `low` to `high`."""
         if low == high:
             half = abs(low) / 10 or 1.0
             low, high = low - half, high + half
@@ -41,7 +41,7 @@ class LogarithmicScale(Scale):
     """A logarithmic axis scale: equal ratios are equal distances; for values above 0."""
 
     def transform(self, value: Number) -> float:
-        """Return the logarithm to base 10."""
+        """Return the logarithm to base 10; `ValueError` if the value is not above 0."""
         if value <= 0:
             raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
         return math.log10(value)
@@ -52,7 +52,9 @@ class LogarithmicScale(Scale):
         return power
 
     def make_ticks(self, low: Number, high: Number) -> tuple[tuple[Number, str], ...]:
-        """Return powers of ten as ticks; with 2 and 5 times these if there are few, and only some if there are many."""
+        """Return powers of ten as ticks (value, label) that enclose the values from `low` to `high`; with 2 and 5 times
+        these if there are few, and only some if there are many.
+        """
         first, last = math.floor(self.transform(low) + 1e-9), math.ceil(self.transform(high) - 1e-9)
         if last - first > _MOST_DECADES:
             stride = -(-(last - first) // _MOST_DECADES)
@@ -96,7 +98,7 @@ _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#fac
 
 
 def _build_css_rules(grid: str, level: str, hues: Sequence[str]) -> str:
-    """Return CSS rules for the colours of grid, levels and lines."""
+    """Return CSS rules for the colours of the grid, of reference lines (`level`), and of the plot's lines (`hues`)."""
     rules = [f"grid{{stroke:{grid}", f"level{{color:{level}", *(f"hue{i}{{color:{hue}" for i, hue in enumerate(hues))]
     return "".join(f".heedful-plot .{rule}}}" for rule in rules)
 
@@ -187,7 +189,8 @@ def draw_line_plot(
     y_scale: Scale = LINEAR,
     levels: Sequence[ReferenceLine] = (),
 ) -> str:
-    """Draw a line plot as SVG, with a legend below and a tooltip on each point.
+    """Draw a line plot as SVG, with a legend below and a tooltip on each point. `levels` are horizontal lines to
+    compare with; `y_include` is a value that the vertical axis must show; `x_ticks` replaces the computed ticks.
 
     Text and colours follow light and dark mode; nothing is loaded from anywhere.
 
@@ -222,13 +225,13 @@ def escape_unprintable(text: str) -> str:
 
 
 def _build_axis(values: Sequence[Number], scale: Scale, *, start: Number, end: Number) -> PlotAxis:
-    """Build an axis that ends on ticks."""
+    """Build an axis from pixel `start` to pixel `end` that covers the values and ends on ticks."""
     ticks = scale.make_ticks(min(values), max(values))
     return PlotAxis(ticks[0][0], ticks[-1][0], start, end, ticks, scale)
 
 
 def _build_named_axis(ticks: Sequence[tuple[Number, str]], scale: Scale) -> PlotAxis:
-    """Build an axis with named ticks, with half a step of room at both ends."""
+    """Build a horizontal axis with the given ticks (value, label), with half a step of room at both ends."""
     positions = [scale.transform(value) for value, _ in ticks]
     margin = 0.5 * (max(positions) - min(positions)) / (len(positions) - 1) if len(positions) > 1 else 0.5
     low, high = scale.inverse_transform(min(positions) - margin), scale.inverse_transform(max(positions) + margin)
@@ -296,7 +299,7 @@ class _LinePlot:
 
     def _draw_line(self, number: int, line: PlotLine) -> list[str]:
         # Points with bars are drawn next to those of other lines, or their bars would hide each other.
-        """Draw a line with its band, bars and points."""
+        """Draw a line with its band, bars and points; its colour and dashes depend on its `number` among the lines."""
         offset = min(5.0, 60 / len(self.lines)) * (number - (len(self.lines) - 1) / 2) if line.spread else 0.0
         pixels = [(self.x_axis.to_pixel(x) + offset, self.y_axis.to_pixel(y)) for x, y in line.points]
         parts = [f'<g class="hue{number % len(_LIGHT)}" stroke="currentColor" fill="none">']
@@ -324,6 +327,7 @@ class _LinePlot:
         return next((_escape_text(label) for tick, label in self.x_axis.ticks if tick == value), f"{value:.4g}")
 
     def _draw_legend(self) -> list[str]:
+        """Draw a legend entry for each line, also for lines without points, then for each reference line."""
         rows = []
         for number, line in enumerate(self.lines):
             name = line.name if line.points else f"{line.name} (no points)"
@@ -344,7 +348,7 @@ class _LinePlot:
 
 
 def _dash_attribute(number: int) -> str:
-    """Return the dash attribute of a line's number."""
+    """Return the SVG attribute for the dashes of a line, by its number; empty if the line is solid."""
     pattern = _DASHES[number // len(_LIGHT) % len(_DASHES)]
     return f'stroke-dasharray="{pattern}" ' if pattern else ""
 
@@ -361,7 +365,7 @@ _MIN_SIZE: Final = 10
 
 
 def draw_text_plot(lines: Sequence[PlotLine], *, x_name: str, y_name: str, width: int, height: int) -> str:
-    """Draw a plot of `width` columns and `height` rows, with labels, ticks and legend.
+    """Draw a plot of `width` columns and `height` rows, with ticks, legend, and the names of both axes.
 
     Points are joined by straight lines; later lines cover earlier ones.
 

@@ -87,7 +87,9 @@ class MapAxis:
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
     ) -> MapAxis:
-        """Create the axis of a picture's cells, named by row and column from 0."""
+        """Create the axis of a picture's cells, named by row and column from 0. `pictures` contains the picture, and
+        `marked` are the indices of cells known to matter.
+        """
         cells = tuple(f"{row},{column}" for row in range(rows) for column in range(columns))
         return cls(name, cells, "grid", columns, pictures, marked)
 
@@ -100,7 +102,9 @@ class MapAxis:
         pictures: Shaped[np.ndarray, " ..."] | None = None,
         marked: tuple[int, ...] = (),
     ) -> MapAxis:
-        """Create an axis of frames in time, named by their numbers from 0."""
+        """Create an axis of `count` frames in time, named by their numbers from 0. `pictures` has one for each frame or
+        one for all, and `marked` are the indices of frames known to matter.
+        """
         return cls(name, tuple(map(str, range(count))), "frames", None, pictures, marked)
 
     @property
@@ -222,7 +226,9 @@ class AttentionMap:
         return mean
 
     def get_head_weights(self, number: int | None) -> Float[np.ndarray, "Q K"]:
-        """Return the weights of one head, by its number in the model; None for the mean over heads."""
+        """Return the weights of one head, by its number in the model; None for the mean over heads. Raise `DataError`
+        for a head that is not in the record.
+        """
         if number is None:
             return self.mean_weights
         if number not in self.heads:
@@ -448,7 +454,8 @@ class InspectionRecord:
                 )
 
     def list_attribution_labels(self, attribution: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of an attribution's rows and of its columns."""
+        """Return the names of an attribution's rows, which are tokens or answers, and of its columns, which are tokens.
+        """
         row_names = [written.token for written in self.written]
         if attribution.about == "answers":
             row_names = [
@@ -503,7 +510,7 @@ class InspectionRecord:
         return layers[number]
 
     def keep_maps(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> InspectionRecord:
-        """Return the record with only the given layers and heads."""
+        """Return the record with only the maps of the given layers, and in these only the given heads; None is all."""
         maps = [attention_map for attention_map in self.maps if layers is None or attention_map.layer in layers]
         return replace(
             self,

@@ -97,7 +97,9 @@ def _read_file(path: Path) -> tuple[str | None, dict[str, np.ndarray]]:
 
 
 def _to_json(value: Any, name: str, arrays: dict[str, np.ndarray]) -> Any:
-    """Convert a value to JSON; arrays move into `arrays` and are replaced by their name."""
+    """Convert a part of a record, or a value in it, to JSON values. Arrays move into `arrays` and are replaced by their
+    name; `name` is the dotted name of the value.
+    """
     if isinstance(value, np.ndarray):
         arrays[name] = np.ascontiguousarray(value)
         return {"array": name}
@@ -116,7 +118,9 @@ def _get_field_types(cls: type) -> dict[str, Any]:
 
 
 def _build_value(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
-    """Build a value of the type `hint` from JSON; `TypeError` if the content has another type."""
+    """Build a value of the type `hint` from JSON, the inverse of `_to_json`; `arrays` has the arrays by name. Raise
+    `TypeError` if the content has another type.
+    """
     if get_origin(hint) in (Union, UnionType):  # a part that may be left out
         if content is None:
             return None
@@ -139,7 +143,9 @@ def _build_value(hint: Any, content: Any, arrays: dict[str, np.ndarray]) -> Any:
 
 
 def _build_part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray]) -> Any:
-    """Build a part of a record from its fields."""
+    """Build the dataclass `cls`, a part of a record, from the JSON of its fields; `arrays` has the arrays by name.
+    Raise `TypeError` for an unknown field.
+    """
     hints = _get_field_types(cls)
     if unknown := content.keys() - hints.keys():
         raise TypeError(f"{cls.__name__} has no {min(unknown)!r}")
@@ -150,7 +156,8 @@ def _build_part(cls: type, content: dict[str, Any], arrays: dict[str, np.ndarray
 
 
 def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
-    """Write an SVG picture as .svg, or convert it to .pdf or .png with typst; the output is reproducible.
+    """Write an SVG picture as .svg, or convert it to .pdf or .png with typst, by the suffix of `path`; the output is
+    reproducible. `resolution` is for .png, in dots per inch.
 
     Args:
         svg: the picture, as `draw_figure` returns it.
@@ -173,7 +180,7 @@ def write_figure(svg: str, path: Path, *, resolution: float = 200.0) -> None:
 
 
 def _convert_with_typst(svg: bytes, kind: Literal["pdf", "png"], resolution: float) -> bytes:
-    """Convert an SVG file to PDF or PNG with typst."""
+    """Convert an SVG file to PDF or PNG with typst; `resolution` is for PNG, in dots per inch."""
     try:
         import typst
     except ImportError:
@@ -245,7 +252,7 @@ def _write_csv(record: InspectionRecord, path: Path) -> None:
 
 
 def _iter_csv_rows(record: InspectionRecord, attention_map: AttentionMap) -> Iterator[tuple[object, ...]]:
-    """Yield a CSV row for each weight of a map."""
+    """Yield a CSV row for each weight of a map: role, layer, head, index and token of query and key, and the weight."""
     queries, keys = record.get_axis(attention_map.queries).tokens, record.get_axis(attention_map.keys).tokens
     for head, weights in zip(attention_map.heads, attention_map.weights, strict=True):
         for i, row in enumerate(weights):
@@ -279,7 +286,9 @@ def require_consistent(record: InspectionRecord) -> None:
 
 
 def _check_map(record: InspectionRecord, attention_map: AttentionMap) -> None:
-    """Raise `DataError` if a map's heads, layer, size or weights are invalid."""
+    """Raise `DataError` if a map's heads, layer or weights are invalid, or its size differs from that of its axes in
+    the record.
+    """
     heads, queries, keys = attention_map.weights.shape
     if (
         len(attention_map.heads) != heads
@@ -299,7 +308,7 @@ def _check_map(record: InspectionRecord, attention_map: AttentionMap) -> None:
 
 
 def _check_answer(answer: ModelAnswer, num_tokens: int) -> None:
-    """Raise `DataError` if an answer is empty or refers to a missing token."""
+    """Raise `DataError` if an answer is empty, or refers to a token although there are only `num_tokens` tokens."""
     if answer.number is None and not answer.options:
         raise DataError(f"answer about {answer.about}: has neither options nor a number")
     for index in (answer.place, *(option.place for option in answer.options)):

@@ -38,7 +38,8 @@ class SvgStyle:
     def render_svg(
         self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
     ) -> str:
-        """Return a complete SVG file of the given elements; it loads nothing from anywhere.
+        """Return a complete SVG file of the elements `parts`; it loads nothing from anywhere. `box` is x and y of the
+        upper left corner, width and height; `font` is the default font size.
 
         Args:
             parts: SVG elements.
@@ -64,9 +65,8 @@ class SvgStyle:
 
 
 def encode_png(pixels: UInt8[np.ndarray, "H W 3"], *, photograph: bool = False) -> bytes:
-    """Encode an RGB picture as a PNG file with one data block.
-
-    A photograph is stored as differences from the pixel to the left (filter 1), which compress better.
+    """Encode an RGB picture as a PNG file with one data block. A photograph is stored as differences from the pixel to
+    the left (filter 1), which compress better.
     """
     height, width, _ = pixels.shape
     header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
@@ -101,7 +101,7 @@ def make_photo_url(pixels: UInt8[np.ndarray, "H W 3"], *, longest: int) -> str:
 def draw_image(
     pixels: UInt8[np.ndarray, "H W 3"], *, width: Number, height: Number, x: Number = 0, y: Number = 0, tip: str = ""
 ) -> str:
-    """Return an SVG element that shows each pixel as a cell with sharp edges; `tip` is an escaped tooltip."""
+    """Return an SVG image at (x, y) that shows each pixel as a cell with sharp edges; `tip` is an escaped tooltip."""
     down, across = (_count_repeats(count, size) for count, size in zip(pixels.shape[:2], (height, width), strict=True))
     large = pixels.repeat(down, 0).repeat(across, 1)
     return (

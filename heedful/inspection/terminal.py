@@ -58,7 +58,8 @@ def render_terminal(
     max_heads: int = 8,
     show_attributions: bool = True,
 ) -> RenderableType:
-    """Build what rich prints for a record.
+    """Build what rich prints for a record: a map, all predictions and attributions, and the `max_heads` sharpest heads.
+    `role`, `layer` and `head` choose the map; without a head it is the mean over heads.
 
     Args:
         record: of one text.
@@ -126,7 +127,9 @@ class _MapView:
 
 
 def _build_strongest_table(queries: Sequence[str], keys: Sequence[str], weights: np.ndarray) -> Table:
-    """Build a table of the three largest weights of each query."""
+    """Build a table of the three largest weights of each query; `queries` and `keys` are the tokens of rows and
+    columns.
+    """
     table = _make_table("", "looks most at")
     for query, row in zip(queries, weights, strict=True):
         best = np.argsort(-row, kind="stable")[:3]
@@ -150,7 +153,7 @@ def _build_levels_table(levels: Sequence[LayerInfo]) -> Table:
 
 
 def _iter_step_tables(record: InspectionRecord) -> Iterator[tuple[str, Table]]:
-    """Yield name and table for hops, chains, turns and glimpses."""
+    """Yield name and table for hops, chains, turns and glimpses, as far as the record has them."""
     if hop_list := find_hops(record):
         axis = record.get_axis(hop_list[0][0].keys)
         weights = stack_hops(hop_list)
@@ -230,7 +233,7 @@ _METHOD_HEADINGS = {
 
 
 def _build_attribution_table(record: InspectionRecord, attribution: Attribution) -> Table:
-    """Build a table of the tokens that speak most for and against each output."""
+    """Build a table of the tokens that speak most for and against each output; the record names outputs and tokens."""
     table = _make_table("", "for it", "against it", folding=("for it", "against it"))
     names, tokens = record.list_attribution_labels(attribution)
     for name, row in zip(names, attribution.scores, strict=True):
@@ -244,7 +247,9 @@ def _build_attribution_table(record: InspectionRecord, attribution: Attribution)
 
 
 def _describe_completeness(attribution: Attribution) -> list[str]:
-    """Return lines about the unit and the completeness error of an attribution."""
+    """Return lines about the unit of an attribution and, for integrated gradients, its completeness error; empty if
+    there is nothing to say.
+    """
     unit = [f"In {attribution.unit} of log-probability."] if attribution.unit else []
     gaps = attribution.gaps
     if gaps is None or attribution.baselines is None:
@@ -272,7 +277,9 @@ _MOSTLY_WEIGHT, _SHARP_WEIGHT, _EVEN_ENTROPY = 0.4, 0.6, 0.9
 
 
 def _build_heads_table(record: InspectionRecord, max_heads: int) -> Table:
-    """Build a table of what heads attend to, those with the largest mean weight first."""
+    """Build a table of what the heads of a record attend to, the `max_heads` with the largest mean weights, largest
+    first.
+    """
     rows = []
     for attention_map in record.maps:
         measures = measure_map(attention_map)

@@ -14,7 +14,7 @@ def make_visible(token: str) -> str:
 
 
 def _replace_invisible(character: str) -> str:
-    """Return a character, or a visible sign in its place."""
+    """Return the character, or a visible sign in its place if it would not show."""
     code = ord(character)
     if code < 0x20:
         return chr(0x2400 + code)

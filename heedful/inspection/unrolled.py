@@ -80,7 +80,8 @@ def collect_levels(sides: Mapping[nn.Module, ModelSide]) -> tuple[LayerInfo, ...
 
 
 def unroll_model(levels: Sequence[LayerInfo], texts: Mapping[str, Sequence[str]]) -> ModelDiagram:
-    """Build the diagram of a model over its texts.
+    """Build the diagram of a model over the first tokens of its texts. `levels` are those of the encoders, then of the
+    decoders, from the lowest up; `texts` are the tokens by axis.
 
     Args:
         levels: of encoders, then of decoders, each from the lowest to the highest.
@@ -109,7 +110,9 @@ class _SideRows:
     end_directions: tuple[Direction, ...] = ()
 
     def get_end_nodes(self, level: int) -> list[int]:
-        """Return the nodes where a level ends; all of them if it carries no state."""
+        """Return the nodes with the final states of a level, an index; all its nodes if it carries no state. A negative
+        index counts from the top, and then only the directions count that enter the summary of the source.
+        """
         end_slices = {"forward": slice(-1, None), "backward": slice(1)}
         return [
             node
@@ -130,7 +133,9 @@ class _DiagramBuilder:
     columns: int = 0
 
     def add_side(self, side: str, axis: str, levels: Sequence[LayerInfo], tokens: Sequence[str]) -> None:
-        """Add all levels of a side over one text."""
+        """Add an encoder or decoder (`side`) over one text: a row of its tokens, then rows of nodes for each level.
+        `axis` is the name of the text, which decoders refer to.
+        """
         first_column, self.columns = self.columns, self.columns + len(tokens) + 1
         side_rows = _SideRows(
             [
@@ -190,7 +195,7 @@ class _DiagramBuilder:
         self.links += [DiagramLink(start, end, kind) for start, end in ends]
 
     def _link_below(self, level: LayerInfo, below: Sequence[Sequence[int]], row: Sequence[int]) -> None:
-        """Link a row to the nodes of the level below that it sees."""
+        """Link each node of a row to the nodes that it sees in the level below; `below` are that level's rows."""
         for position, node in enumerate(row):
             for lower in below:
                 self._add_links(
@@ -202,7 +207,10 @@ class _DiagramBuilder:
                 )
 
     def _link_state(self, level: LayerInfo, number: int, row: Sequence[int], direction: Direction | None) -> None:
-        """Link each node to its neighbour's state, and the first one to the source's final state."""
+        """Link each node of a row to the one before it in `direction`, if a state is carried, and the first one to the
+        final states of the encoders, if the level starts from them; each node to these, if they enter at every token.
+        `number` is the index of the level.
+        """
         order = list(row) if direction != "backward" else list(row)[::-1]
         if direction is not None:
             self._add_links(pairwise(order), "carry")
@@ -212,12 +220,14 @@ class _DiagramBuilder:
             self._add_links(((end, node) for node in row for end in self._iter_source_ends(level, -1)), "start")
 
     def _iter_source_ends(self, level: LayerInfo, number: int) -> Iterator[int]:
-        """Yield the final nodes of the sources that initialise a level."""
+        """Yield the final nodes of the encoders that initialise a level: those of the encoder level with index `number`
+        if the level starts from the same layer and there is one, else those of the top level.
+        """
         for source in self.encoders.values():
             yield from source.get_end_nodes(number if level.starts == "layer" and number < len(source.levels) else -1)
 
     def _link_across(self, level: LayerInfo, rows: Sequence[tuple[Direction | None, list[int]]]) -> None:
-        """Link rows to the memories that they attend to."""
+        """Link each node of a level's rows to all top nodes of the encoders that the level attends to."""
         for memory in level.across:
             source = self.encoders.get(memory)
             for _, row in rows:
@@ -226,7 +236,7 @@ class _DiagramBuilder:
 
 
 def _iter_visible_positions(level: LayerInfo, position: int, count: int) -> Iterator[int]:
-    """Yield the positions of the level below that a position sees."""
+    """Yield the positions in the level below, from 0 to `count` - 1, that a position of this level sees."""
     for other in range(count):
         before, after = position - other, other - position
         near = (level.before is None or before <= level.before) and (level.after is None or after <= level.after)

@@ -20,7 +20,8 @@ from heedful.attention.hooks import HookPoint, TraceableAttention, WeightsHook, 
 def watch_attention(
     model: nn.Module, *, detach: bool = True, paths: Container[str] | None = None
 ) -> Iterator[dict[str, list[Tensor]]]:
-    """Collect the weights of every attention module that runs inside the block.
+    """Collect the weights of every attention module that runs inside the block, or only of those at `paths`. Gradients
+    can flow through the weights only if `detach` is False.
 
     This makes attention compute its weights where a fused kernel would not; results stay the same.
 
@@ -53,7 +54,7 @@ def iter_probes(model: nn.Module) -> Iterator[tuple[str, HookPoint]]:
 
 @contextmanager
 def disable_head(model: nn.Module, path: str, *, head: int) -> Iterator[None]:
-    """Set all weights of one attention head to 0 inside the block (Michel et al. 2019, eq. 2).
+    """Set all weights of one head of the attention module at `path` to 0 inside the block (Michel et al. 2019, eq. 2).
 
     Args:
         model: that contains the attention module.
@@ -84,7 +85,9 @@ _REGISTRATION_LOCK = Lock()  # PyTorch counts hooks without one, so that two thr
 
 @contextmanager
 def register_hooks(hooks: Mapping[nn.Module, ForwardHook]) -> Iterator[None]:
-    """Call a hook after each forward call of these modules inside the block."""
+    """Call a module's hook after each of its forward calls inside the block; what the hook returns replaces the output,
+    unless it is None.
+    """
     token = object()
 
     def wrap_hook(forward_hook: ForwardHook) -> Callable[..., Tensor | None]:

@@ -67,7 +67,9 @@ def render_viewer(record: InspectionRecord) -> str:
 
 
 def _render_output(record: InspectionRecord) -> str:
-    """Return the heading's paragraph with the generated text, or with the answers to the whole text."""
+    """Return the heading's paragraph with the generated text, or with the answers to the whole text; empty without
+    both.
+    """
     answers = [
         f"{answer.about}: {answer.answer_text}"
         for answer in record.answers
@@ -78,7 +80,8 @@ def _render_output(record: InspectionRecord) -> str:
 
 
 def render_notebook_viewer(record: InspectionRecord, *, height: int = 760) -> str:
-    """Return the viewer page as a sandboxed frame for a notebook, which may run scripts and nothing else.
+    """Return the viewer page as a sandboxed frame for a notebook, `height` pixels high, which may run scripts and
+    nothing else.
 
     Args:
         record: the record to show.
@@ -119,7 +122,9 @@ def _pack_attribution(record: InspectionRecord, attribution: Attribution) -> dic
 
 
 def _build_unrolled(record: InspectionRecord) -> dict[str, Any] | None:
-    """Return the diagram of the unrolled model with its layout, or None if its levels are unknown."""
+    """Return the diagram of the record's model over its tokens, with its layout; None if the record lacks the model's
+    levels.
+    """
     diagram = unroll_record(record)
     if diagram is None:
         return None
@@ -140,7 +145,9 @@ def _build_unrolled(record: InspectionRecord) -> dict[str, Any] | None:
 
 
 def _to_json(value: Any) -> Any:
-    """Convert parts of a record to JSON values; alternatives and options become lists of their fields."""
+    """Convert a part of a record, or a value in it, to JSON values. Arrays are packed, unless they contain whole
+    numbers; alternatives and options become lists of their fields.
+    """
     match value:
         case np.ndarray():
             return value.tolist() if np.issubdtype(value.dtype, np.integer) else pack_numbers(value)
@@ -155,7 +162,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _build_picture_urls(axis: MapAxis) -> dict[str, Any]:
-    """Return the data URLs of an axis's pictures and their aspect ratio."""
+    """Return an axis's pictures as data URLs (`pictures`; None if it has none) and their aspect ratio (`aspect`)."""
     if axis.pictures is None:
         return {"pictures": None}
     count, height, width, _ = axis.pictures.shape
@@ -164,7 +171,7 @@ def _build_picture_urls(axis: MapAxis) -> dict[str, Any]:
 
 
 def _pack_map(attention_map: AttentionMap, *, use_16_bits: bool) -> dict[str, Any]:
-    """Return a map with packed weights, measures and chains."""
+    """Return a map with measures, chains and packed weights, which have 16 bits each or 8."""
     packed = {
         "weights": pack_weights(attention_map.weights, use_16_bits=use_16_bits),
         "visible": pack_bits(attention_map.visible),
@@ -219,7 +226,9 @@ def _list_sides(record: InspectionRecord) -> list[SideName]:
 
 
 def _build_rollout(record: InspectionRecord, side: SideName) -> dict[str, Any]:
-    """Return the rollout of a side, and the graph from which the page computes flows."""
+    """Return the rollout of a side, and the graph from which the page computes flows; only a message (`obstacle`) if
+    the record lacks layers.
+    """
     try:
         graph = build_attention_graph(record, side)
     except DataError as error:
@@ -255,7 +264,8 @@ def fits_16_bits(count: int) -> bool:
 
 
 def pack_weights(weights: Float[np.ndarray, "H Q K"], *, use_16_bits: bool) -> PackedArray:
-    """Pack weights from 0 to 1 as integers: 65,535 w in 16 bits, or 255 w / s in 8.
+    """Pack weights w from 0 to 1 as integers: 65,535 w in 16 bits, or 255 w / s in 8, where s is 1 or a head's largest
+    weight.
 
     The error is at most 1/131,070 or s/510; s is 1, or the largest weight of a head that has none above 1/8, and is
     stored under `scales`. Weights outside that range, which `proportional` may give, are stored as 16-bit floating
@@ -283,7 +293,7 @@ def pack_bits(bits: Bool[np.ndarray, ...]) -> PackedArray:
 
 
 def _pack_array(kind: str, numbers: np.ndarray) -> PackedArray:
-    """Compress an array and return it with its type and shape."""
+    """Compress an array and return it with its shape and type; `kind` is the type's name on the page, such as u8."""
     stream = zlib.compress(np.ascontiguousarray(numbers).tobytes())
     return {"type": kind, "shape": list(numbers.shape), "data": _encode_base64(stream)}
 

@@ -102,7 +102,8 @@ class TranslatableDocument(ABC):
 
     @abstractmethod
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the bytes of the file with new translations, marked for review if the format supports it.
+        """Return the bytes of the file with new translations, marked for review if the format supports it. Translations
+        and translation memory matches are given by the number of their unit.
 
         Args:
             targets: translations by the number of the unit, from 0.

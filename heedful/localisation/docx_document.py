@@ -120,7 +120,9 @@ class DocxPart(ParagraphDocument):
     """
 
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:
-        """Yield the paragraphs of the member, except deleted text and fallback content."""
+        """Yield the paragraphs of the member that have words, except deleted text and fallback content; raise DataError
+        if its root element is not one of Word.
+        """
         text = self.content.text
         root_element = find_root(text, path=self.path)
         mark = find_namespace_prefix(root_element, _NAMESPACES)
@@ -136,6 +138,9 @@ class DocxPart(ParagraphDocument):
                     yield paragraph
 
     def _build_paragraph(self, element: XmlElement) -> OfficeParagraph | None:
+        """Build the paragraph of a `p` element; None if it has no words. Text with the format of most letters stays
+        text, and text with another format is enclosed in a pair of codes.
+        """
         content = [child for child in element.children if isinstance(child, XmlElement) and child.name != "pPr"]
         atoms = _merge_white_space(list(_resolve_fields(list(self._iter_atoms(content)))))
         main_atom = _find_main_atom(atoms)
@@ -159,7 +164,9 @@ class DocxPart(ParagraphDocument):
         return builder.build_paragraph(content[0].start, content[-1].stop) if content else None
 
     def _iter_atoms(self, children: Iterable[XmlElement]) -> Iterator[_DocxAtom]:
-        """Yield the atoms of the children of a paragraph or container."""
+        """Yield the texts, codes and parts of fields in these child elements of a paragraph or of a container, such as
+        a hyperlink.
+        """
         for child in children:
             span = (child.start, child.stop)
             if child.name in _IGNORED_ELEMENTS:
@@ -178,7 +185,7 @@ class DocxPart(ParagraphDocument):
             yield _DocxAtom("close", ((inner.inside_stop, child.stop),), name=child.name)
 
     def _iter_run_atoms(self, run: XmlElement) -> Iterator[_DocxAtom]:
-        """Yield the content of a run, each part with its own run around it."""
+        """Yield the texts, codes and parts of fields in a run (`r` element), each with its own run around it."""
         properties = run.find_child("rPr")
         properties_source: CodeSource = () if properties is None else ((properties.start, properties.stop),)
         property_elements = (
@@ -210,7 +217,9 @@ class DocxPart(ParagraphDocument):
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
-        """Yield the XML of a paragraph's content, with each text in a run of its format."""
+        """Yield the XML of a paragraph's content, with each text in a run of its format. `parts` are its texts and
+        codes in order, each with the raw text to write for it.
+        """
         run_starts = [get_raw_code(self.content.text, paragraph.run_start) or f"<{self._prefix}r>"]
         for part, raw in parts:
             if isinstance(part, str):
@@ -239,7 +248,7 @@ def _is_computed(element: XmlElement) -> bool:
 
 
 def _find_main_atom(atoms: Iterable[_DocxAtom]) -> _DocxAtom | None:
-    """Return the first text atom with the format of most letters."""
+    """Return the first text atom with the format of most letters; None if there is no text."""
     counts: Counter[tuple[str, ...]] = Counter()
     first: dict[tuple[str, ...], _DocxAtom] = {}
     for atom in atoms:
@@ -283,7 +292,9 @@ def _resolve_fields(atoms: Sequence[_DocxAtom]) -> Iterator[_DocxAtom]:
 def _iter_resolved(
     atoms: Sequence[_DocxAtom], fields: Mapping[int, tuple[int | None, int]], index: int, stop: int
 ) -> Iterator[_DocxAtom]:
-    """Yield the atoms of a range with their fields resolved."""
+    """Yield the atoms from `index` to `stop` (exclusive) with their fields resolved. `fields` maps the index at which a
+    field begins to that of its separator, None if it has none, and that of its end.
+    """
     while index < stop:
         atom = atoms[index]
         middle, end = fields.get(index, (None, index))
@@ -300,13 +311,15 @@ def _iter_resolved(
 
 
 def _is_text_field(atoms: Sequence[_DocxAtom]) -> bool:
-    """Return whether the result of a field with this instruction is text of the document."""
+    """Return whether the result of a field is text of the document. `atoms` are those before its separator, whose
+    instruction names the kind of field; they must close all pairs that they open.
+    """
     words = "".join(atom.text for atom in atoms if atom.kind == "instruction").split()
     return bool(words) and words[0].upper() in _TEXT_FIELDS and _is_balanced(atoms)
 
 
 def _is_balanced(atoms: Iterable[_DocxAtom]) -> bool:
-    """Return whether all opened pairs are closed."""
+    """Return whether these atoms close all pairs that they open, and no others."""
     depth = 0
     for atom in atoms:
         depth += (atom.kind == "open") - (atom.kind == "close")

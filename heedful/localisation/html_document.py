@@ -112,8 +112,8 @@ class HtmlDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the page with translations; attributes are replaced first, because they are in tags that are codes
-        of texts.
+        """Return the page with translations, given by unit number; `matches` have no effect. Attributes are replaced
+        first, because they are in tags that are codes of texts.
         """
         attribute_edits, texts = [], {}
         for number, target in targets.items():
@@ -145,7 +145,7 @@ class HtmlDocument(TextDocument):
 
 
 def _replace_attribute(value: _HtmlAttribute, text: str) -> TextEdit:
-    """Return the edit that sets an attribute's value, quoted as before."""
+    """Return the edit that sets an attribute's value to a text, quoted as before; without quotes, in double quotes."""
     raw = text.replace("&", "&amp;").replace("<", "&lt;")
     if not value.quote:
         return TextEdit(value.start, value.stop, '"' + raw.replace('"', "&quot;") + '"')
@@ -153,7 +153,9 @@ def _replace_attribute(value: _HtmlAttribute, text: str) -> TextEdit:
 
 
 def _to_html(target: Segment, raw_codes: Mapping[str, deque[str]]) -> str:
-    """Write a segment as HTML; its codes are taken from `raw_codes`, in which attributes may already be translated."""
+    """Write a translation as HTML. Each of its codes is replaced by the next one that `raw_codes` has for its raw text,
+    in which attributes may already be translated; this one is removed from `raw_codes`.
+    """
     return "".join(
         part.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;").replace("\xa0", "&nbsp;")
         if isinstance(part, str)
@@ -171,7 +173,7 @@ class _PageParser:
         self._codes: dict[tuple[str, str], InlineCode] = {}
 
     def iter_units(self) -> Iterator[_HtmlUnit]:
-        """Yield the units of the page."""
+        """Yield the units of the page: blocks of text with their inline tags, and attribute values that readers see."""
         position = 0
         while (match := _TOKEN.search(self._text, position)) is not None:
             if match.start() > position:
@@ -203,7 +205,9 @@ class _PageParser:
         return self._codes.setdefault((raw, role), InlineCode(raw, role, name))
 
     def _find_element_end(self, tag: str, start: int, tag_end: int) -> int:
-        """Return the end of the element that begins at `start`; the end of its tag if it is never closed."""
+        """Return the end of the element whose opening tag is from `start` to `tag_end`; `tag_end` if it is never
+        closed.
+        """
         if tag in _VOID or self._text[tag_end - 2 : tag_end] == "/>":
             return tag_end
         if tag == "p":  # which the next one ends
@@ -227,7 +231,9 @@ class _PageParser:
         return ends
 
     def _iter_attributes(self, tag: str, attributes: Mapping[str, _HtmlAttribute]) -> Iterator[_HtmlUnit]:
-        """Yield the units of attributes that readers see."""
+        """Yield the units of those attributes that readers see and that contain a letter; `tag` is the name of their
+        tag.
+        """
         meta_names = {attributes[name].text.lower() for name in ("name", "property") if name in attributes}
         names = set(_VISIBLE_ATTRIBUTES)
         if tag == "meta" and meta_names & _VISIBLE_META:
@@ -263,7 +269,7 @@ class _PageParser:
         yield _HtmlUnit(start, stop, tuple(part for part in parts if part != ""))
 
     def _has_words(self, tokens: _TokenList, first: int, last: int) -> bool:
-        """Return whether these tokens contain a letter."""
+        """Return whether the tokens from `first` to `last`, both included, contain text with a letter."""
         parts = (tokens[number] for number in range(first, last + 1))
         return any(
             code is None and _LETTER.search(unescape_html(self._text[start:stop])) for start, stop, code in parts
@@ -301,7 +307,9 @@ def unescape_html(text: str) -> str:
 
 
 def _is_verbatim(tag: str, attributes: Mapping[str, _HtmlAttribute]) -> bool:
-    """Return whether the content of an element is not translated."""
+    """Return whether the content of an element is not translated, by its tag name and its attributes `translate` and
+    `class`.
+    """
     translate = attributes.get("translate")
     if translate is not None and translate.text.lower() in ("", "yes"):
         return False
@@ -310,7 +318,7 @@ def _is_verbatim(tag: str, attributes: Mapping[str, _HtmlAttribute]) -> bool:
 
 
 def _parse_attributes(tag: re.Match[str]) -> dict[str, _HtmlAttribute]:
-    """Return the attributes of a tag that matter here, with their offsets."""
+    """Return the attributes of a tag that are translated or decide what is translated, by name, with their offsets."""
     offset = tag.start("attributes")
     values: dict[str, _HtmlAttribute] = {}
     for match in _ATTRIBUTE.finditer(tag["attributes"]):

@@ -27,7 +27,9 @@ _AGREEMENT_WEIGHT: Final = 0.1
 
 
 def find_words(text: str) -> list[TextSpan]:
-    """Return the spans of words and punctuation marks; a placeholder counts as one word, so that it is never split."""
+    """Return the spans of words and punctuation marks in a text; a placeholder counts as one word, so that it is never
+    split.
+    """
     spans, position = [], 0
     for part in scan_placeholders((text,)):
         if isinstance(part, InlineCode):
@@ -65,7 +67,8 @@ class WordAlignment:
 def align_words(
     weights: Float[np.ndarray, "P Q"], *, source: tuple[str, Sequence[TextSpan]], target: tuple[str, Sequence[TextSpan]]
 ) -> WordAlignment:
-    """Convert attention weights between subword pieces to weights between words.
+    """Convert attention weights between subword pieces to weights between words. `source` and `target` are texts with
+    the spans of their pieces.
 
     Args:
         weights: of each target piece to each source piece; rows and columns after these are ignored.
@@ -87,7 +90,7 @@ def align_words(
 
 
 def _overlap_shares(spans: Sequence[TextSpan], pieces: Sequence[TextSpan]) -> Float[np.ndarray, "W P"]:
-    """Return the share of each piece that lies in each word."""
+    """Return the share of each piece (column) that lies in each word (row); `spans` are those of the words."""
     shares = np.zeros((len(spans), len(pieces)))
     for number, (start, stop) in enumerate(pieces):
         for word, (begin, end) in enumerate(spans):
@@ -110,7 +113,7 @@ _TargetItem: TypeAlias = "int | ExtractedPart | InlineCode"
 
 
 def insert_parts(protected: ProtectedText, translation: str, alignment: WordAlignment) -> Segment:
-    """Return a translation of a protected text with all its extracted parts."""
+    """Insert all parts that were cut out of a text into its translation, where the alignment of both places them."""
     items = list(_PartInserter(alignment).iter_items(protected.parts, 0, len(alignment.target)))
     parts: list[str | InlineCode] = []
     pending: list[InlineCode] = []
@@ -127,7 +130,9 @@ def insert_parts(protected: ProtectedText, translation: str, alignment: WordAlig
 
 
 def _join_gap(gap: str, codes: Sequence[InlineCode]) -> Iterator[str | InlineCode]:
-    """Yield the codes between two items with the white space outside of pairs."""
+    """Yield the opening and closing codes between two items, and the white space `gap` between them: it stands before
+    the first opening code, outside of the pairs.
+    """
     split = next((number for number, code in enumerate(codes) if code.role == "open"), len(codes))
     yield from codes[:split]
     yield gap
@@ -141,7 +146,9 @@ class _PartInserter:
         self._alignment = alignment
 
     def iter_items(self, parts: Sequence[ExtractedPart], first: int, last: int) -> Iterator[_TargetItem]:
-        """Yield the words `first` to `last` (exclusive) and all parts that belong between them."""
+        """Yield the target words `first` to `last` (exclusive) by number, and all parts that belong between them; a
+        pair as its two codes.
+        """
         word = first
         for point in self._find_positions(parts, first, last):
             yield from range(word, point.start)
@@ -156,7 +163,9 @@ class _PartInserter:
         yield from range(word, last)
 
     def _find_positions(self, parts: Sequence[ExtractedPart], first: int, last: int) -> list[_InsertionPoint]:
-        """Find the positions of parts; pairs around words go first, because single codes may then not split them."""
+        """Find the positions of parts among the target words `first` to `last` (exclusive). Pairs around words go
+        first, because single codes may then not split them.
+        """
         source_spans = [self._source_words(part.start, part.stop) for part in parts]
         spans: dict[int, TextSpan] = {}
         for number, (begin, end) in enumerate(source_spans):
@@ -177,7 +186,10 @@ class _PartInserter:
         return first, first if start == stop else sum(word_start < stop for word_start, _ in self._alignment.source)
 
     def _find_pair_span(self, source_words: TextSpan, first: int, last: int, occupied: Sequence[TextSpan]) -> TextSpan:
-        """Find the contiguous target words whose total attention to the given source words is highest."""
+        """Find the contiguous target words whose attention to the given source words, less 0.5 for each, has the
+        highest sum. They lie between `first` and `last` (exclusive) and do not overlap the `occupied` spans of other
+        pairs.
+        """
         begin, end = source_words
         positions = self._free_positions(first, last, occupied)
         scores = self._alignment.weights[:, begin:end].sum(1) - 0.5
@@ -197,7 +209,10 @@ class _PartInserter:
         return span
 
     def _find_gap(self, source_word: int, first: int, last: int, occupied: Sequence[TextSpan]) -> int:
-        """Find the target position whose neighbours attend to the neighbours of a source position."""
+        """Find the target position, from `first` to `last`, whose neighbours attend to the neighbours of the position
+        before a source word. Positions inside `occupied` spans are excluded; the first and last source position stay
+        first and last.
+        """
         weights, size = self._alignment.weights, len(self._alignment.source)
         if source_word in (0, size) or not weights.size:
             return first if source_word == 0 or first == last else last
@@ -213,6 +228,7 @@ class _PartInserter:
         return max(self._free_positions(first, last, occupied), key=score_position)
 
     def _free_positions(self, first: int, last: int, occupied: Sequence[TextSpan]) -> list[int]:
+        """Return the positions from `first` to `last`, both included, that are not inside an `occupied` span."""
         return [
             position
             for position in range(first, last + 1)
@@ -223,7 +239,9 @@ class _PartInserter:
 def _get_gap(
     left: int | ExtractedPart | None, right: int | ExtractedPart, translation: str, alignment: WordAlignment
 ) -> str:
-    """Return the white space between two adjacent items of a translation."""
+    """Return the white space between two adjacent items: target words by number in `alignment`, or extracted parts. It
+    is empty before the first item (`left` is None) and beside a line break.
+    """
     if left is None or _is_break_part(left) or _is_break_part(right):
         return ""
     if isinstance(left, int) and isinstance(right, int):
@@ -247,7 +265,8 @@ def _is_break_part(item: int | ExtractedPart) -> bool:
 
 
 def _needs_space(part: ExtractedPart, letter: str, *, neighbour: str, punctuation: frozenset[str]) -> bool:
-    """Return whether there is a space between an extracted part and a letter of the translation.
+    """Return whether there is a space between an extracted part and the `letter` of the translation beside it.
+    `neighbour` is the letter beside it in the source, `punctuation` the signs that are separated from a value.
 
     Markup has a space if it had one in the source. A value that is read as a word has one beside words, unless it was
     part of a word.

@@ -78,7 +78,7 @@ class OdfPart(ParagraphDocument):
         super().__init__(content, path)
 
     def _find_paragraphs(self) -> Iterator[OfficeParagraph]:
-        """Yield the paragraphs of the member, except comments and deleted text."""
+        """Yield the paragraphs and headings of the member that have words, except comments and deleted text."""
         for element in iter_elements(self.content.text, _PARAGRAPH_ELEMENTS):
             if (
                 self._is_text_element(element, _PARAGRAPH_ELEMENTS)
@@ -94,7 +94,9 @@ class OdfPart(ParagraphDocument):
         return element.name in names and element.tag == f"{self._prefix}{element.name}"
 
     def _add_children(self, children: Sequence[XmlElement | XmlText], builder: ParagraphBuilder) -> None:
-        """Add the content of an element to a paragraph, in order."""
+        """Add the children of an element to the paragraph in `builder` as texts and codes, in order. Adjacent spans
+        with the same visible style become one pair of codes.
+        """
         index = 0
         while index < len(children):
             child = children[index]
@@ -138,7 +140,9 @@ class OdfPart(ParagraphDocument):
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
-        """Yield the XML of a paragraph's content, with leading and repeated spaces encoded so that they are shown."""
+        """Yield the XML of a paragraph's content, with leading and repeated spaces encoded so that they are shown.
+        `parts` are its texts and codes in order, each with the raw text to write for it.
+        """
         for number, (part, raw) in enumerate(parts):
             if isinstance(part, InlineCode):
                 yield raw
@@ -154,7 +158,7 @@ class OdfPart(ParagraphDocument):
 
 
 def _iter_visible_styles(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the names of automatic text styles with their visible properties."""
+    """Yield the names of automatic text styles in the XML of a member, each with its visible properties as XML."""
     for style in iter_elements(text, ("style",)):
         if style.parent is None or style.parent.name != "automatic-styles":
             continue

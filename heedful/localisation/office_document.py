@@ -77,7 +77,7 @@ class ZipArchive:
 
     @classmethod
     def from_file(cls, path: Path) -> Self:
-        """Read the archive in a file."""
+        """Read the archive in a file; raise DataError if it is missing, too large or damaged."""
         if path.is_file() and path.stat().st_size > MAX_BYTES:
             raise DataError(
                 f"{path}: is larger than {MAX_BYTES >> 20} MiB; take pictures and videos out, and try again"
@@ -91,7 +91,7 @@ class ZipArchive:
         return iter(self._members)
 
     def read_member(self, name: str) -> bytes:
-        """Return the content of a text member.
+        """Return the unpacked content of the text member with this name.
 
         Raises:
             DataError: it does not exist, is damaged, or unpacks to a suspiciously large size.
@@ -107,14 +107,16 @@ class ZipArchive:
         return self._read_unchecked(name)
 
     def _read_unchecked(self, name: str) -> bytes:
-        """Return the content of a member without a check of its size."""
+        """Return the unpacked content of the member with this name, without a check of its size; raise DataError if it
+        is damaged.
+        """
         try:
             return self._file.read(self._members[name])
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, struct.error, NotImplementedError) as error:
             raise self._damaged_error(error) from None
 
     def replace_members(self, contents: Mapping[str, bytes]) -> bytes:
-        """Return the bytes of the archive with new contents of some members.
+        """Return the bytes of the archive with new contents of some members, by their names.
 
         All members keep order, name, date, method, permissions and comment; unpacked contents that are not replaced
         stay the same.
@@ -131,7 +133,9 @@ class ZipArchive:
         return buffer.getvalue()
 
     def _check_limits(self) -> None:
-        """Raise DataError if the members break a limit, or are encrypted or compressed by another method."""
+        """Raise DataError if there are too many members, two with one name or too many bytes in all, or if a member is
+        encrypted or compressed by another method than the usual two.
+        """
         members = self._file.infolist()
         if len(members) > MAX_MEMBERS:
             raise DataError(f"{self.path}: has {len(members):,} members, but at most {MAX_MEMBERS:,} are read")
@@ -158,7 +162,7 @@ class ZipArchive:
 
 
 def _drop_extra_field(extra: bytes, field_id: int) -> bytes:
-    """Remove the extra fields of one kind from those of a member."""
+    """Return the extra fields of a zip member without those that have this id."""
     result, position = b"", 0
     while position + 4 <= len(extra):
         field_kind, size = struct.unpack_from("<HH", extra, position)
@@ -216,10 +220,11 @@ class ParagraphBuilder:
         self.parts.append(text)
 
     def add_code(self, source: CodeSource, role: CodeRole, name: str) -> None:
-        """Append a code that is copied from these parts of the file.
+        """Append a code that is copied from the parts of the file in `source`; `role` and `name` are those of the
+        `InlineCode`.
 
         Raises:
-            RepeatedParts: codes repeat the same parts again and again, so that they would be far larger than the
+            RepeatedPartsError: codes repeat the same parts again and again, so that they would be far larger than the
                 paragraph.
         """
         raw = get_raw_code(self.text, source)
@@ -230,7 +235,9 @@ class ParagraphBuilder:
         self.parts.append(InlineCode(raw, role, name))
 
     def build_paragraph(self, start: int, stop: int) -> OfficeParagraph | None:
-        """Build the paragraph of all that was added; None if it has no words."""
+        """Build the paragraph of all that was added; None if it has no words. `start` and `stop` are the offsets of its
+        content in the file.
+        """
         segment = flatten_nodes(self.parts)
         if not any(isinstance(part, str) and LETTER_PATTERN.search(part) for part in segment):
             return None
@@ -271,8 +278,8 @@ class ParagraphDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the member with translations; inner paragraphs are filled first, because outer ones keep them in
-        their codes.
+        """Return the member with translations, given by unit number; `matches` have no effect. Inner paragraphs are
+        filled first, because outer ones keep them in their codes.
         """
         edits: list[TextEdit] = []
         for number in sorted(targets, key=lambda index: (self._paragraphs[index].stop, -self._paragraphs[index].start)):
@@ -301,14 +308,18 @@ class ParagraphDocument(TextDocument):
     def _write_content(
         self, paragraph: OfficeParagraph, parts: Sequence[tuple[str | InlineCode, str]]
     ) -> Iterator[str]:
-        """Yield the XML of a paragraph's content, from texts and codes with their present raw text."""
+        """Yield the XML of a paragraph's content. `parts` are its texts and codes in order, each with the raw text to
+        write for it.
+        """
 
     def _get_edited_code(self, source: CodeSource, edits: Sequence[TextEdit]) -> str:
         """Return the raw text of a code after edits inside it."""
         return "".join(part if isinstance(part, str) else self._apply_inner_edits(*part, edits) for part in source)
 
     def _apply_inner_edits(self, start: int, stop: int, edits: Sequence[TextEdit]) -> str:
-        """Return a part of the text after the edits inside it."""
+        """Return the text of the file from `start` to `stop` after those edits that are inside it; `edits` are sorted
+        by start.
+        """
         parts = []
         for number in range(bisect_left(edits, start, key=attrgetter("start")), len(edits)):
             if (edit := edits[number]).start >= stop:
@@ -343,7 +354,9 @@ class OfficeDocument(TranslatableDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the archive with filled members, or the original bytes if nothing is filled."""
+        """Return the archive with filled members, or the original bytes if nothing is filled. Translations are given by
+        unit number over all members; `matches` have no effect.
+        """
         contents, start = {}, 0
         for name, member in self._members.items():
             stop = start + len(member.units)
@@ -355,7 +368,9 @@ class OfficeDocument(TranslatableDocument):
 
 
 def find_namespace_prefix(element: XmlElement, namespaces: frozenset[str]) -> str | None:
-    """Return the prefix of a namespace that an element declares, as in `w:`; None if it does not declare it."""
+    """Return the prefix that an element declares for one of these namespaces, as in `w:`, or empty if that is the
+    default namespace; None if it declares none of them.
+    """
     for name, value in element.attributes.items():
         if value.text in namespaces and (name == "xmlns" or name.startswith("xmlns:")):
             return name[6:] + ":" * (name != "xmlns")

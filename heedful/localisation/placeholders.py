@@ -129,7 +129,9 @@ def _join_rules(rules: tuple[tuple[str, str], ...], start: int) -> str:
 
 
 def _name_repeated_sign(pattern: str, number: int) -> str:
-    """Replace the marker of a repeated sign in a pattern by a back reference to its first group, which gets a name."""
+    """Replace the marker of a repeated sign in a pattern by a back reference to its first group, which is given a name
+    with this number.
+    """
     if r"\g<doubled>" not in pattern:
         return pattern
     group = f"sign_of_{number}"
@@ -178,12 +180,11 @@ class _BraceMatcher:
         self._text = text
 
     def match_placeholder(self, start: int, brace: int) -> tuple[str, int]:
-        """Return the kind and end of the placeholder with this opening brace; the end is `start` if it is not a
-        placeholder.
+        """Return the kind and end of the placeholder that begins at `start` and has its opening brace at `brace`; the
+        end is `start` if it is not a placeholder.
 
         A message with several forms may contain quoted braces. One that is never closed extends to the end of the text,
-        because
-        its keywords are not text either.
+        because its keywords are not text either.
         """
         if _MESSAGE_START.match(self._text, brace):
             return MESSAGE_NAME, self._unquoted_closing_braces.get(brace) or self._closing_braces.get(brace) or len(
@@ -211,7 +212,9 @@ def _blank_out(match: re.Match[str]) -> str:
 
 
 def _match_braces(text: str) -> dict[int, int]:
-    """Return the position after the closing brace of each brace that is closed."""
+    """Return the position after the closing brace of each brace in a text that is closed, by the position of the
+    opening brace.
+    """
     stack: list[int] = []
     ends: dict[int, int] = {}
     for brace in re.finditer(r"[{}]", text):
@@ -278,6 +281,9 @@ def _split_line_breaks(text: str) -> Iterator[str | InlineCode]:
 
 
 def _build_code(raw: str, kind: str) -> InlineCode:
+    """Build the code of a placeholder from its raw text and its kind. Links and tags can open or close a pair, markup
+    stands alone, and all other kinds keep the raw text as the value that a model may read.
+    """
     if kind == "link":
         return InlineCode(raw, "open" if raw == "[" else "close", kind, in_text=True)
     if kind in _MARKUP_NAMES:
@@ -312,8 +318,7 @@ def remove_accelerator(segment: Segment) -> tuple[Segment, str]:
     none).
 
     The mark is `&` (Qt, Windows), `_` (GTK) or `~` (LibreOffice), and the text has exactly one. Inside a word it counts
-    in
-    short texts only: `E_xit` has one, `max_length` in a sentence does not.
+    in short texts only: `E_xit` has one, `max_length` in a sentence does not.
     """
     words = sum(len(part.split()) for part in segment if isinstance(part, str))
     if words > 3 * _SHORT_TEXT:
@@ -337,7 +342,9 @@ def remove_accelerator(segment: Segment) -> tuple[Segment, str]:
 
 
 def _iter_accelerators(text: str) -> Iterator[re.Match[str]]:
-    """Yield the accelerator marks that are outside placeholders; a name with a single `_` may be a word with a mark."""
+    """Yield possible accelerator marks with their letters in a text, outside of placeholders. A name with a single `_`
+    does not count as a placeholder, because it may be a word with a mark.
+    """
     placeholders = ((token.start, token.stop, text[token.start : token.stop]) for token in iter_placeholders(text))
     spans = [(start, stop) for start, stop, raw in placeholders if not (raw.isidentifier() and raw.count("_") == 1)]
     for mark in _ACCELERATOR.finditer(text):
@@ -347,7 +354,10 @@ def _iter_accelerators(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_accelerator(text: str, match: re.Match[str], *, words: int) -> bool:
-    """Return whether a sign is an accelerator mark, and not part of an entity, `AT&T`, `~/folder` or `max_length`."""
+    """Return whether a sign that was matched in a text is an accelerator mark, and not part of an entity, `AT&T`,
+    `~/folder` or `max_length`. `words` is the number of words of the whole segment: in long ones no mark is inside a
+    word.
+    """
     before = text[: match.start()]
     if not before[-1:].isalnum():
         return text[match.end() : match.end() + 1] != "/" or match["mark"] != "~"
@@ -358,12 +368,11 @@ def _is_accelerator(text: str, match: re.Match[str], *, words: int) -> bool:
 
 
 def insert_accelerator(segment: Segment, mark: str) -> Segment:
-    """Insert an accelerator mark before the same letter, preferably at the beginning of a word, else before the first
-    letter.
+    """Insert an accelerator mark, given with its letter as in `&F`, before the same letter, preferably at the beginning
+    of a word, else before the first letter.
 
     Placeholders are not changed. A text without letters of an alphabet gets mark and letter in brackets at its end, as
-    in
-    Chinese and Japanese menus.
+    in Chinese and Japanese menus.
     """
     sign, letter = mark[0], mark[1]
     segment = scan_placeholders(segment)

@@ -129,7 +129,9 @@ class _PluralParser:
 
 
 def _apply_operator(operator: str, left: PluralExpression, right: PluralExpression) -> PluralExpression:
-    """Build the function of a binary operator; integers as in C, none of them negative."""
+    """Build the function of the number n that applies a binary operator to the values of two expressions: integers as
+    in C, none of them negative.
+    """
     return {
         "||": lambda n: int(bool(left(n) or right(n))),
         "&&": lambda n: int(bool(left(n) and right(n))),
@@ -243,7 +245,8 @@ class PoDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the file with new translations, marked as fuzzy, and comments with similar matches.
+        """Return the file with new translations, marked as fuzzy, and comments with similar matches, both given by unit
+        number.
 
         A message whose forms were all taken from a translation memory is not marked, unless it was fuzzy before.
         """
@@ -265,7 +268,9 @@ class PoDocument(TextDocument):
         return DocumentLanguages(target=match[1] if match else None)
 
     def _match_comments(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Yield a comment line before each message with a similar match, unless it is already there."""
+        """Yield the edits that add a comment line before each message with a similar match, unless it is already there;
+        `matches` are given by unit number.
+        """
         comments: dict[tuple[int, str], None] = {}
         for number, match in matches.items():
             entry = self._forms[number].entry
@@ -275,12 +280,16 @@ class PoDocument(TextDocument):
         return (TextEdit(offset, offset, f"{line}{self._line_end}") for offset, line in comments)
 
     def _iter_forms(self, entry: _PoEntry) -> Iterator[_PluralForm]:
+        """Return the plural forms of a message, as many as the language has; one without number if it has no plural."""
         if "msgid_plural" not in entry.strings:
             return iter([_PluralForm(entry, None)])
         count = self.plural_rule.count if self.plural_rule else max(len(entry.forms), GERMANIC_RULE.count)
         return (_PluralForm(entry, number) for number in range(count))
 
     def _build_unit(self, form: _PluralForm) -> TranslationUnit:
+        """Build the unit of a message or of one of its plural forms. It is untranslated without a text, to be reviewed
+        if the message is fuzzy, else translated.
+        """
         entry = form.entry
         target = entry.forms.get(form.number or 0)
         text = target.value if target else ""
@@ -296,7 +305,9 @@ class PoDocument(TextDocument):
         )
 
     def _fill_form(self, form: _PluralForm, text: str) -> TextEdit:
-        """Return the edit that replaces the string of a form, or appends it after the existing forms."""
+        """Return the edit that sets the string of a form to a text, or appends it after the other forms if it has none
+        yet.
+        """
         keyword = "msgstr" if form.number is None else f"msgstr[{form.number}]"
         existing = form.entry.forms.get(form.number or 0)
         if existing is not None:
@@ -316,7 +327,7 @@ class PoDocument(TextDocument):
         return "\r\n" if "\r\n" in self.content.text else "\n"
 
     def _mark_fuzzy(self, entry: _PoEntry) -> Iterator[TextEdit]:
-        """Yield the edit that adds the flag `fuzzy` to a message."""
+        """Yield the edit that adds the flag `fuzzy` to a message; nothing if it has this flag."""
         if "fuzzy" in entry.flags:
             return
         if entry.flag_end is not None:
@@ -327,7 +338,9 @@ class PoDocument(TextDocument):
         yield TextEdit(offset, offset, f"#, fuzzy{self._line_end}")
 
     def _set_charset(self) -> Iterator[TextEdit]:
-        """Yield the edit that writes the encoding into the header of a template."""
+        """Yield the edit that replaces the placeholder for the encoding in the header of a template by UTF-8; nothing
+        if there is none.
+        """
         header = next((entry for entry in self._entries if entry.is_header), None)
         string = header.forms.get(0) if header else None
         if string is None:
@@ -343,7 +356,9 @@ def _quote_string(text: str) -> str:
 
 
 def _get_source_text(form: _PluralForm, rule: PluralRule) -> str:
-    """Return the text that a form is translated from: the singular, or the plural."""
+    """Return the text that a form is translated from: the singular if `rule` gives this form to the number 1, else the
+    plural. A singular whose placeholders differ is not used if other numbers take the form too.
+    """
     strings = form.entry.strings
     if form.number is None:
         return strings["msgid"].value
@@ -355,13 +370,17 @@ def _get_source_text(form: _PluralForm, rule: PluralRule) -> str:
 
 
 def _has_same_placeholders(singular: str, plural: str) -> bool:
-    """Return whether the singular contains the number too, as it must if 21 takes the same form."""
+    """Return whether both texts have the same placeholders, so that the singular contains the number too, as it must if
+    21 takes the same form.
+    """
     pattern = re.compile(r"%(?:\(\w+\))?[a-z\d]|\{\w*\}")
     return sorted(pattern.findall(singular)) == sorted(pattern.findall(plural))
 
 
 def _parse_entries(text: str, path: Path) -> Iterator[_PoEntry]:
-    """Yield the messages in order, without obsolete ones and their comments."""
+    """Yield the messages of a file's text in order, without obsolete ones and their comments; raise DataError with
+    `path` and line if something is not valid.
+    """
     entry, current, start, number = _PoEntry(0), None, 0, 0
     for number, line in enumerate(_LINE.findall(text), 1):
         content, location = line.rstrip("\r\n"), f"{path}:{number}"
@@ -384,7 +403,9 @@ def _parse_entries(text: str, path: Path) -> Iterator[_PoEntry]:
 
 
 def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
-    """Return a message; raise DataError if a keyword is missing."""
+    """Return a message; raise DataError with its location if it has no msgid or no msgstr, or has numbered forms but no
+    msgid_plural.
+    """
     if "msgid" not in entry.strings or not entry.forms:
         missing = "msgstr" if "msgid" in entry.strings else "msgid"
         raise DataError(f"{location}: the message before this line has no {missing}; mend it (msgfmt -c tells more)")
@@ -394,7 +415,9 @@ def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
 
 
 def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
-    """Add a comment line to a message: a flag, a previous version, or a note."""
+    """Add a comment line to a message: a flag, a previous version, or a note. `start` and `stop` are the offsets of the
+    line.
+    """
     if entry.comment_start is None:
         entry.comment_start = start
     if line.startswith("#,"):
@@ -407,7 +430,9 @@ def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
 
 
 def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: int, location: str) -> _PoString:
-    """Parse a line of a message: a keyword with its string, or a continuation of the previous string."""
+    """Parse a line of a message, which begins at the offset `start`: a keyword with its string, or a continuation of
+    the `current` string. Return the string; raise DataError with the location if the line is neither.
+    """
     indent = len(line) - len(line.lstrip())
     match = _KEYWORD.match(line, indent)
     if match is not None:
@@ -429,7 +454,9 @@ def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: 
 
 
 def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, location: str) -> None:
-    """Store the string of a keyword in a message; raise DataError if it is repeated or out of order."""
+    """Store the string of a keyword, which `match` holds with its form number, in a message; raise DataError with the
+    location if the keyword is repeated or out of order.
+    """
     keyword, number = match[1], int(match[2] or 0)
     if keyword == "msgstr" and "msgid" not in entry.strings:
         raise DataError(f"{location}: msgstr without a msgid before it; mend the file")
@@ -442,7 +469,7 @@ def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, loca
 
 
 def _decode_escape(match: re.Match[str]) -> str:
-    """Return the character of an escape sequence."""
+    """Return the character that an escape sequence stands for, as in C; `match` holds the sequence."""
     code = match[1]
     if code[0] in "01234567":
         return chr(int(code, 8))

@@ -72,7 +72,8 @@ class ProtectedText:
 
 
 def protect_codes(segment: Segment | str, *, values: bool = True) -> ProtectedText:
-    """Cut the markup out of a segment, and also its values unless these may stay in the text.
+    """Cut the markup out of a segment, and also its values (such as numbers and addresses) unless `values` is true,
+    which leaves them in the text.
 
     White space becomes single spaces, with none at the ends.
     """
@@ -136,7 +137,7 @@ class _CodeExtractor:
 
 
 def _first_letter(node: SegmentNode) -> str:
-    """Return the first visible letter of a node, a space for white space."""
+    """Return the first visible letter of a node, a space for white space; empty if nothing of it is visible."""
     if isinstance(node, CodePair):
         return _first_letter(node.inside[0]) if node.inside else ""
     visible = node if isinstance(node, str) else (" " if node.name == BREAK_NAME else node.value)
@@ -144,7 +145,7 @@ def _first_letter(node: SegmentNode) -> str:
 
 
 def _last_letter(node: SegmentNode) -> str:
-    """Return the last visible letter of a node, a space for white space."""
+    """Return the last visible letter of a node, a space for white space; empty if nothing of it is visible."""
     if isinstance(node, CodePair):
         return _last_letter(node.inside[-1]) if node.inside else ""
     visible = node if isinstance(node, str) else (" " if node.name == BREAK_NAME else node.value)
@@ -168,7 +169,9 @@ def count_missing_codes(source: Segment, target: Segment) -> int:
 
 
 def _count_codes(segment: Segment) -> Counter[tuple[str, str]]:
-    """Count the codes of a segment by kind; soft line breaks are ignored."""
+    """Count the codes of a segment by kind (`NUMBER_NAME`, or empty for all others) and key (`get_code_key`); soft line
+    breaks are ignored.
+    """
     return Counter(
         (NUMBER_NAME if code.name == NUMBER_NAME else "", get_code_key(code))
         for code in scan_placeholders(segment)
@@ -177,7 +180,7 @@ def _count_codes(segment: Segment) -> Counter[tuple[str, str]]:
 
 
 def _count_pairs(segment: Segment) -> Counter[tuple[str, str]]:
-    """Count the pairs of a segment by opening and closing code."""
+    """Count the pairs of a segment by the raw text of their opening and closing code."""
     counts: Counter[tuple[str, str]] = Counter()
     stack = list(nest_pairs(scan_placeholders(segment)))
     while stack:
@@ -203,7 +206,8 @@ class FramedSegment:
 
 
 def split_into_frames(segment: Segment, *, split: Callable[[str], Sequence[str]]) -> list[FramedSegment]:
-    """Split a segment into lines and sentences, each separated from the white space and markup around it.
+    """Split a segment into lines and sentences, each separated from the white space and markup around it; `split` finds
+    the sentences of a text.
 
     Args:
         segment: of any length.
@@ -213,7 +217,7 @@ def split_into_frames(segment: Segment, *, split: Callable[[str], Sequence[str]]
 
 
 def _split_nodes(nodes: Sequence[SegmentNode], split: Callable[[str], Sequence[str]]) -> list[list[SegmentNode]]:
-    """Split nodes into lines and sentences."""
+    """Split nodes into lines and sentences; `split` finds the sentences of a text."""
     chunks: list[list[SegmentNode]] = [[]]
     for number, node in enumerate(nodes):
         if isinstance(node, str):
@@ -242,7 +246,9 @@ def _is_line_end(code: InlineCode) -> bool:
 
 
 def _is_hard_break(nodes: Sequence[SegmentNode], index: int) -> bool:
-    """Return whether a line break ends a sentence or paragraph; a tab always separates."""
+    """Return whether the line break at `index` ends a sentence or paragraph, by the nodes around it; a tab always
+    separates.
+    """
     node = nodes[index]
     if isinstance(node, InlineCode) and "\n" not in node.raw and node.raw not in _ESCAPED_LINES:
         return True
@@ -255,7 +261,7 @@ def _is_hard_break(nodes: Sequence[SegmentNode], index: int) -> bool:
 
 
 def _strip_frame(nodes: Sequence[SegmentNode]) -> FramedSegment:
-    """Separate the nodes of a chunk into the core and the parts before and after it."""
+    """Separate the nodes of a line or sentence into the core, and the white space and markup before and after it."""
     first, last = 0, len(nodes)
     while first < last and _is_frame_node(nodes[first]):
         first += 1

@@ -79,7 +79,7 @@ class _PairStack:
         self._too_deep = Counter[str]()
 
     def open_pair(self, code: InlineCode) -> None:
-        """Open a pair with this code."""
+        """Open a pair with this code; inside too many other pairs, the code stands alone instead."""
         if len(self._levels) >= MAX_DEPTH:
             self._too_deep[code.name] += 1
             self.nodes.append(code)
@@ -89,7 +89,9 @@ class _PairStack:
         self.nodes = []
 
     def close_pair(self, code: InlineCode) -> None:
-        """Close the innermost pair of this name; pairs inside it that are still open become single codes."""
+        """Close the innermost pair with the name of this code, which stands alone if there is none. Pairs inside that
+        are still open become single codes.
+        """
         if self._too_deep[code.name] or not self._names[code.name]:
             self._too_deep[code.name] -= bool(self._too_deep[code.name])
             self.nodes.append(code)
@@ -105,7 +107,9 @@ class _PairStack:
         return self._close_levels(0)
 
     def _close_levels(self, first: int) -> list[SegmentNode]:
-        """Return the nodes at a level; pairs that are still open behind it become single codes."""
+        """Close all pairs from level `first` on, whose opening codes become single codes, and return the nodes at that
+        level.
+        """
         levels = self._levels[first:]
         del self._levels[first:]
         if not levels:

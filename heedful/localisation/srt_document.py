@@ -99,7 +99,9 @@ class SrtDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the file with the texts of subtitles replaced."""
+        """Return the file with the texts of subtitles replaced by translations, given by unit number; `matches` have no
+        effect.
+        """
         edits = []
         for number, target in targets.items():
             cue = self._cues[number]
@@ -109,6 +111,7 @@ class SrtDocument(TextDocument):
         return self.apply_edits(edits)
 
     def _parse_cues(self) -> Iterator[_SubtitleCue]:
+        """Yield the subtitles of the file; raise DataError if a line that is not empty belongs to none."""
         lines = [
             _SubtitleLine(match["text"], match.start(), match["end"]) for match in _LINE.finditer(self.content.text)
         ]
@@ -123,8 +126,9 @@ class SrtDocument(TextDocument):
             yield self._build_cue(lines[index + 1 : stop], lines[index], number or "")
 
     def _build_cue(self, lines: Sequence[_SubtitleLine], times: _SubtitleLine, number: str) -> _SubtitleCue:
-        """Build a subtitle from the lines after its times; its text ends at the first empty line, after which
-        nothing may follow.
+        """Build a subtitle from its number (possibly empty), its line of times and the lines after that. Its text ends
+        at the first empty line; raise DataError if something follows this line, or if a line of the text looks like
+        times.
         """
         num_lines = next((offset for offset, line in enumerate(lines) if line.is_blank), len(lines))
         self._require_blank(lines[num_lines:])
@@ -151,7 +155,8 @@ class SrtDocument(TextDocument):
 
 
 def _find_start(lines: Sequence[_SubtitleLine], times: int, *, previous_times: int) -> int:
-    """Return the line at which a subtitle begins: its number, if it stands before the times.
+    """Return the index of the line at which a subtitle begins: its number, if it stands before the times, else the
+    times.
 
     There may be empty lines between number and times if one stands before the number too, which is then not text.
 

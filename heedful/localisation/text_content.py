@@ -58,7 +58,7 @@ class TextContent:
     escapes: bool = False
 
     def encode(self, text: str, *, path: Path) -> bytes:
-        """Encode a text as bytes of this file; raise DataError if the encoding cannot write a character."""
+        """Encode a text as bytes of this file; raise DataError with `path` if the encoding cannot write a character."""
         try:
             return self.mark + text.encode(self.encoding, "xmlcharrefreplace" if self.escapes else "strict")
         except UnicodeEncodeError as error:
@@ -91,7 +91,8 @@ def read_file_bytes(path: Path) -> bytes:
 
 
 def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes: bool = False) -> TextContent:
-    """Decode bytes by their byte order mark, else by the declared encoding, else as UTF-8.
+    """Decode bytes by their byte order mark, else by the `declared` encoding, else as UTF-8. `escapes` says whether
+    characters that the encoding lacks may be escaped when new text is encoded.
 
     Raises:
         DataError: the encoding is unknown, or the bytes are not valid in it.
@@ -124,7 +125,9 @@ def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes
 
 
 def detect_byte_order_mark(data: bytes) -> tuple[bytes, str | None]:
-    """Return the byte order mark (possibly empty) and the encoding that it or the first letter of markup implies."""
+    """Return the byte order mark of a file's bytes (possibly empty), and the encoding that it or the first letter of
+    markup implies; None if neither does.
+    """
     for mark, encoding in _BYTE_ORDER_MARKS:
         if data.startswith(mark):
             return mark, encoding

@@ -60,7 +60,9 @@ class TmxDocument(TextDocument):
 
     @classmethod
     def from_file(cls, path: Path, *, source: str, target: str) -> Self:
-        """Read a memory from a file; raise DataError if it is not valid, or has no unit in the source language."""
+        """Read a memory from a file for a source and a target language; raise DataError if it is not valid, or has no
+        unit in the source language.
+        """
         content = read_xml_file(path)
         find_root(content.text, "tmx", path=path)
         document = cls(content, path, source=source, target=target)
@@ -79,8 +81,8 @@ class TmxDocument(TextDocument):
         return map(self._build_unit, self._iter_tmx_units())
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the memory with new variants, marked as created by heedful or by a translation memory; similar
-        matches are not stored.
+        """Return the memory with new variants, given by unit number and marked as created by heedful or by a
+        translation memory; similar matches are not stored.
         """
         edits: list[TextEdit] = []
         for number, target in targets.items():
@@ -109,6 +111,7 @@ class TmxDocument(TextDocument):
                 yield _TmxUnit(unit, source, _choose_variant(other_variants, self._languages[1]))
 
     def _build_unit(self, tmx_unit: _TmxUnit) -> TranslationUnit:
+        """Build the unit of a unit element and its two variants. A target that heedful created is to be reviewed."""
         text = self.content.text
         target = None if tmx_unit.target is None else TMX_INLINE.to_segment(_get_seg(tmx_unit.target), text)
         has_target = target is not None and has_content(target)
@@ -132,7 +135,7 @@ class TmxDocument(TextDocument):
         )
 
     def _fill_unit(self, tmx_unit: _TmxUnit, raw: str, *, creator: str) -> Iterator[TextEdit]:
-        """Yield the edits that set the target of a unit."""
+        """Yield the edits that set the target of a unit to `raw`, which is XML, and the name of its creator."""
         text, last = self.content.text, list(tmx_unit.unit.iter_children("tuv"))[-1]
         if tmx_unit.target is None:
             before = text[tmx_unit.unit.inside : last.start]
@@ -184,7 +187,7 @@ def _get_language(variant: XmlElement) -> str:
 
 
 def list_languages(text: str, *, max_units: int = 1000) -> list[str]:
-    """List the languages of the first units, most frequent first."""
+    """List the languages of the first units of a TMX, most frequent first; `text` is that of the file."""
     counts: Counter[str] = Counter()
     for number, unit in enumerate(iter_elements(text, ("tu",))):
         tags = (

@@ -129,7 +129,9 @@ class TranslationMemory:
         return exact if exact is not None else self._find_similar(to_plain_text(segment))
 
     def _find_exact(self, segment: Segment, *, accelerators: bool) -> MemoryMatch | None:
-        """Return the approved translation of the same text with the same placeholders, or None."""
+        """Return the match of the best reusable entry with the same text and placeholders as a segment, or None. With
+        `accelerators`, texts may differ by a menu accelerator.
+        """
         for number in self._rank_reusable(self._by_text.get(_get_segment_key(segment), ())):
             target = _copy_outer_space(self._entries[number].target, source=segment)
             if has_same_codes(segment, target):
@@ -144,12 +146,14 @@ class TranslationMemory:
         return None
 
     def _rank_reusable(self, numbers: Sequence[int]) -> list[int]:
-        """Return the entries whose translations may be reused, best first."""
+        """Return those of the numbered entries whose translations may be reused, best first."""
         reusable = (number for number in numbers if self._entries[number].reusable)
         return sorted(reusable, key=self._ranks.__getitem__, reverse=True)
 
     def _find_similar(self, text: str) -> MemoryMatch | None:
-        """Return the most similar entry above the minimum similarity, or None; ties are broken by letters."""
+        """Return the match of the entry that is most similar to a text, or None if none has the minimum similarity;
+        ties are broken by letters.
+        """
         words = tuple(compile_comparison_words().findall(text))
         similar: list[tuple[float, int]] = [
             (similarity, number)
@@ -172,7 +176,9 @@ class TranslationMemory:
         return MemoryMatch(self._entries[number], best)
 
     def _find_candidates(self, words: Sequence[str]) -> set[int]:
-        """Return all entries that may be similar enough, by the rare words they share."""
+        """Return the numbers of all entries that may be similar enough to a text with these words, by the rare words
+        they share.
+        """
         counts = Counter(words)
         needed, remaining = max(1, ceil(self._min_similarity * len(words) - _SIMILARITY_TOLERANCE)), len(words)
         candidates: set[int] = set()
@@ -185,7 +191,9 @@ class TranslationMemory:
 
 
 def _rank_entries(entries: Sequence[MemoryEntry], keys: Sequence[_SegmentKey]) -> list[tuple[int, int, int]]:
-    """Return sort keys that decide between translations of one text: file, frequency in it, and position."""
+    """Return sort keys that decide between translations of one text: file, frequency in it, and position; higher is
+    better. `keys` are those of the source texts.
+    """
     files = {name: -number for number, name in enumerate(dict.fromkeys(entry.origin for entry in entries))}
     pairs = [(entry.origin, key, _get_segment_key(entry.target)) for entry, key in zip(entries, keys, strict=True)]
     counts = Counter(pairs)
@@ -221,7 +229,7 @@ def _get_visible_text(segment: Segment) -> str:
 
 
 def _import_rapidfuzz() -> Any:
-    """Import rapidfuzz; raise MissingExtraError if it is not installed."""
+    """Import and return the module rapidfuzz; raise MissingExtraError if it is not installed."""
     try:
         import rapidfuzz
     except ImportError:

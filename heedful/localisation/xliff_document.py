@@ -100,7 +100,9 @@ class XliffDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the file with new targets, marked for review, and similar matches beside their segments."""
+        """Return the file with new targets, marked for review, and similar matches beside their segments, both given by
+        unit number.
+        """
         edits: list[TextEdit] = []
         for number, target in targets.items():
             from_memory = number in matches and matches[number].exact_target is not None
@@ -127,9 +129,14 @@ class XliffDocument(TextDocument):
 
     @abstractmethod
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Yield the edits that add similar translations, except those that are already in the file."""
+        """Yield the edits that add similar translations, given by unit number, except those that are already in the
+        file.
+        """
 
     def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
+        """Build the unit of a source and its target, with state, location, id and notes; it is untranslated if the
+        target is empty.
+        """
         text, target = self.content.text, None
         if xliff_unit.target is not None:
             target = self.inline.to_segment(xliff_unit.target, text)
@@ -153,7 +160,9 @@ class XliffDocument(TextDocument):
         return self._notes[owner.start]
 
     def _insert_target(self, xliff_unit: _XliffUnit, raw: str, attributes: str) -> TextEdit:
-        """Return the edit that inserts a target after the source, on its own line if the source has one."""
+        """Return the edit that inserts a target after the source, on its own line if the source has one. `raw` is its
+        content and `attributes` those of its tag, both as XML.
+        """
         prefix, gap = _get_prefix(xliff_unit), self._get_indent(xliff_unit)
         return TextEdit(
             xliff_unit.insert_at, xliff_unit.insert_at, f"{gap}<{prefix}target{attributes}>{raw}</{prefix}target>"
@@ -165,6 +174,7 @@ class XliffDocument(TextDocument):
         return before[len(before.rstrip()) :]
 
     def _replace_content(self, target: XmlElement, raw: str) -> Iterator[TextEdit]:
+        """Yield the edit that replaces the content of a target element by `raw`, which is XML."""
         if not target.is_single:
             yield TextEdit(target.inside, target.inside_stop, raw)
             return
@@ -172,7 +182,7 @@ class XliffDocument(TextDocument):
         yield TextEdit(slash, target.stop, f">{raw}</{target.tag}>")
 
     def _set_attribute(self, element: XmlElement, name: str, value: str) -> TextEdit:
-        """Return the edit that adds or changes an attribute."""
+        """Return the edit that gives an attribute of an element this value, or adds the attribute."""
         if (attribute := element.attributes.get(name)) is not None:
             return TextEdit(attribute.start, attribute.stop, value)
         tag_end = element.start + 1 + len(element.tag)
@@ -187,7 +197,7 @@ class Xliff1Document(XliffDocument):
     language_attributes = ("source-language", "target-language")
 
     def _find_units(self, text: str) -> Iterator[_XliffUnit]:
-        """Yield the `trans-unit` elements of the file."""
+        """Yield the `trans-unit` elements in the text of a file; raise DataError if one has no source."""
         for unit in iter_elements(text, ("trans-unit",)):
             source = unit.find_child("source")
             if source is None:
@@ -196,7 +206,7 @@ class Xliff1Document(XliffDocument):
             yield _XliffUnit(unit, segmented or source, unit.find_child("target"), (segmented or source).stop)
 
     def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
-        """Return the state of a target from `approved` and `state`."""
+        """Return the state of a target, "review" or "translated", from `approved` of its unit and its own `state`."""
         assert xliff_unit.target is not None
         if xliff_unit.unit.get_attribute("approved") == "yes":
             return "translated"
@@ -208,7 +218,9 @@ class Xliff1Document(XliffDocument):
         )
 
     def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
-        """Yield the edits that set the target of a `trans-unit` and its state."""
+        """Yield the edits that set the target of a `trans-unit` to `raw`, which is XML, and its state: translated if it
+        comes from a translation memory (`from_memory`), else in need of review.
+        """
         if xliff_unit.unit.get_attribute("approved") == "yes":
             yield self._set_attribute(xliff_unit.unit, "approved", "no")
         state, qualifier = ("translated", "exact-match") if from_memory else (_REVIEW_STATE, "mt-suggestion")
@@ -223,7 +235,9 @@ class Xliff1Document(XliffDocument):
         yield from self._replace_content(xliff_unit.target, raw)
 
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Yield the edits that add an `alt-trans` element for each similar translation that is not in the file yet."""
+        """Yield the edits that add an `alt-trans` element for each similar translation that is not in the file yet;
+        `matches` are given by unit number.
+        """
         for number, match in matches.items():
             xliff_unit = self._xliff_units[number]
             prefix, offset = (
@@ -246,7 +260,7 @@ class Xliff2Document(XliffDocument):
     language_attributes = ("srcLang", "trgLang")
 
     def _find_units(self, text: str) -> Iterator[_XliffUnit]:
-        """Yield the `segment` elements of all units."""
+        """Yield the `segment` elements of all units in the text of a file; raise DataError if one has no source."""
         for unit in iter_elements(text, ("unit",)):
             for segment in unit.iter_children("segment"):
                 source = segment.find_child("source")
@@ -255,12 +269,14 @@ class Xliff2Document(XliffDocument):
                 yield _XliffUnit(segment, source, segment.find_child("target"), source.stop)
 
     def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:
-        """Return the state of a target from `state` and `subState`."""
+        """Return the state of a target, "review" or "translated", from `state` and `subState` of its segment."""
         machine = xliff_unit.unit.get_attribute("subState") == _MACHINE_SUBSTATE
         return "review" if machine or xliff_unit.unit.get_attribute("state") == "initial" else "translated"
 
     def _fill_unit(self, xliff_unit: _XliffUnit, raw: str, *, from_memory: bool) -> Iterator[TextEdit]:
-        """Yield the edits that set the target of a segment and its state."""
+        """Yield the edits that set the target of a segment to `raw`, which is XML, and its state; `from_memory` says
+        whether it comes from a translation memory.
+        """
         yield self._set_attribute(xliff_unit.unit, "state", "translated")
         yield self._set_attribute(xliff_unit.unit, "subState", _MEMORY_SUBSTATE if from_memory else _MACHINE_SUBSTATE)
         if xliff_unit.target is None:
@@ -269,7 +285,9 @@ class Xliff2Document(XliffDocument):
             yield from self._replace_content(xliff_unit.target, raw)
 
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Yield the edits that add translation candidates before the segments of each unit, with references to them."""
+        """Yield the edits that add translation candidates before the segments of each unit, with references to them;
+        `matches` are given by unit number.
+        """
         units: dict[int, list[tuple[_XliffUnit, MemoryMatch]]] = {}
         for number, match in matches.items():
             unit = self._xliff_units[number].unit.parent
@@ -279,7 +297,9 @@ class Xliff2Document(XliffDocument):
             yield from self._add_candidates(unit_matches)
 
     def _add_candidates(self, unit_matches: Sequence[tuple[_XliffUnit, MemoryMatch]]) -> Iterator[TextEdit]:
-        """Yield the edits that add candidates to one unit; segments without an id get one."""
+        """Yield the edits that add candidates to one unit, given its segments with their matches; segments without an
+        id get one.
+        """
         unit = unit_matches[0][0].unit.parent
         assert unit is not None
         unit_text, new_matches = self.content.text[unit.start : unit.stop], ""
@@ -317,7 +337,7 @@ def _get_prefix(xliff_unit: _XliffUnit) -> str:
 
 
 def _to_xml_pair(match: MemoryMatch, prefix: str) -> str:
-    """Write a similar text and its translation as source and target elements."""
+    """Write the text of a similar match and its translation as source and target elements with a namespace prefix."""
     source, target = escape_xml(match.source_text), escape_xml(match.target_text)
     return f"<{prefix}source>{source}</{prefix}source><{prefix}target>{target}</{prefix}target>"
 

@@ -110,7 +110,9 @@ class XmlElement:
         return None if attribute is None else attribute.text
 
     def get_inherited(self, name: str) -> str | None:
-        """Return the value of an attribute of this element or of the nearest ancestor that has it."""
+        """Return the value of an attribute of this element or of the nearest ancestor that has it; None if there is
+        none.
+        """
         element: XmlElement | None = self
         while element is not None:
             if (value := element.get_attribute(name)) is not None:
@@ -132,7 +134,7 @@ def read_xml_file(path: Path) -> TextContent:
 
 
 def decode_xml(data: bytes, path: Path) -> TextContent:
-    """Check and decode the bytes of an XML file; raises the same errors as `read_xml_file`."""
+    """Check and decode the bytes of an XML file; raises the same errors as `read_xml_file`, which name `path`."""
     _check_well_formed(data, path)
     mark, encoding = detect_byte_order_mark(data)
     match = _DECLARED_ENCODING.search(data[len(mark) :] if not encoding or encoding == "utf-8" else b"")
@@ -140,7 +142,9 @@ def decode_xml(data: bytes, path: Path) -> TextContent:
 
 
 def _check_well_formed(data: bytes, path: Path) -> None:
-    """Check with expat that a file is well-formed XML 1.0 without its own entities."""
+    """Check with expat that the bytes of a file are well-formed XML 1.0 without its own entities; raise DataError with
+    `path` if not, or if elements are nested too deeply.
+    """
     mark, _ = detect_byte_order_mark(data)
     match = _VERSION.search(data[len(mark) :][:400].replace(b"\0", b""))
     if match is not None and (version := match[1].decode()) != _SUPPORTED_VERSION:
@@ -184,7 +188,9 @@ def _check_well_formed(data: bytes, path: Path) -> None:
 
 
 def find_root(text: str, name: str | None = None, *, path: Path) -> XmlElement:
-    """Return the root element without its content; raise DataError if its name is not `name`."""
+    """Return the root element of an XML text without its content; raise DataError with `path` if its name is not
+    `name`.
+    """
     match = next(candidate for candidate in _MARKUP.finditer(text) if candidate["open"] is not None)
     element = XmlElement(match["open"], _parse_attributes(match), None, match.start(), match.end())
     if name is not None and element.name != name:
@@ -279,11 +285,15 @@ class InlineElements:
     closing: Mapping[str, tuple[str, ...]]
 
     def to_segment(self, element: XmlElement, text: str) -> Segment:
-        """Convert the content of an element to a segment; other elements become codes with all of their content."""
+        """Convert the content of an element to a segment; elements that are not pairs become codes with all of their
+        content. `text` is that of the whole file.
+        """
         return tuple(self._iter_parts(element, text, begin=element.start))
 
     def _iter_parts(self, element: XmlElement, text: str, *, begin: int) -> Iterator[str | InlineCode]:
-        """Yield the texts and codes of an element's content."""
+        """Yield the texts and codes of an element's content. `text` is that of the whole file; pairs are named by their
+        offset from `begin`.
+        """
         for child in element.children:
             if isinstance(child, XmlText):
                 yield child.text.replace("\r\n", "\n")
@@ -296,7 +306,9 @@ class InlineElements:
                 yield self._build_code(child, text[child.start : child.stop])
 
     def _build_code(self, element: XmlElement, raw: str) -> InlineCode:
-        """Build the code of an element that is not a pair of tags."""
+        """Build the code of an element that is not a pair of tags; `raw` is the whole element as XML. It opens or
+        closes a pair if the format says so for its name, else it stands alone.
+        """
         if element.name in self.opening:
             return InlineCode(raw, "open", _get_pair_name(element, self.opening[element.name]))
         if element.name in self.closing:

@@ -75,7 +75,8 @@ class GoldAlignment:
 
     @classmethod
     def parse(cls, line: str, *, location: str) -> GoldAlignment:
-        """Parse a line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0.
+        """Parse a line of links: `0-0` is sure, `1p2` and `1?2` are possible; source first, counted from 0. Errors name
+        `location`.
 
         Raises:
             DataError: a word is not a link; the message names `location`.

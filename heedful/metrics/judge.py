@@ -54,7 +54,7 @@ class TranslationJudge(ABC):
     def score_translations(
         self, *, sources: Sequence[str], candidates: Sequence[str], references: Sequence[str]
     ) -> JudgeScores:
-        """Return one score for each candidate.
+        """Return the score of each candidate translation, and how many were truncated.
 
         Args:
             sources: the source sentences.

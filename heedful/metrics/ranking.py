@@ -17,7 +17,8 @@ _ROUNDING: Final = 1e-6
 
 
 def recall_at_k(ranks: Sequence[Sequence[int | None]], k: int) -> float:
-    """Return the share of the relevant passages among the first `k`, averaged over questions.
+    """Return the share of the relevant passages among the first `k`, averaged over questions. `ranks` has the rank,
+    from 1, of each relevant passage of each question.
 
     Args:
         ranks: for each question the rank, from 1, of each relevant passage; None if it was not found.
@@ -35,6 +36,7 @@ def recall_at_k(ranks: Sequence[Sequence[int | None]], k: int) -> float:
 
 def mean_reciprocal_rank(ranks: Sequence[Sequence[int | None]]) -> float:
     """Return 1 / rank of the first relevant passage, 0 if none was found, averaged over questions (Voorhees 1999).
+    `ranks` has the rank, from 1, of each relevant passage of each question.
 
     Args:
         ranks: as for `recall_at_k`.

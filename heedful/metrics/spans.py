@@ -36,8 +36,8 @@ def normalize_answer(answer: str) -> str:
 
 
 def exact_match(answer: str, golds: Sequence[str]) -> float:
-    """Return 1 if the answer equals a gold answer after normalisation, else 0; no gold answers means there is no
-    answer.
+    """Return 1 if the answer equals a gold answer after normalisation, else 0. If there is no gold answer, only the
+    empty answer gets 1.
     """
     return float(max(normalize_answer(answer) == gold for gold in _normalize_golds(golds)))
 
@@ -88,7 +88,8 @@ def find_best_threshold(
     no_answer_scores: Sequence[float],
     metric: Callable[[str, Sequence[str]], float] = token_f1,
 ) -> AnswerThreshold:
-    """Return the best threshold on the no-answer score for these questions (SQuAD 2.0's `best_f1_thresh`).
+    """Return the threshold on the no-answer score, below which an answer is given, with the best mean of `metric` on
+    these questions (SQuAD 2.0's `best_f1_thresh`).
 
     Args:
         answers: the best answer to each question, whether or not there should be one.

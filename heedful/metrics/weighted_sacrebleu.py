@@ -183,7 +183,9 @@ class ChrFUtility(PairwiseUtility):
     """
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """Average precision and recall over the orders for which both texts have n-grams; 0 if there is none."""
+        """Return chrF of each text (row) against each as reference (column). Precision and recall are averaged over the
+        orders for which both texts have n-grams; without any, the score is 0.
+        """
         unspaced = ["".join(text.split()) for text in texts]
         precisions, recalls = np.zeros((2, len(texts), len(texts)))
         orders = np.zeros((len(texts), len(texts)), dtype=np.int64)
@@ -209,7 +211,9 @@ class SentenceBLEUUtility(PairwiseUtility):
     """sacrebleu's sentence BLEU over the available orders; computed pair by pair, so slower than chrF."""
 
     def __call__(self, texts: Sequence[str]) -> Float[np.ndarray, "N N"]:
-        """Return smoothed BLEU of each pair, with the tokenizer that suits the language."""
+        """Return smoothed BLEU of each text (row) against each as reference (column), with the tokenizer that suits the
+        language.
+        """
         from sacrebleu.metrics.bleu import BLEU
 
         metric = BLEU(effective_order=True, tokenize=select_bleu_tokenizer(texts))

@@ -64,7 +64,7 @@ class ConvolutionalEncoder(Encoder[Tokens]):
         self.gradient_scale = gradient_scale
 
     def forward(self, source: Tokens) -> Memory:
-        """Return a memory slot for each token."""
+        """Return a memory slot for each token; the summary is the mean over the tokens."""
         packed = PackedTokens.from_positions(source.positions)
         embedded = self.embedding(source)
         x = self.inward(embedded)
@@ -109,7 +109,7 @@ class ConvolutionalMemory:
     visible: Bool[Tensor, "G 1 S"]
 
     def select_groups(self, groups: Int[Tensor, " G"] | None) -> ConvolutionalMemory:
-        """Select groups; None keeps all groups."""
+        """Return the memory of the groups with these indices; None keeps all groups."""
         if groups is None:
             return self
         return ConvolutionalMemory(
@@ -119,7 +119,7 @@ class ConvolutionalMemory:
         )
 
     def concat(self, others: Sequence[ConvolutionalMemory]) -> ConvolutionalMemory:
-        """Concatenate the groups of several memories, padding shorter sources."""
+        """Concatenate the groups of this memory and of `others`, padding shorter sources."""
         parts = [part.trim_padding() for part in (self, *others)]
         return ConvolutionalMemory(
             tuple(pad_and_concat(keys, axis=1, fill=0.0) for keys in zip(*(part.keys for part in parts), strict=True)),
@@ -146,7 +146,7 @@ class ConvolutionalState:
     width: int = 1
 
     def reorder(self, rows: RowSelection) -> ConvolutionalState:
-        """Select rows."""
+        """Return the state whose rows are the selected rows of this one."""
         return ConvolutionalState(
             tuple(past.index_select(0, rows.origin) for past in self.past),
             self.memory.select_groups(rows.source_groups(self.width)),
@@ -154,7 +154,7 @@ class ConvolutionalState:
         )
 
     def concat(self, others: Sequence[ConvolutionalState]) -> ConvolutionalState:
-        """Concatenate the rows of several states."""
+        """Concatenate the rows of this state and of `others`."""
         parts = (self, *others)
         return ConvolutionalState(
             concat_rows([part.past for part in parts]),
@@ -194,7 +194,8 @@ class ConvolutionalDecoderLayer(nn.Module):
         memory: ConvolutionalMemory,
         packed: PackedTokens,
     ) -> tuple[Float[Tensor, "B T d_hidden"], Float[Tensor, "B span d_hidden"]]:
-        """Apply the layer; also return the inputs that the next chunk still needs.
+        """Apply the layer to a chunk of tokens, whose embeddings are `embedded`; `past` holds the inputs before it,
+        `key` the keys of `memory` projected for this layer. Also return the inputs that the next chunk still needs.
 
         The query is d = W h + b + g, where g is the embedding of the token that was read last (eq. 1).
         """
@@ -225,7 +226,7 @@ class ConvolutionalDecoder(Decoder):
         self.dropout = Dropout(dropout)
 
     def init_state(self, memory: Memories | None) -> ConvolutionalState:
-        """Return the state before the first token, with the memory projected by each layer's score."""
+        """Return the state before the first token, with the keys of the memory projected by each layer's score."""
         memory = select_memories(memory, [SOURCE])[SOURCE]
         rows, visible = memory.keys.size(0), memory.positions >= 0
         count = visible.sum(1).to(memory.values.dtype).view(-1, 1, 1)
@@ -304,7 +305,9 @@ class WindowEncoder(Encoder[Tokens]):
         return (LayerInfo("windows", 0, self.max_width - 1),)
 
     def forward(self, source: Tokens) -> Memory:
-        """Return a memory slot for each token."""
+        """Return a memory slot for each token, with the features of the windows that begin there. The summary is their
+        maximum over the text, and the mean embedding.
+        """
         packed = PackedTokens.from_positions(source.positions)
         embedded = self.embedding(source)
         ordered = packed.zero_padding(packed.pack(embedded))

@@ -43,7 +43,9 @@ class GenerativeModel(nn.Module):
     def decode_greedy(
         self, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
+        """Run several steps of greedy search in one call, or return None if the decoder cannot; see
+        `MultiStepDecoder.decode_greedy` for the arguments.
+        """
         return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
 
@@ -139,7 +141,9 @@ class DecoderOnly(ConditionalModel[Tokens]):
     def decode_greedy(
         self, tokens: Tokens, state: DecoderOnlyState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, DecoderOnlyState] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot."""
+        """Run several steps of greedy search in one call, or return None if the decoder cannot; see
+        `MultiStepDecoder.decode_greedy` for the arguments.
+        """
         result = self.decoder.decode_greedy(
             self.output, _shift_positions(tokens, state.target_start), state.decoder_state, limits=limits
         )
@@ -168,7 +172,7 @@ def _shift_positions(tokens: Tokens, offsets: Int[Tensor, " B"]) -> Tokens:
 
 
 def _concat_tokens(source: Tokens, target: Tokens) -> Tokens:
-    """Concatenate source and target along time."""
+    """Concatenate source and target along time, row by row."""
     sides = (source, target)
     ids, positions = (torch.cat([getattr(tokens, name) for tokens in sides], 1) for name in ("ids", "positions"))
     segments = [tokens.segments for tokens in sides if tokens.segments is not None]
@@ -210,7 +214,9 @@ class CTCHead(nn.Module):
         self.output = output
 
     def forward(self, memory: Memory) -> tuple[Float[Tensor, "B S V"], Int[Tensor, " B"]]:
-        """Return log-probabilities, in single precision at least, and the number of slots of each row."""
+        """Return the log-probabilities of all tokens and blank for each memory slot, in single precision at least, and
+        the number of slots of each row.
+        """
         logits = self.output(memory.values)
         dtype = torch.promote_types(logits.dtype, torch.float32)
         return logits.to(dtype).log_softmax(-1), (memory.positions >= 0).sum(1)

@@ -79,7 +79,7 @@ class TextClassifier(nn.Module):
         return torch.cat((x, votes), -1)
 
     def embed_text(self, tokens: Tokens) -> Float[Tensor, "B d_summary"]:
-        """Return the summary of each text, its embedding."""
+        """Return the summary of each text, the vector that the head classifies."""
         memory = self.encoder(tokens)
         vectors: Tensor = memory.summary if self.summary is None else self.summary(memory.values, memory.positions)
         return vectors

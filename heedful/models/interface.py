@@ -47,7 +47,8 @@ class Decoder(nn.Module, ABC):
 
     @abstractmethod
     def init_state(self, memory: Memories | None) -> State:
-        """Return the state before the first token, one row for each row of the memory or memories.
+        """Return the state before the first token, one row for each row of the memory or memories; None if there is no
+        memory.
 
         Without a memory the number of rows follows from the first tokens.
         """
@@ -85,7 +86,8 @@ class Engine(Protocol[Source]):
         ...
 
     def step(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T V"], State]:
-        """Return unnormalised log-probabilities of the next token for each token of the chunk, and the new state.
+        """Return unnormalised log-probabilities of the next token for each token of the chunk, and the new state;
+        `state` is the one before the chunk.
 
         The given state stays valid. The logits are new: the caller may overwrite them.
         """
@@ -99,8 +101,8 @@ class MultiStepDecoder(Protocol):
     def decode_greedy(
         self, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Read one token of each row, then the tokens that it picks except the last, and return these tokens and the
-        new state.
+        """Read one token of each row, then the tokens that it picks except the last, up to the given limits, and return
+        these tokens and the new state.
 
         None where this is not faster than `Engine.step`, as in most states of most engines.
         """

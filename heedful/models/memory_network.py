@@ -131,6 +131,9 @@ class SentenceEmbedding(nn.Module):
     def _sum_embeddings(
         self, words: Int[Tensor, "N J"], table: Float[Tensor, "V width"], weights: Float[Tensor, "N J"]
     ) -> Float[Tensor, "N tables d"]:
+        """Return the weighted sum of the word embeddings of each sentence, by each of the tables that `table` holds
+        side by side.
+        """
         if not words.numel():  # torch cannot sum over no sentences, or over sentences without words
             return table.new_zeros(len(words), table.size(1) // self.width, self.width)
         sums = functional.embedding_bag(words.clamp(min=0), table, per_sample_weights=weights, mode="sum")
@@ -149,7 +152,9 @@ class HopUpdate(nn.Module):
     def forward(
         self, query: Float[Tensor, "B d"], memories: Sequence[Memory], *, linear: bool = False
     ) -> Float[Tensor, "B d"]:
-        """Return the query after the last hop; `linear` uses the scores themselves as weights (4.2)."""
+        """Return the query after the last hop, with one memory for each hop; `linear` uses the scores themselves as
+        weights (4.2).
+        """
         state = query.unsqueeze(1)
         for attention, memory in zip(self.attentions, memories, strict=True):
             visible = (memory.positions >= 0).unsqueeze(1)
@@ -176,7 +181,7 @@ class ChainedHops(nn.Module):
         assign_roles(self, AttentionRole("cross", STEPS_AXIS, FACTS_AXIS))
 
     def forward(self, query: Float[Tensor, "B d"], memories: Sequence[Memory]) -> Float[Tensor, "B d"]:
-        """Return the last query plus the sum of all contexts."""
+        """Return the last query plus the sum of the contexts of all hops, with one memory for each hop."""
         visible = (memories[0].positions >= 0).unsqueeze(1)
         queries, links = [query], []
         for step, (memory, next_memory) in enumerate(pairwise(memories)):
@@ -237,7 +242,7 @@ class MemoryNetwork(nn.Module):
         )
 
     def build_memories(self, story: StoryInputs) -> list[Memory]:
-        """Return the memory of each hop: keys, values and ages of facts; the summary is the question."""
+        """Return the memory of a story for each hop: keys, values and ages of facts; the summary is the question."""
         fact_mask = story.ages >= 0
         facts = self.sentences(story.facts[fact_mask], 0, self.tying.num_fact_tables)
         if self.times is not None:

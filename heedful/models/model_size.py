@@ -103,7 +103,9 @@ class _SizeLimiter:
             self.require_size(tolerance=self._replaceable)
 
     def require_size(self, *, tolerance: int = 0) -> None:
-        """Count exactly; raise `ModelTooLargeError` if parameters exceed the limit by more than `tolerance` bytes."""
+        """Count the parameters exactly; raise `ModelTooLargeError` if they exceed the limit by more than `tolerance`
+        bytes.
+        """
         self._parameters = _drop_dead_references(self._parameters)
         self._bytes = sum(_count_bytes(parameter) for ref in self._parameters if (parameter := ref()) is not None)
         if self._bytes > self._max_bytes + tolerance:
@@ -292,8 +294,8 @@ def estimate_training_memory(
 
 
 def _count_activations(model: nn.Module, length: int) -> float | None:
-    """Count the numbers per token that the backward pass needs: inputs and outputs of matrix products, attention
-    weights, and inputs of norms and lookups.
+    """Count the numbers per token that the backward pass needs, for texts of `length` tokens: inputs and outputs of
+    matrix products, attention weights, and inputs of norms and lookups. None for a model with convolutions of images.
     """
     total = 0.0
     for module in model.modules():

@@ -41,7 +41,7 @@ class NgramClassifier(nn.Module):
         self.bias = nn.Parameter(torch.zeros(outputs), requires_grad=False)
 
     def forward(self, tokens: Tokens) -> Float[Tensor, "B outputs"]:
-        """Return log-probabilities.
+        """Return the log-probabilities of the classes for each text.
 
         Skipped tokens do not separate neighbours; n-grams that no training text has are ignored.
         """
@@ -60,7 +60,9 @@ class NgramClassifier(nn.Module):
         return (self.bias + weighted_sum * squares.clamp(min=_EPSILON).rsqrt()).log_softmax(-1)
 
     def hash_ngrams(self, ids: Int[Tensor, "B T"], length: int) -> Int[Tensor, "B T_1"]:
-        """Return the row of W for the n-gram of this length that begins at each token."""
+        """Return the row of W for the n-gram of `length` tokens that begins at each token; `ids` are the tokens of
+        texts.
+        """
         if length == 1:
             return ids
         windows = ids.size(1) - length + 1
@@ -78,7 +80,7 @@ class NgramClassifier(nn.Module):
         inverse_penalty: float = 10.0,
         ignored_ids: Collection[int] = (),
     ) -> None:
-        """Minimise C sum_texts -log p(label) + |W|^2 / 2 by L-BFGS.
+        """Fit the classifier to texts with labels: minimise C sum_texts -log p(label) + |W|^2 / 2 by L-BFGS.
 
         The rarity of an n-gram, 1 + ln((1 + N) / (1 + N_g)) where N_g of N texts have it, is counted first; it is 0 for
         an n-gram that no text has.
@@ -143,7 +145,9 @@ class _SparseMatrix:
 def _group_entries(
     targets: Int[Tensor, " n"], sources: Int[Tensor, " n"], values: Float[Tensor, " n"], *, size: int
 ) -> tuple[Int[Tensor, " n"], Int[Tensor, " size"], Float[Tensor, " n"]]:
-    """Group the entries by `targets`: return the sorted sources, the start of each group, and the values."""
+    """Group the entries of a sparse matrix by `targets`, their row or column, of which there are `size`. Return the
+    sorted sources, the start of each group, and the values in this order.
+    """
     order = targets.argsort(stable=True)
     starts = functional.pad(torch.bincount(targets, minlength=size).cumsum(0)[:-1], (1, 0))
     return sources[order], starts, values[order]
@@ -152,14 +156,18 @@ def _group_entries(
 def _sum_bags(
     x: Float[Tensor, "_ k"], sources: Int[Tensor, " n"], starts: Int[Tensor, " size"], values: Float[Tensor, " n"]
 ) -> Float[Tensor, "size k"]:
-    """Sum the weighted rows of `x` in each group."""
+    """Return, for each group that `_group_entries` made, the sum of the rows of `x` at its sources, multiplied by its
+    values.
+    """
     return functional.embedding_bag(sources, x, starts, mode="sum", per_sample_weights=values)
 
 
 def _solve_logistic_regression(
     x: _SparseMatrix, labels: Int[Tensor, " N"], *, outputs: int, inverse_penalty: float
 ) -> tuple[Float[Tensor, "D outputs"], Float[Tensor, " outputs"]]:
-    """Return the weights and biases of logistic regression on sparse features."""
+    """Return the weights and biases of logistic regression from sparse features to labels, the numbers of `outputs`
+    classes; `inverse_penalty` is C in `NgramClassifier.fit`.
+    """
     one_hot_labels = functional.one_hot(labels, outputs).float()
     weight, bias = torch.zeros(x.shape[1], outputs), torch.zeros(outputs)
     optimizer = torch.optim.LBFGS(

@@ -171,6 +171,7 @@ class PairEncoder(Encoder[Tokens]):
             parameter.requires_grad_(False)
 
     def _split_sides(self, source: Tokens) -> tuple[PairSide, PairSide]:
+        """Return the first and the second text of each pair, each moved to the first columns."""
         assert source.segments is not None, "segments separate the texts of a pair"
         embedded = self.embedding(source)
         token_mask = source.positions >= 0
@@ -181,7 +182,9 @@ class PairEncoder(Encoder[Tokens]):
         )
 
     def _build_side(self, source: Tokens, embedded: Tensor, positions: Tensor) -> PairSide:
-        """Return the tokens at these positions, moved to the first columns."""
+        """Return the tokens of the source that have a position here, moved to the first columns; `embedded` are the
+        embeddings of all tokens.
+        """
         packed = PackedTokens.from_positions(positions)
         width = max(1, int(packed.lengths.max()))
         columns = torch.arange(positions.size(1), device=positions.device).expand_as(positions)
@@ -198,7 +201,7 @@ class PairEncoder(Encoder[Tokens]):
         )
 
     def _compare_sides(self, first: PairSide, second: PairSide) -> PairFeatures:
-        """Return the features of both texts."""
+        """Return the features of each pair of a first and a second text."""
         u, v = ((side.normalized_rarity.unsqueeze(1) @ side.values).squeeze(1) for side in (first, second))
         similarities, distances = zip(
             self._align_sides(self.first_looks, first, second),
@@ -216,7 +219,9 @@ class PairEncoder(Encoder[Tokens]):
         return PairFeatures(torch.stack(evidence, -1), DIFFERENCE_SCALE * difference)
 
     def _align_sides(self, attention: Attention, side: PairSide, other: PairSide) -> tuple[Tensor, Tensor]:
-        """Align the tokens of one text with the other; return their mean similarity and mean distance per entry."""
+        """Align the tokens of `side` with those of the other text by attention; return the mean similarity of a token
+        and its context, and their mean distance in each dimension.
+        """
         query, key = (
             ALIGNMENT_SCALE**0.5 * functional.normalize(text.values, dim=-1, eps=_EPSILON) for text in (side, other)
         )
@@ -238,7 +243,9 @@ def _symmetric_features(first: Tensor, second: Tensor) -> list[Tensor]:
 
 
 def _ngram_overlaps(first: PairSide, second: PairSide) -> Iterator[Tensor]:
-    """Yield seven overlap features per n-gram length; zeros for lengths that the batch does not have."""
+    """Yield seven features of the overlap between the first and the second text for each length of n-grams, with a
+    number for each pair; zeros for lengths that the batch does not have.
+    """
     num_missing = 7 * LONGEST_NGRAM
     for (first_ngrams, first_rarity, first_mask), (second_ngrams, second_rarity, second_mask) in zip(
         first.iter_ngrams(), second.iter_ngrams(), strict=False
@@ -266,7 +273,9 @@ def _match_ngrams(
     second: Int[Tensor, "B M"],
     second_mask: Float[Tensor, "B M"],
 ) -> Float[Tensor, "B N M"]:
-    """Return 1 where n-grams of both texts are equal."""
+    """Return 1 where an n-gram of the first text equals one of the second, else 0; the n-grams are hashes, and the
+    masks are 1 where an n-gram exists.
+    """
     return (first.unsqueeze(2) == second.unsqueeze(1)) * first_mask.unsqueeze(2) * second_mask.unsqueeze(1)
 
 
@@ -278,7 +287,9 @@ def _bilinear_product(
 
 
 def _length_features(first: PairSide, second: PairSide) -> list[Tensor]:
-    """Return the difference, the sum and the log ratio of both lengths."""
+    """Return the difference, the sum and the log ratio of the lengths of the first and the second text; difference and
+    log ratio without sign.
+    """
     first_length, second_length = first.token_mask.sum(1), second.token_mask.sum(1)
     return [
         (first_length - second_length).abs(),

@@ -90,7 +90,9 @@ def init_bert(model: nn.Module) -> None:
 
 
 def _init_matrices(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
-    """Draw every matrix; set the biases of linear maps and norms to 0 and the gains of norms to 1."""
+    """Initialise every matrix in place by `draw`; set the biases of linear maps and norms to 0 and the gains of norms
+    to 1.
+    """
     for parameter in model.parameters():
         if parameter.dim() > 1:
             draw(parameter)
@@ -149,7 +151,7 @@ class LayerDepths:
 
 
 def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
-    """Return the depth of each parameter by its name.
+    """Return the depth of each parameter by its name: how far it is from the output, in layers.
 
     Args:
         model: a stack of layers with a head.
@@ -162,6 +164,9 @@ def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
 
 
 def _find_depth(name: str, *, layers: int, body: str) -> int:
+    """Return the depth of the parameter `name` in a model with a stack of so many layers at the attribute `body`; see
+    `LayerDepths`.
+    """
     if not name.startswith(f"{body}.") or name.startswith(f"{body}.summary."):
         return 0
     if match := _LAYER.search(name):

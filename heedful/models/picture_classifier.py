@@ -88,7 +88,9 @@ class RandomPolicy(GlimpsePolicy):
     def forward(
         self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
     ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
-        """Return uniform locations with log-probability 0."""
+        """Return uniform locations, made of the random numbers `uniforms`, with log-probability 0; the state is not
+        read.
+        """
         return 2 * uniforms - 1, torch.zeros(len(uniforms), device=uniforms.device)
 
 
@@ -109,7 +111,9 @@ class LearnedPolicy(GlimpsePolicy):
     def forward(
         self, hidden: Float[Tensor, "N d"], uniforms: Float[Tensor, "N 2"]
     ) -> tuple[Float[Tensor, "N 2"], Float[Tensor, " N"]]:
-        """Sample locations; the log-probability is that of the location before clipping."""
+        """Return locations for each state of the network, sampled by the random numbers `uniforms`, and their
+        log-probabilities before clipping.
+        """
         mean = torch.tanh(self.mean(hidden.detach()).float())
         noise = uniform_to_normal(uniforms)
         samples = (mean + self.spread * noise).detach()
@@ -139,7 +143,7 @@ class GlimpseNetwork(nn.Module):
     def forward(
         self, pictures: Float[Tensor, "B C H W"], rows: Int[Tensor, " N"], locations: Float[Tensor, "N 2"]
     ) -> Float[Tensor, "N d_output"]:
-        """Encode the glimpse at each location as a vector; see `Retina.forward`."""
+        """Encode the glimpse at each location as a vector; `rows` is the index of the picture of each location."""
         patches = self.retina(pictures, rows, locations).flatten(1)
         content = self.what(torch.relu(self.seen(patches)))
         return torch.relu(content + self.where(torch.relu(self.place(locations.to(pictures.dtype)))))
@@ -169,7 +173,9 @@ class GlimpseClassifier(PictureClassifier):
         self.first = RandomPolicy()
 
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
-        """Return the logits after each glimpse, with locations, log-probabilities and baselines."""
+        """Return the logits after each glimpse, with locations, log-probabilities and baselines; `uniforms` are the
+        random numbers that determine the locations.
+        """
         pictures = pictures.to(self.output.weight.dtype)
         batch, copies, *_ = uniforms.shape
         rows = torch.arange(batch, device=pictures.device).repeat_interleave(copies)

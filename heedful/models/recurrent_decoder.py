@@ -59,7 +59,7 @@ class LinearStateInit(StateInit):
         self.init_functions = tuple(type(cell).init_state for cell in cells)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """Apply the linear map of each layer."""
+        """Return the initial state of each layer: a linear map of the summary, with tanh."""
         return tuple(
             init_state(torch.tanh(linear(summary)))
             for init_state, linear in zip(self.init_functions, self.maps, strict=True)
@@ -97,7 +97,7 @@ class MLPStateInit(StateInit):
         self.maps = nn.ModuleList(build_xavier_linear(width, width) for width in widths)
 
     def forward(self, summary: Float[Tensor, "B d_summary"]) -> tuple[CellState, ...]:
-        """Apply the network of each part."""
+        """Return the initial state of each layer: a network of two layers on the summary for each part of it."""
         maps = zip(self.hidden, self.maps, strict=True)
         state_parts = iter([torch.tanh(outer(torch.tanh(inner(summary)))) for inner, outer in maps])
         return tuple(tuple(next(state_parts) for _ in range(count)) for count in self.parts)
@@ -240,7 +240,7 @@ class SourceAttention(nn.Module):
         return (*initialized, LayerInfo("attention", across=tuple(self.module_names)))
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """Return the state before the first token, with projected keys."""
+        """Return the state before the first token, with the projected keys of one or several memories."""
         memories = select_memories(memory, self.module_names)
         prepared = {
             name: PreparedMemory.from_memory(self._get_attention(name), item) for name, item in memories.items()
@@ -252,7 +252,9 @@ class SourceAttention(nn.Module):
     def forward(
         self, query: Float[Tensor, "B Q d"], memories: Mapping[str, PreparedMemory], *, positions: Int[Tensor, "B Q"]
     ) -> Float[Tensor, "B Q d_value"]:
-        """Return the contexts of queries at these positions."""
+        """Return the contexts of queries at these positions, those of all memories concatenated and multiplied by the
+        gate if there is one.
+        """
         contexts = [
             memory.attend(self._get_attention(name), query, positions=positions, mask_function=self.visibility)
             for name, memory in memories.items()

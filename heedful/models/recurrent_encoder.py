@@ -95,8 +95,8 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
         self.dropout = Dropout(dropout)
 
     def describe_layers(self) -> tuple[LayerInfo, ...]:
-        """Describe the stack in reading order; if the source is read twice, the lowest layer has read all of it
-        before.
+        """Describe the layers in the order of the source; if the source is read twice, the lowest layer has read all of
+        it before.
         """
         directions: dict[object, tuple[Direction, ...]] = {
             take_last_state: ("forward",),
@@ -110,7 +110,7 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
         return tuple(map(_reverse_layer, (lowest, *others))) if self.order is REVERSED else (lowest, *others)
 
     def forward(self, source: Tokens | FeatureBatch) -> Memory:
-        """Return a memory slot for each token."""
+        """Return a memory slot for each token or frame; the summary is made of the final states."""
         x = self.order.to_reading_order(self.embedding(source))
         positions = self.order.to_reading_order(source.positions)
         outputs, states = self.stack(x, self.stack.init_state(len(x), x), positions=positions)
@@ -119,7 +119,7 @@ class RecurrentEncoder(Encoder[Tokens | FeatureBatch]):
 
 
 def _reverse_layer(layer: LayerInfo) -> LayerInfo:
-    """Reverse the directions in the description of a layer."""
+    """Return the description of a layer with reversed directions, as for a source that is read from its end."""
     opposite: dict[Direction, Direction] = {"forward": "backward", "backward": "forward"}
     carries, ends = (
         tuple(opposite[direction] for direction in directions) for directions in (layer.carries, layer.ends)
@@ -178,7 +178,7 @@ class LastOutputAttention(PairComparison):
         self.end = build_xavier_linear(d, d, bias=False)
 
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """Attend to the premise once, after both texts are read."""
+        """Return a vector for each pair of texts: attend from the last output of the hypothesis to the premise once."""
         last = hypothesis.last_output
         context = self.of_last(
             last.unsqueeze(1),
@@ -208,7 +208,9 @@ class WordByWordAttention(PairComparison):
         self.end = build_xavier_linear(d, d, bias=False)
 
     def forward(self, premise: TextOutputs, hypothesis: TextOutputs) -> Float[Tensor, "B d"]:
-        """Attend to the premise once per hypothesis word, with the previous contexts as input."""
+        """Return a vector for each pair of texts: attend to the premise once per hypothesis word, with the previous
+        contexts as input.
+        """
         keys = self.of_words.score.project(premise.values)
         visible = (premise.positions >= 0).unsqueeze(1)
         attended = torch.zeros_like(hypothesis.values[:, 0])
@@ -265,7 +267,9 @@ class ConditionalEncoder(Encoder[Tokens]):
     def _run_stack(
         self, stack: RecurrentStack, x: Tensor, positions: Tensor, token_mask: Tensor, state: tuple[CellState, ...]
     ) -> tuple[TextOutputs, tuple[CellState, ...]]:
-        """Run a stack over the chosen tokens, moved to the first columns."""
+        """Run a stack over the tokens that `token_mask` chooses, moved to the first columns, starting from `state`;
+        return its outputs with their positions, and its new state.
+        """
         x, positions = (
             _compact_columns(x, token_mask),
             torch.where(_compact_columns(token_mask, token_mask), _compact_columns(positions, token_mask), -1),
@@ -284,7 +288,9 @@ def _drop_output(state: CellState) -> CellState:
 def _compact_columns(
     columns: Shaped[Tensor, "B T *more"], column_mask: Bool[Tensor, "B T"]
 ) -> Shaped[Tensor, "B C *more"]:
-    """Move the chosen columns of each row to the front, in order."""
+    """Move the columns that `column_mask` chooses in each row to the front, in order; drop columns that no row
+    needs.
+    """
     order = (~column_mask).byte().argsort(dim=1, stable=True)[:, : int(column_mask.sum(1).max())]
     rows = torch.arange(len(order), device=order.device).unsqueeze(1)
     return columns[rows, order]

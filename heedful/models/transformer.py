@@ -50,7 +50,7 @@ class MeanPooler(Pooler):
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_model"]:
-        """Average over all tokens, including special ones."""
+        """Average the hidden vectors over all tokens, including special ones."""
         return mean_pool(hidden, positions)
 
 
@@ -65,7 +65,7 @@ class FirstTokenPooler(Pooler):
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_model"]:
-        """Pool the token at position 0, wherever padding is."""
+        """Return the pooled vector of the token at position 0 of each text, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
         rows = torch.arange(hidden.size(0), device=hidden.device)
         pooled: Tensor = self.dense(hidden[rows, first]).tanh()
@@ -97,7 +97,7 @@ class SelfAttentivePooler(Pooler):
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_output"]:
-        """Return the rows of M, concatenated."""
+        """Return the rows of M, one for each hop, as one vector for each text."""
         query = self.queries.weight.flatten().expand(hidden.size(0), 1, -1)
         visible = (positions >= 0).unsqueeze(1)
         matrix: Tensor = self.hops(query, self.keys(hidden).tanh(), value=hidden, visible=visible)
@@ -119,7 +119,7 @@ class TransformerEncoder(Encoder[Tokens | FeatureBatch]):
         self.summary = summary or MeanPooler()
 
     def forward(self, source: Tokens | FeatureBatch) -> Memory:
-        """Return a memory slot for each token."""
+        """Return a memory slot for each token or frame; the summary is the pooled text."""
         hidden: Tensor
         hidden, _ = self.stack(source, self.stack.init_state(None))
         return Memory(hidden, hidden, source.positions, self.summary(hidden, source.positions))
@@ -210,6 +210,9 @@ class MultiModePooler(Pooler):
 def _pool(
     mode: PoolingMode, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
 ) -> Float[Tensor, "B d_model"]:
+    """Return one vector per text by a single mode, such as the mean, the maximum or the first token; zeros for a text
+    without tokens.
+    """
     is_token = (positions >= 0).unsqueeze(-1)
     rows = torch.arange(len(hidden), device=hidden.device)
     pooled: Tensor
@@ -281,5 +284,7 @@ class TransformerDecoder(Decoder):
     def decode_greedy(
         self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the stack cannot."""
+        """Run several steps of greedy search in one call, or return None if the stack cannot; see
+        `Decoder.decode_greedy` for the arguments.
+        """
         return self.stack.decode_greedy(output, tokens, state, limits=limits)

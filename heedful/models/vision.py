@@ -207,7 +207,7 @@ class SpaceTimeConv(nn.Module):
     def forward(
         self, x: Float[Tensor, "B d_input T H W"], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B d T h w"]:
-        """Apply the layer; zeros where there is no frame."""
+        """Apply the layer to clips; `frame_mask` says which frames exist, and the others get zeros."""
         convolved = self.conv(x).transpose(1, 2)
         normed = torch.relu(self.norm(convolved.flatten(0, 1))).view_as(convolved)
         return torch.where(frame_mask[:, :, None, None, None], normed, 0).transpose(1, 2)
@@ -228,7 +228,9 @@ class MotionNetwork(nn.Module):
     def forward(
         self, frames: UInt8[Tensor, "B T H W 3"], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T d_motion"]:
-        """Return the motion features of each frame and its neighbours, as far as the layers reach."""
+        """Return the motion features of each frame and its neighbours, as far as the layers reach; `frame_mask` says
+        which frames exist.
+        """
         reference = next(self.parameters())
         x = (frames.to(reference.dtype) / 127.5 - 1).permute(0, 4, 1, 2, 3)
         x = torch.where(frame_mask[:, None, :, None, None], x, 0)
@@ -288,7 +290,9 @@ class FrameEncoder(Encoder[ClipBatch]):
     def _encode_frames(
         self, frames: Shaped[Tensor, "B T ..."], frame_mask: Bool[Tensor, "B T"]
     ) -> Float[Tensor, "B T d_frame"]:
-        """Return the image features of each frame; padding is skipped."""
+        """Return the image features of each frame; frames outside the mask are skipped. Without an image network the
+        frames are features already.
+        """
         if self.vision is None:
             return frames.to(self.map.weight.dtype)
         annotations: Tensor = self.vision(frames[frame_mask]).mean((1, 2))

@@ -108,7 +108,8 @@ class SurveyedText:
 
     def write(self) -> None:
         """Write the kept pairs, those that are not held out, to files, unless the original files can be used as they
-        are."""
+        are.
+        """
         if not self.paths:
             return
         with self.text.saver as saver:
@@ -260,7 +261,8 @@ def _make_unique(name: str, used_names: Sequence[str]) -> str:
 
 def _group_files(files: Sequence[FileSniff]) -> Iterator[Sequence[FileSniff]]:
     """Yield the files that belong together: two plain texts that follow each other, all other files alone. Raise
-    `RecipeError` if a plain text has no partner."""
+    `RecipeError` if a plain text has no partner.
+    """
     remaining = list(files)
     while remaining:
         first = remaining.pop(0)
@@ -279,7 +281,8 @@ def _propose_for_group(
     group: Sequence[FileSniff], task: str, languages: Sequence[LanguageInfo] | None, columns: Sequence[str]
 ) -> DatasetProposal:
     """Recognize the text for a task in a group of files. A table is read with these columns if it has them; from a
-    memory of many languages, those of the main text are chosen (None if unknown)."""
+    memory of many languages, those of the main text are chosen (None if unknown).
+    """
     (shape, *_), path = [file.shape for file in group], group[0].path
     if isinstance(shape, TranslationFileShape):
         selected_columns = _select_memory_languages(path, shape.languages, languages) if shape.languages else ()
@@ -295,7 +298,8 @@ def _select_memory_languages(
     path: Path, available: Sequence[str], languages: Sequence[LanguageInfo] | None
 ) -> Sequence[str]:
     """Choose the two languages of the main text among the `available` ones of a translation memory. If those of the
-    main text are unknown (None), return nothing for a memory of two; otherwise raise `RecipeError`."""
+    main text are unknown (None), return nothing for a memory of two; otherwise raise `RecipeError`.
+    """
     if languages is None:
         if len(available) == 2:
             return ()  # which has its own order
@@ -322,7 +326,8 @@ def _align_direction(
     dataset: DetectedParallelText, languages: Sequence[LanguageInfo] | None
 ) -> tuple[DetectedParallelText, Sequence[str]]:
     """Return a text in the direction of the main text, whose languages are given (None if unknown), and notes. Both
-    sides are swapped if necessary; a note says that the languages seem to be others."""
+    sides are swapped if necessary; a note says that the languages seem to be others.
+    """
     own_languages = _get_languages(dataset)
     if own_languages is None or languages is None or list(own_languages) == list(languages):
         return dataset, ()

@@ -78,7 +78,8 @@ class Config(BaseModel):
 
     def __repr_args__(self) -> Iterator[tuple[str, Any]]:
         """Yield the keys and values that differ from their defaults, and kinds; `heedful.recipes.load.dump` writes all
-        keys."""
+        keys.
+        """
         for name, field in type(self).model_fields.items():
             value = getattr(self, name)
             if name in ("kind", "task") or field.is_required() or value != field.get_default():
@@ -139,7 +140,8 @@ class LayeredConfig(Config):
     @classmethod
     def _expand_layers(cls, table: Any) -> Any:
         """Replace the shorthand `layers` of a table by the two keys that it sets, unless they are given themselves.
-        Anything but a table is returned as it is."""
+        Anything but a table is returned as it is.
+        """
         if not isinstance(table, dict) or "layers" not in table:
             return table
         layers = dict.fromkeys(cls.shorthands["layers"], table["layers"])
@@ -155,7 +157,8 @@ def config_error(key: str, message: str) -> PydanticCustomError:
 
 def add_inferred_kind(infer: Callable[[Mapping[str, Any]], str | None]) -> BeforeValidator:
     """Build a validator that adds the key `kind` to tables without one. `infer` derives its value from the other keys;
-    it returns None if it cannot."""
+    it returns None if it cannot.
+    """
 
     def insert_kind(table: Any) -> Any:
         if not isinstance(table, Mapping) or "kind" in table:
@@ -185,7 +188,8 @@ class LengthLimit:
 
     def require_above(self, max_length: int, what: str) -> None:
         """Raise an error unless the limit is above `max_length` (data.max_length), so that a text and its begin or end
-        token fit. `what` names the text in the message."""
+        token fit. `what` names the text in the message.
+        """
         if self.tokens <= max_length:
             raise config_error(
                 self.key,
@@ -213,7 +217,8 @@ made absolute."""
 
 def _check_path(path: Path) -> Path:
     """Raise `ValueError` if a path contains a character that UTF-8 cannot encode, a line end or a tab, or cannot be the
-    name of a file; otherwise return it."""
+    name of a file; otherwise return it.
+    """
     text = str(path)
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise ValueError("contains a character that UTF-8 cannot encode; rename the file")
@@ -289,7 +294,8 @@ class KeyType:
 
     def select_class(self, table: Any) -> type[Config] | None:
         """Return the config class of a table, chosen by its key `kind`; None if that does not determine it, or for a
-        plain value."""
+        plain value.
+        """
         if not self.config_classes or not isinstance(table, Mapping):
             return None
         if len(self.config_classes) == 1:
@@ -316,7 +322,8 @@ UNKNOWN_TYPE: Final = KeyType(None)
 @cache
 def get_key_types(config_class: type[Config]) -> Mapping[str, KeyType]:
     """Return each key that a table of a config class may have, with its type; shorthands have the type of the key that
-    they set."""
+    they set.
+    """
     hints = get_type_hints(config_class, include_extras=True)
     types = {name: KeyType(hints[name]) for name in config_class.model_fields}
     types |= {name: types[names[0]] for name, names in config_class.shorthands.items()}
@@ -335,7 +342,8 @@ def find_keys_with_role(config_class: type[Config], role: FieldRole) -> set[str]
 
 def iter_fixed_keys(table: Any, *, role: FieldRole = FieldRole.FIXED, key: str = "") -> Iterator[tuple[str, Any]]:
     """Yield the dotted keys of a table that must not change once a run has started, with their values. `role` is the
-    role of keys that have none themselves, and `key` the dotted key of the table."""
+    role of keys that have none themselves, and `key` the dotted key of the table.
+    """
     prefix = f"{key}." if key else ""
     if isinstance(table, Config):
         key_types = get_key_types(type(table))

@@ -85,7 +85,8 @@ def _iter_forms(task: str | None) -> Iterator[tuple[str, DataFormat]]:
 
 def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> DetectedDataset:
     """Return the dataset, marked for conversion if one of its files is one JSON list, because recipes read one object a
-    line."""
+    line.
+    """
     if dataset.conversion_reason or not any(
         isinstance(file.shape, JsonObjectsShape) and file.shape.is_list for file in files
     ):
@@ -95,7 +96,8 @@ def _convert_json_list(dataset: DetectedDataset, files: Sequence[FileSniff]) -> 
 
 def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Sequence[str]) -> str:
     """Return the message about files that match no form of a task (of any task if it is None), read with these
-    columns."""
+    columns.
+    """
     if task is not None and not get_forms(task):
         return (
             f'no recipe is made for task = "{task}": copy one that comes with heedful (heedful recipes lists them) and '

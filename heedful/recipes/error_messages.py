@@ -78,7 +78,8 @@ def describe_errors(
 
 def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
     """Yield a sentence for each setting of a recipe, or of a table in it, that is allowed but likely to go wrong.
-    `prefix` stands before the keys of the table, such as "model."; empty for a recipe."""
+    `prefix` stands before the keys of the table, such as "model."; empty for a recipe.
+    """
     yield from config.find_risks(prefix)
     for name in type(config).model_fields:
         value = getattr(config, name)
@@ -90,7 +91,8 @@ def find_risks(config: Config, prefix: str = "") -> Iterator[str]:
 
 def _restore_shorthand(path: Sequence[str], root: type[Config], content: Mapping[str, Any]) -> Sequence[str]:
     """Return the path of a key, with the shorthand that `content` gives instead of the key that the shorthand sets.
-    `content` is the table of a recipe of the class `root`."""
+    `content` is the table of a recipe of the class `root`.
+    """
     *tables, last = path
     table: Any = content
     config_class: type[Config] | None = root
@@ -110,7 +112,8 @@ def _describe_error(
     detail: ErrorDetails, root: type[Config], table_content: Mapping[str, Any]
 ) -> tuple[list[str], str]:
     """Return the path and the message of one validation error, which pydantic describes in `detail`. `table_content` is
-    the table of a recipe of the class `root`."""
+    the table of a recipe of the class `root`.
+    """
     if detail["type"] == "misfit":
         return detail["ctx"]["key"].split("."), detail["ctx"]["message"]
     path, config_class, key_type = _locate_key(detail["loc"], root)
@@ -157,7 +160,8 @@ def _locate_key(loc: Sequence[int | str], root: type[Config]) -> tuple[list[str]
 
 def _describe_expected(detail: ErrorDetails, key_type: KeyType, path: Sequence[str]) -> str:
     """Describe, for an error that pydantic found, which values the key at a path may have, with a suggestion for a
-    wrong word."""
+    wrong word.
+    """
     error_type = detail["type"]
     if bound := describe_bound(detail):
         return bound
@@ -214,7 +218,8 @@ def _describe_kinds(key_type: KeyType) -> str:
 
 def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Config], table: Mapping[str, Any]) -> str:
     """Suggest the key that an unknown key at a path may stand for; without a suggestion, list the keys of its table,
-    which is of the class `config_class`. `table` is the whole recipe, of the class `root`."""
+    which is of the class `config_class`. `table` is the whole recipe, of the class `root`.
+    """
     *tables, name = path
     alternatives = _find_alternatives(tables, root)
     kinds = {key: section for section, _ in alternatives for key in get_key_types(section)}
@@ -240,7 +245,8 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
 
 def _suggest_elsewhere(name: str, all_keys: Sequence[str], root: type[Config], table: Mapping[str, Any]) -> str:
     """Return a suggestion for a key with this name or meaning in another table; empty if there is none. `all_keys` are
-    the keys of recipes of the class `root`, and `table` is the recipe."""
+    the keys of recipes of the class `root`, and `table` is the recipe.
+    """
     if name in synonyms.TRAIN_OPTIONS:
         return f"the device is set by {synonyms.TRAIN_OPTIONS[name]}, an option of heedful train"
     meaning, candidate_keys = synonyms.KEY_SYNONYMS.get(name, ("", ()))
@@ -261,7 +267,8 @@ def _describe_needed_kind(
     tables: Sequence[str], name: str, alternatives: Sequence[tuple[type[Config], tuple[str, str | None]]]
 ) -> str:
     """Describe which kind of the table at `tables` has the key `name`; `alternatives` are the results of
-    `_find_alternatives`."""
+    `_find_alternatives`.
+    """
     choices = dict.fromkeys(choice for config_class, choice in alternatives if name in get_key_types(config_class))
     selecting_key = next(iter(choices))[0]
     kinds = [toml.format_value(kind) for key, kind in choices if key == selecting_key]
@@ -270,7 +277,8 @@ def _describe_needed_kind(
 
 def _describe_requirement(key: str, root: type[Config], content: Mapping[str, Any]) -> str:
     """Describe which kind must be chosen before a recipe can have a dotted key; empty if none must. `content` is the
-    table of the recipe, of the class `root`."""
+    table of the recipe, of the class `root`.
+    """
     *tables, name = key.split(".")
     config_class, table, path = root, content, []
     for part in tables:
@@ -304,7 +312,8 @@ def _default_kind(config_class: type[Config], name: str) -> Mapping[str, Any]:
 
 def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[type[Config], tuple[str, str | None]]]:
     """Return the config classes that the table at a dotted key may have, each with the nearest key `kind` that selects
-    it and its value; empty if there is only one. `root` is the class of the recipe."""
+    it and its value; empty if there is only one. `root` is the class of the recipe.
+    """
     candidates: list[tuple[type[Config], tuple[str, str | None]]] = [(root, ("", None))]
     remaining = list(tables)
     while remaining:
@@ -324,7 +333,8 @@ def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[
 
 def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
     """Suggest a kind of any table that resembles an unknown word, with its key; empty if there is none. `root` is the
-    class of the recipe."""
+    class of the recipe.
+    """
     keys_of_kinds: dict[str, str] = {}
     for key in _iter_all_keys(root):
         for config_class, _ in _find_alternatives(key.split("."), root):
@@ -340,7 +350,8 @@ def _suggest_kind_elsewhere(word: str, root: type[Config]) -> str:
 
 def _iter_all_keys(config_class: type[Config], prefix: str = "") -> Iterator[str]:
     """Yield every dotted key that a table of a config class may have, of all kinds of nested tables; `prefix` stands
-    before each."""
+    before each.
+    """
     for name, key_type in get_key_types(config_class).items():
         yield prefix + name
         name_part = "" if key_type.value_type is None else "NAME."
@@ -370,7 +381,8 @@ _PATTERN_HINTS: Final = (
 
 def suggest_fix(text: str, error_message: str) -> str:
     """Return a hint about the line of a text that the error message of a TOML parser names; empty if the mistake is not
-    recognized."""
+    recognized.
+    """
     match = _LINE_NUMBER.search(error_message)
     lines = text.splitlines()
     line = lines[int(match[1]) - 1] if match and int(match[1]) <= len(lines) else ""

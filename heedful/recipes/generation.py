@@ -239,7 +239,8 @@ def list_kinds(config_type: Any) -> dict[str, type[Config]]:
 
 def list_search_options(config_type: Any) -> list[SearchOption]:
     """List the options of `config_type`, a union of configs: the kind of search, then options of one kind, then those
-    of all."""
+    of all.
+    """
     kinds, literal = list_kinds(config_type), Literal
     owners = {key: member for member in kinds.values() for key in member.model_fields if key != "kind"}
     keys = [key for key, member in owners.items() if RECIPE_ONLY not in member.model_fields[key].metadata]

@@ -96,7 +96,8 @@ def is_unset(recipe: Config, key: str) -> bool:
 
 def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: str) -> AnyRecipe:
     """Return a recipe with the values of some dotted keys replaced, as if they had been given. If the result is not
-    valid, raise `RecipeError`, which names `source` as the origin."""
+    valid, raise `RecipeError`, which names `source` as the origin.
+    """
     table: dict[str, Any] = dump_explicit(recipe)
     for key, value in settings.items():
         table = _set_key(table, key.split("."), value)
@@ -141,7 +142,8 @@ def iter_missing_keys(
 
 def fill_missing_keys(table: Mapping[str, Any], config_class: type[Config]) -> dict[str, Any]:
     """Return the stored recipe of a run, a table of the class `config_class`, with the implicit values of the keys that
-    it lacks."""
+    it lacks.
+    """
     table_with_keys = dict(table)
     for path, implicit_value in iter_missing_keys(table, config_class):
         table_with_keys = _set_key(table_with_keys, path, implicit_value)
@@ -221,7 +223,8 @@ def _read_recipe_bytes(path: Path) -> bytes:
 
 def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]:
     """Return the recipe class of the task that a table names; raise `RecipeError`, which names the file `source`, for
-    an unknown task."""
+    an unknown task.
+    """
     task = table.get("task", DEFAULT_TASK)
     if not isinstance(task, str) or task not in list_tasks():
         suggestion = suggest_task(str(task))
@@ -235,7 +238,8 @@ def _find_recipe_class(table: Mapping[str, Any], *, source: str) -> type[Recipe]
 
 def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *, source: str) -> None:
     """Raise `RecipeError` if command-line options change the task, because the tables of a recipe belong to one task.
-    `content` is the recipe in the file `source`, `merged` the one with the options."""
+    `content` is the recipe in the file `source`, `merged` the one with the options.
+    """
     task = merged.get("task", DEFAULT_TASK)
     if task != content.get("task", DEFAULT_TASK):
         suggestion = task if task in list_tasks() else suggest_task(str(task)) or task
@@ -247,7 +251,8 @@ def _require_same_task(content: Mapping[str, Any], merged: Mapping[str, Any], *,
 
 def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: str, flags: Sequence[str]) -> Recipe:
     """Validate a table and return the recipe; raise `RecipeError` with one line for each problem. A line names
-    `source`, or the command line if the key is one of `flags`."""
+    `source`, or the command line if the key is one of `flags`.
+    """
     version = table.get("format", FORMAT)
     if version != FORMAT or isinstance(version, bool):
         source = "command line" if "format" in flags else source
@@ -275,7 +280,8 @@ def _validate(table: Mapping[str, Any], recipe_class: type[Recipe], *, source: s
 
 def _find_too_large_number(table: Any, key: str = "") -> str | None:
     """Return the dotted key of a whole number above `_MAX_INT` in a table or list; None if there is none. `key` is the
-    dotted key of the table itself."""
+    dotted key of the table itself.
+    """
     if type(table) is int:
         return key if abs(table) > _MAX_INT else None
     entries: Iterator[tuple[str, Any]] = iter(())
@@ -295,7 +301,8 @@ def _find_too_large_number(table: Any, key: str = "") -> str | None:
 
 def _suggest_tasks(table: Mapping[str, Any], num_unknown: int) -> str:
     """Return the tasks, in words, for which this table has the fewest unknown keys; empty if these are not fewer than
-    `num_unknown` or there are many such tasks."""
+    `num_unknown` or there are many such tasks.
+    """
     counts = {}
     for task in list_tasks():
         try:
@@ -326,7 +333,8 @@ def _iter_entries(
     table: Mapping[str, Any], config_class: type[Config]
 ) -> Iterator[tuple[tuple[str, ...], KeyType, Any]]:
     """Yield each value of a table of the class `config_class`: path within the table, type, and value (None if it is
-    not given). Of a table with user-defined names, yield each entry."""
+    not given). Of a table with user-defined names, yield each entry.
+    """
     for name, key_type in get_key_types(config_class).items():
         value = table.get(name)
         if key_type.value_type is None:

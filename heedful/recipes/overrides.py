@@ -38,7 +38,8 @@ def group_options(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 def split_options(words: Sequence[str], *, is_foreign: Callable[[str], bool]) -> tuple[list[str], list[str]]:
     """Split words into those of the command itself and the foreign options, each with its value. `is_foreign` says
-    whether an option with this name, without "--", is foreign."""
+    whether an option with this name, without "--", is foreign.
+    """
     own_words: list[str] = []
     foreign_words: list[str] = []
     for group in group_options(words):
@@ -78,7 +79,8 @@ class Override:
 
 def parse_overrides(arguments: Sequence[str]) -> tuple[Override, ...]:
     """Parse command-line arguments such as `--training.steps 2000` as overrides of a recipe; raise `RecipeError` for
-    anything else."""
+    anything else.
+    """
     overrides: list[Override] = []
     for word, *value in group_options(arguments):
         name, equals, text = word.partition("=")
@@ -131,7 +133,8 @@ def merge_overrides(table: Mapping[str, Any], overrides: Sequence[Override], roo
 
 def _sort_key(override: Override, root: type[Config]) -> tuple[int, int]:
     """Return the key by which overrides are sorted: kinds, then shorthands, then all others. `root` is the class of the
-    recipe."""
+    recipe.
+    """
     *tables, last = override.path
     if last == "kind":
         return 0, len(tables)
@@ -146,7 +149,8 @@ def _set_value(
     table: NestedTable, config_class: type[Config] | None, override: Override, path: tuple[str, ...]
 ) -> NestedTable:
     """Return a table with an override applied at a path within it. `config_class` is the class of the table, None if it
-    is unknown."""
+    is unknown.
+    """
     name, *rest = path
     key_type = get_key_type(config_class, name)
     if not rest:
@@ -158,7 +162,8 @@ def _set_value(
 
 def _set_nested_value(table: Any, key_type: KeyType, override: Override, path: tuple[str, ...]) -> NestedTable:
     """Return the nested table of a key of this type, with an override applied at a path within it. Raise `RecipeError`
-    if there is a plain value instead of a table."""
+    if there is a plain value instead of a table.
+    """
     if not isinstance(table, Mapping):
         key = override.path[: -len(path)]
         raise RecipeError(
@@ -177,7 +182,8 @@ def _set_nested_value(table: Any, key_type: KeyType, override: Override, path: t
 
 def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[str, ...]) -> str:
     """Return the user-defined name at the start of a path as the keys of `table` spell it (with "-" or "_"), or as the
-    user typed it in the override if there is no such key."""
+    user typed it in the override if there is no such key.
+    """
     typed_name = override.typed_path[-len(path)]
     return (
         typed_name
@@ -188,7 +194,8 @@ def _match_user_name(table: Mapping[str, Any], override: Override, path: tuple[s
 
 def _convert_kind(table: Mapping[str, Any], key_type: KeyType, kind: str) -> NestedTable:
     """Return what a table keeps when its kind changes to `kind`: keys of the new kind and keys that neither kind
-    knows."""
+    knows.
+    """
     old_class = key_type.select_class(table)
     new_class = next((section for section in key_type.config_classes if kind in list_kinds(section)), None)
     if old_class is None or new_class is None:
@@ -200,7 +207,8 @@ def _convert_kind(table: Mapping[str, Any], key_type: KeyType, kind: str) -> Nes
 
 def _parse_value(override: Override, key_type: KeyType) -> Any:
     """Parse the text of an override as the value of a key of this type; raise `RecipeError` if it has none and the key
-    needs one."""
+    needs one.
+    """
     types = key_type.parts
     if override.text is None:
         if bool in types:

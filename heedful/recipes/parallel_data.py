@@ -25,7 +25,8 @@ _RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
 
 def require_different_from(key: str, what: str) -> AfterValidator:
     """Build a validator that rejects a value equal to that of the key `key` of the same table; `what` names the value
-    in the message."""
+    in the message.
+    """
 
     def check(value: Any, info: ValidationInfo) -> Any:
         if value is not None and value == info.data.get(key):
@@ -59,7 +60,8 @@ def _check_language(text: str) -> str:
 
 def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
     """Raise `ValueError` if the path of a file of factors is given for a text that is read in both directions;
-    otherwise return it."""
+    otherwise return it.
+    """
     if path is not None and info.data.get("both_ways"):
         raise ValueError("describes the words of one language; leave both_ways out")
     return path
@@ -101,7 +103,8 @@ class TranslationTextConfig(Config):
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
         """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors and
-        documents, and one direction."""
+        documents, and one direction.
+        """
         document_keys = [key for key in ("document_column", "document_field") if key in cls.model_fields]
         unset = dict.fromkeys(("source_language", "target_language", "alignments", "factors", *document_keys))
         return {**unset, "both_ways": False, "tags": ()}
@@ -346,7 +349,8 @@ FORMATS: Final[tuple[type[ParallelFormatConfig], ...]] = (
 
 def infer_text_kind(table: Mapping[str, Any]) -> str | None:
     """Infer the kind of parallel text from the keys of its table and the suffix of its path, TSV by default; None if
-    neither tells it."""
+    neither tells it.
+    """
     suffix = Path(str(table.get("path")).lower().removesuffix(".gz")).suffix
     by_suffix = next((text_format for text_format in FORMATS if suffix in text_format.suffixes), TsvConfig)
     by_keys = [text_format for text_format in FORMATS if not text_format.selecting_keys.isdisjoint(table)]
@@ -365,7 +369,8 @@ _BUILT_CONFIGS: Final[dict[str, type[Config]]] = {}
 
 def _add_translation_keys(prefix: str, *further: type[Config]) -> tuple[type[Config], ...]:
     """Build a config of each file format with the keys for translation, followed by the keys of the classes `further`.
-    The names of the classes begin with `prefix`."""
+    The names of the classes begin with `prefix`.
+    """
     configs = tuple(
         create_model(
             f"{prefix}{text_format.__name__}",

@@ -215,7 +215,8 @@ class MemoryRecipe(Recipe):
     @classmethod
     def _fit_training(cls, training: DecoderTrainingConfig, info: ValidationInfo) -> DecoderTrainingConfig:
         """Return the training config with REINFORCE settings if the decoder samples its attention; raise an error if
-        these are given without such attention."""
+        these are given without such attention.
+        """
         model: Any = info.data.get("model")
         if model is None:
             return training
@@ -273,7 +274,8 @@ class FineTunableRecipe(Recipe):
     @classmethod
     def wrap_architecture(cls, model: ArchitectureConfig) -> ArchitectureConfig:
         """Return the architecture built from `model`, that of the model that `init` names: the same one, unless it
-        becomes a part of a larger model."""
+        becomes a part of a larger model.
+        """
         return model
 
 
@@ -285,7 +287,8 @@ def get_recipe_class(task: str) -> type[Recipe]:
 
 def dump_text_settings(config: Config) -> str:
     """Dump the settings of a text as JSON, without the paths of its files and without newer keys at the values that
-    older runs imply."""
+    older runs imply.
+    """
     old_defaults = type(config).migrate({})
     path_keys = {name for name, key_type in get_key_types(type(config)).items() if key_type.is_recipe_relative}
     new_keys = {
@@ -313,7 +316,8 @@ _TYPICAL_VOCABULARY_SIZE: Final = 32_000
 
 def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
     """Raise `RecipeError` if a model has so many layers that building them would take hours; it names a key below
-    `key_prefix`."""
+    `key_prefix`.
+    """
     for key, value, _ in _iter_numbers(model, key_prefix):
         name = key.rpartition(".")[2]
         if (name == "hops" or name.endswith("layers")) and value > MAX_LAYERS:
@@ -339,7 +343,8 @@ def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
 
 def _iter_numbers(config: Config, prefix: str) -> Iterator[tuple[str, int, int]]:
     """Yield the whole numbers in a table and its nested tables: dotted key, value, and typical value. `prefix` is the
-    dotted key of the table."""
+    dotted key of the table.
+    """
     for name, field in type(config).model_fields.items():
         value: Any = getattr(config, name)
         if isinstance(value, Config):

@@ -68,7 +68,8 @@ class RecipeDraft:
 
     def _iter_lines(self) -> Iterator[str]:
         """Yield the lines of the recipe: comments about what was found, the data, the training time, and keys to set
-        next."""
+        next.
+        """
         yield from _format_comment(f"Written by: {self.command}", "What it found:")
         yield from _format_comment(*(f"- {line}" for line in self.observations))
         yield ""
@@ -154,7 +155,8 @@ def _format_comment(*lines: str) -> Iterator[str]:
 
 def get_default_length(task: str) -> int | None:
     """Return the default of `data.max_length` of a task, the maximum of tokens of an example; None if the task has no
-    such key."""
+    such key.
+    """
     data: Any = get_recipe_class(task).model_fields["data"].annotation
     field = data.model_fields.get("max_length")
     return None if field is None else int(field.default)

@@ -64,7 +64,8 @@ def _iter_keys(
     path: str, table: Schema, kinds: Sequence[Schema], definitions: Mapping[str, Schema]
 ) -> Iterator[RecipeKey]:
     """Yield the keys of a table, which may be of several kinds, and of the tables in it. `path` stands before each key,
-    `kinds` are the schemas of the kinds, and `definitions` the schemas of all tables by name."""
+    `kinds` are the schemas of the kinds, and `definitions` the schemas of all tables by name.
+    """
     if len(kinds) > 1:
         yield _build_kind_key(path, table, kinds)
     for kind in kinds:
@@ -88,7 +89,8 @@ def _iter_keys(
 
 def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> RecipeKey:
     """Build the entry of the key `kind` of a table, which selects one of the schemas `kinds`. `path` stands before the
-    key."""
+    key.
+    """
     words = [word for kind in kinds for word in list_schema_kinds(kind)]
     default = (table.get("default") or {}).get("kind")
     descriptions = (
@@ -130,7 +132,8 @@ def list_schema_tables(schema: Schema) -> list[str]:
 
 def describe_type(schema: Schema, definitions: Mapping[str, Schema]) -> str:
     """Describe the type of the values of a JSON schema in words; literal values are in backquotes. `definitions` holds
-    the schemas of tables by name."""
+    the schemas of tables by name.
+    """
     if isinstance(schema.get("additionalProperties"), dict):
         return "tables with names"
     if names := list_schema_tables(schema):

@@ -76,7 +76,8 @@ class BlocksConfig(FileConfig):
 
 def _infer_kind_from_field(kind: str) -> BeforeValidator:
     """Build a validator that adds a missing `kind` to a table: "jsonl" if the table has the key `field`, otherwise
-    `kind`."""
+    `kind`.
+    """
     return add_inferred_kind(lambda table: "jsonl" if "field" in table else kind)
 
 

@@ -12,7 +12,8 @@ _BARE_KEY: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 def format_value(content: Any) -> str:
     """Format `content`, a string, truth value, number, list or mapping, as a TOML value, a mapping as an inline table;
-    recipes contain no other values."""
+    recipes contain no other values.
+    """
     if isinstance(content, Mapping):
         inside = ", ".join(f"{_format_key(key)} = {format_value(entry)}" for key, entry in content.items())
         return f"{{ {inside} }}" if inside else "{}"
@@ -26,7 +27,8 @@ def format_value(content: Any) -> str:
 
 def format_document(content: Mapping[str, Any]) -> str:
     """Format the nested tables in `content` as TOML: single values first, then one `[table]` for each top-level table,
-    with deeper tables inline."""
+    with deeper tables inline.
+    """
     plain_values = {key: entry for key, entry in content.items() if not isinstance(entry, Mapping)}
     tables = {key: entry for key, entry in content.items() if isinstance(entry, Mapping)}
     blocks = [_format_lines(plain_values)] if plain_values else []

@@ -55,7 +55,8 @@ def load_index(
     say: Callable[[str], None] | None = None,
     adapter: str | Path | None = None,
 ) -> PassageIndex:
-    """Load an index that `heedful index` built.
+    """Load an index that `heedful index` built. Queries are encoded by `model`, by default the one that built the
+    index, with the engine and the adapter; `say` is called with the choice of the engine "auto".
 
     Args:
         folder: of the index.

@@ -131,7 +131,8 @@ def build_index(
     on_progress: ProgressFunction | None = None,
     log: LogFunction | None = None,
 ) -> IndexManifest:
-    """Write an index of passages to a folder; an existing index stays valid until the new one is complete.
+    """Write an index of passages to a folder; an existing index needs `rebuild`, and stays valid until the new one is
+    complete. Without an encoder, the index has BM25 only.
 
     Args:
         folder: of the index.

@@ -71,7 +71,8 @@ class PassageScores:
         return combine_scores(self.bm25, self.cosine)
 
     def rank_passages(self, ordering: Ordering, *, top: int | None = None) -> Int[np.ndarray, " top"]:
-        """Return the rows of the passages, best first; equal scores in the order of the index.
+        """Return the rows of the `top` best passages by an ordering, best first; equal scores in the order of the
+        index.
 
         Args:
             ordering: what to sort by. With `bm25`, passages without any term of the query are left out.

@@ -208,7 +208,8 @@ def compute_base_digest(folder: Path) -> str:
 
 def require_same_base(folder: Path, init: Path) -> None:
     """Raise `RunError` if the model in the folder `init` has other weights than when the run in `folder` began to adapt
-    it."""
+    it.
+    """
     adapter_file = read_adapter_file(folder)
     if adapter_file is not None and compute_base_digest(init) != adapter_file.base.sha256:
         raise RunError(
@@ -219,7 +220,8 @@ def require_same_base(folder: Path, init: Path) -> None:
 
 def _find_base(base: AdapterBase, folder: Path) -> Path:
     """Return the folder in which the adapted model is now: the recorded one, or the one at the same place relative to
-    `folder`, the run folder. Raise `RunError` if there is none or its weights differ."""
+    `folder`, the run folder. Raise `RunError` if there is none or its weights differ.
+    """
     candidates = [candidate for candidate in (base.folder, folder / base.beside) if candidate.is_dir()]
     if not candidates:
         raise RunError(
@@ -237,7 +239,8 @@ def _find_base(base: AdapterBase, folder: Path) -> Path:
 
 def count_parameters(run: Run[Any, Any]) -> ParameterCounts | None:
     """Count the parameters of an adapted run: the trained ones, those of the adapter, and all; None if the run has no
-    adapter."""
+    adapter.
+    """
     adapter_file, adapter = read_adapter_file(run.folder), get_adapter(run.recipe)
     if adapter_file is None or adapter is None:
         return None

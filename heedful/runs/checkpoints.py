@@ -55,7 +55,8 @@ class FolderCheckpointSaver(CheckpointSaver):
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
         """Save a snapshot of training with the evaluation of its weights. If `evaluation` is None, as on interruption,
-        the snapshot can be resumed, but it is neither averaged nor a candidate for the best."""
+        the snapshot can be resumed, but it is neither averaged nor a candidate for the best.
+        """
         old_manifest = read_manifest(self.folder)
         step = snapshot.progress.step
         files = dict(old_manifest.files)
@@ -121,7 +122,8 @@ def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
 
 def average_weights(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
     """Return the element-wise mean of several models' weights (Vaswani et al. 2017, 6.1, average their last
-    checkpoints). Raise `RunError` if the models have different parameter names."""
+    checkpoints). Raise `RunError` if the models have different parameter names.
+    """
     first, *others = models
     if any(other.keys() != first.keys() for other in others):
         raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
@@ -216,7 +218,8 @@ def read_stored_weights(folder: Path, *, step: int | None = None, manifest: RunM
 
 def find_weights_file(folder: Path, manifest: RunManifest, *, step: int | None = None) -> str:
     """Return the name of the weights file that a run's manifest lists: the finished model, else the best checkpoint so
-    far; with `step`, the checkpoint of that update. Raise `RunError` if there is none; it names `folder`."""
+    far; with `step`, the checkpoint of that update. Raise `RunError` if there is none; it names `folder`.
+    """
     if step is not None and step not in (*manifest.checkpoints, manifest.best, manifest.last):
         kept = ", ".join(str(s) for s in manifest.checkpoints)
         raise RunError(f"{folder}: has no checkpoint of step {step}; it has {kept or 'none'}")
@@ -227,7 +230,8 @@ def find_weights_file(folder: Path, manifest: RunManifest, *, step: int | None =
 
 def get_best_step(folder: Path, manifest: RunManifest) -> int:
     """Return the update after which the best checkpoint in a run's manifest was saved, or the last one if none was
-    evaluated. Raise `RunError`, which names `folder`, if there is none."""
+    evaluated. Raise `RunError`, which names `folder`, if there is none.
+    """
     step = manifest.last if manifest.best is None else manifest.best
     if step is None:
         raise RunError(

@@ -55,7 +55,8 @@ def find_device(name: str | torch.device | None) -> torch.device:
 
 def _suggest_device(name: str) -> str | None:
     """Suggest a device for a name that PyTorch does not know, such as `cuda:0` for `gpu:0`; None if no device resembles
-    it."""
+    it.
+    """
     kind, colon, number = name.strip().partition(":")
     if number and not (number.isdecimal() and len(number) < _MAX_DIGITS):
         return None

@@ -172,7 +172,8 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
 
 def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
     """Describe that the pooling of a sentence-transformers folder is not exported, in one sentence; empty if nothing is
-    lost."""
+    lost.
+    """
     if not is_hugging_face_folder(folder) or open_hugging_face(folder).sentence_settings.uses_mean_pooling:
         return ()
     return (
@@ -183,7 +184,8 @@ def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:
     """Open the model in a run folder or Hugging Face folder, of a run at a kept checkpoint if `step` is given. Return
-    its portable form and a module with a parameter for each tensor, of arbitrary values."""
+    its portable form and a module with a parameter for each tensor, of arbitrary values.
+    """
     with skip_initialization():
         if is_hugging_face_folder(folder):
             origin = open_origin(folder, step=step)

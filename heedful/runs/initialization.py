@@ -25,7 +25,8 @@ _MAX_SHOWN_MODULES: Final = 4
 
 def create_run(folder: Path, recipe: Recipe, origin: PretrainedSource | None = None) -> Run[Any, Any]:
     """Create a run with newly learned vocabularies, or with those of `origin` (the model that `init` names) if the
-    recipe takes them over, without writing anything."""
+    recipe takes them over, without writing anything.
+    """
     task, tokenizers = get_task(recipe), find_given_tokenizers(recipe, origin)
     return Run(
         folder,
@@ -72,7 +73,8 @@ def build_model_to_resume(run: Run[Any, Any], origin: PretrainedSource | None = 
 
 def prepare_adapter_file(run: Run[Any, Any], origin: PretrainedSource | None) -> AdapterFile | None:
     """Describe the model that a new run adapts, for `adapter.json`; None if the run has no adapter. `origin` is the
-    opened model that `init` names; only a run with an adapter needs it."""
+    opened model that `init` names; only a run with an adapter needs it.
+    """
     recipe = run.recipe
     if get_adapter(recipe) is None:
         return None
@@ -98,7 +100,8 @@ def ignore_message(_: str) -> None:
 
 def _attach_adapter(model: nn.Module, run: Run[Any, Any], *, log: Callable[[str], None]) -> None:
     """Attach the recipe's adapter, initialized from the seed, and exclude the weights of the base from training; does
-    nothing without an adapter. `log` receives the numbers of parameters."""
+    nothing without an adapter. `log` receives the numbers of parameters.
+    """
     adapter = get_adapter(run.recipe)
     if adapter is None:
         return
@@ -121,7 +124,8 @@ def _copy_pretrained(
     model: nn.Module, run: Run[Any, Any], origin: PretrainedSource | None, *, log: Callable[[str], None]
 ) -> None:
     """Copy the weights of `origin`, the model that `init` names, into a model's body; of the body only the summary of a
-    text may be missing there. `log` receives what was copied."""
+    text may be missing there. `log` receives what was copied.
+    """
     recipe = run.recipe
     assert origin is not None, "the model that init names is opened when the recipe is resolved"
     has_given_tokenizer = isinstance(recipe.tokenizer, GivenTokenizerConfig)
@@ -155,7 +159,8 @@ def _copy_pretrained(
 
 def _match_names(model: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, str]:
     """Map the name of each parameter of a model to the name that it has in `tensors`, the other model's; leave out
-    parameters that are not there."""
+    parameters that are not there.
+    """
     matches = {name: name for name, _ in model.named_parameters() if name in tensors}
     for name, first in find_shared_names(model).items():
         if name in tensors:
@@ -195,7 +200,8 @@ def _build_initial_value(name: str, parameter: nn.Parameter, pretrained: Tensor,
 
 def _list_modules(names: list[str]) -> str:
     """List the modules that the named parameters belong to, for a message: the first few names, then a count; "nothing"
-    if there are none."""
+    if there are none.
+    """
     modules = list(dict.fromkeys(name.rpartition(".")[0] or name for name in names))
     rest = f" and {len(modules) - _MAX_SHOWN_MODULES} more" if len(modules) > _MAX_SHOWN_MODULES else ""
     return ", ".join(modules[:_MAX_SHOWN_MODULES]) + rest if modules else "nothing"
@@ -253,7 +259,8 @@ def find_vocabulary_parameters(run: Run[Any, Any]) -> Mapping[str, tuple[str, in
 
     def compute_shapes(grown_file: str = "") -> dict[str, tuple[int, ...]]:
         """Return the shape of each parameter of the model if the vocabulary in the file `grown_file` had one more
-        entry; if it is empty, none has."""
+        entry; if it is empty, none has.
+        """
         sizes = {file: size + (file == grown_file) for file, size in run.vocab_sizes.items()}
         with build_without_memory():
             model = run.task.build_model(run.recipe, sizes)

@@ -55,7 +55,8 @@ class LearningCurve:
 
 def read_records(path: Path) -> Iterator[dict[str, Any]]:
     """Yield each readable line of a metrics file as a dict; skip a half-written line, and yield nothing if there is no
-    file."""
+    file.
+    """
     try:
         lines = read_text(path, max_bytes=LARGEST_LOG, errors="replace").splitlines()
     except OSError:

@@ -152,7 +152,8 @@ def read_run_recipe(folder: Path) -> Recipe:
 @lru_cache(maxsize=16)
 def _read_recipe(path: Path, digest: str) -> Recipe:  # noqa: ARG001 - of another file the cached recipe is not valid
     """Read the recipe from the config file of a run; raise `RunError` if this version cannot read it. `digest` is the
-    file's sha256: the result is cached for each path and digest."""
+    file's sha256: the result is cached for each path and digest.
+    """
     table = _read_stored_recipe(path)
     try:
         return build_stored_recipe(table, source=str(path))
@@ -276,7 +277,8 @@ def load(
 
 def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load_kwargs: Mapping[str, Any]) -> Any:
     """Load the predictor of one run, of a Hugging Face folder, or of an ensemble of runs. `step` and `adapter` are
-    those of `load`, and `load_kwargs` holds its `device`, `engine` and `say`."""
+    those of `load`, and `load_kwargs` holds its `device`, `engine` and `say`.
+    """
     if adapter is not None and len(folders) > 1:
         raise RunError(f"{adapter}: an adapter is for one model, but {len(folders)} are given; give one run")
     if hf_folders := [folder for folder in folders if is_hugging_face_folder(folder)]:
@@ -302,7 +304,8 @@ def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load
 
 def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str | None) -> Any:
     """Return the loaded predictor, or its head for a task, if it is of the requested class `kind`; raise `RunError`
-    otherwise. Without a task the only head of that class is chosen."""
+    otherwise. Without a task the only head of that class is chosen.
+    """
     if not isinstance(predictor, MultiHeadPredictor):
         if task is not None:
             raise RunError(f"{folder}: has one task, which has no name; leave out task={task!r}")
@@ -325,7 +328,8 @@ def _select_predictor(predictor: Any, folder: Path, kind: type[Any], task: str |
 
 def _raise_wrong_kind(predictor: object, folder: Path, kind: type[Any], argument: str, *, task: str = "") -> NoReturn:
     """Raise a `RunError`: the predictor of a folder (of one task, if `task` is given) is not of the class `kind`.
-    `argument` is the argument of `load` that selects its real class."""
+    `argument` is the argument of `load` that selects its real class.
+    """
     actual = type(predictor)
     module_prefix = "heedful." if actual.__module__.startswith("heedful.") else ""
     subject = f"{folder}: {task}" if task else f"{folder}:"

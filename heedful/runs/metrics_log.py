@@ -66,7 +66,8 @@ class MetricsLog(Callback):
 
     def rewind(self, progress: TrainState, stored: Mapping[str, Any]) -> None:
         """Remove the lines after the checkpoint whose progress is given, which training will write again, and restore
-        the sums since the last line from `stored`, the state of callbacks in the checkpoint."""
+        the sums since the last line from `stored`, the state of callbacks in the checkpoint.
+        """
         self._sums = _UpdateSums.from_dict(stored.get(_LINE_KEY, {}))
         if not self.path.exists():
             return
@@ -121,7 +122,8 @@ class MetricsLog(Callback):
 
     def write_final(self, progress: TrainState, metrics: Mapping[str, float], *, steps: Sequence[int]) -> None:
         """Write one line with the metrics of the final model, which was made of the checkpoints of `steps`, and with
-        the best single checkpoint, which `progress` holds."""
+        the best single checkpoint, which `progress` holds.
+        """
         self._append(
             {
                 "kind": "final",

@@ -59,7 +59,8 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
 
 def build_origin(run: Run[Any, Any], *, step: int | None = None) -> PortableModel:
     """Build the portable form of a run's model, at the checkpoint of `step` if given; raise `RunError` if it is not a
-    Transformer that reads or writes text. See `open_origin`."""
+    Transformer that reads or writes text. See `open_origin`.
+    """
     folder, config = run.folder, run.recipe.model
     if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
         raise RunError(

@@ -222,7 +222,8 @@ def _get_signature(recipe: Recipe) -> tuple[str, Mapping[str, type]]:
 
 def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callable[[str], None]) -> Run[Any, Any]:
     """Learn the vocabularies of a new run, or take those of `origin`, the model that `init` names, and save the run.
-    `log` receives messages about the vocabularies."""
+    `log` receives messages about the vocabularies.
+    """
     log("learning the vocabulary")
     with ExitStack() as stack:
         if "" in recipe.datasets:  # where there are several, each tells its own
@@ -266,7 +267,8 @@ def open_corpus(run: Run[Any, Any], part: str, *, log: Callable[[str], None], na
 
 def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
     """Compute a fingerprint of everything that an encoded text depends on. `name` is the task ("" if there is one),
-    `part` is train, validation or test. The location of the files does not matter."""
+    `part` is train, validation or test. The location of the files does not matter.
+    """
     data, member = run.recipe.datasets[name], run.member_runs[name].recipe
     count = member.get_sample_size(part)
     return compute_fingerprint(
@@ -280,7 +282,8 @@ def _compute_fingerprint(run: Run[Any, Any], name: str, part: str) -> str:
 
 def _is_encoded(run: Run[Any, Any], name: str, part: str) -> bool:
     """Return whether a run, which may have been moved together with its text, has already encoded this part of the data
-    of the task `name`."""
+    of the task `name`.
+    """
     try:
         Corpus.open(run.member_runs[name].folder / "data" / part, fingerprint=_compute_fingerprint(run, name, part))
     except RunError:

@@ -97,7 +97,8 @@ def resolve_recipe(recipe: AnyRecipe) -> ResolvedRecipe[AnyRecipe]:
 
 def find_given_tokenizers(recipe: Recipe, origin: PretrainedSource | None) -> tuple[Tokenizer, ...] | None:
     """Return the vocabularies that a run takes from `origin`, the model that `init` names; None if it learns its
-    own."""
+    own.
+    """
     if not isinstance(recipe, FineTunableRecipe) or not isinstance(recipe.tokenizer, GivenTokenizerConfig):
         return None
     assert origin is not None, "the model that init names is opened when the recipe is resolved"
@@ -142,7 +143,8 @@ def _describe_architecture(model: ArchitectureConfig) -> str:
 
 def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
     """Return the vocabulary settings that `origin`, the model that `init` names, decides and the recipe leaves open, by
-    dotted key. Raise `RecipeError` if the recipe takes that vocabulary but sets something else."""
+    dotted key. Raise `RecipeError` if the recipe takes that vocabulary but sets something else.
+    """
     settings = {}
     for key, value in get_task(recipe).inherit_tokenizer_settings(recipe, origin).items():
         full_key = f"tokenizer.{key}"
@@ -157,7 +159,8 @@ def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> 
 
 def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
     """Return the table [model] of `origin`, the model that `init` names, with the changes that the recipe may make;
-    raise `RecipeError` if it makes others."""
+    raise `RecipeError` if it makes others.
+    """
     recipe_model, model = recipe.model, recipe.wrap_architecture(origin.model.drop_initial_vectors())
     if "model" not in recipe.model_fields_set and recipe_model.kind != model.kind:
         return model.model_dump(mode="json", exclude_none=True)
@@ -173,7 +176,8 @@ def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -
 
 def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, init: Path | None) -> dict[str, Any]:
     """Merge `config`, a table of the recipe, into `table`, the same one of the model that `init` names; raise
-    `RecipeError` if the weights do not allow a change. `key_prefix` is the table's dotted key, for messages."""
+    `RecipeError` if the weights do not allow a change. `key_prefix` is the table's dotted key, for messages.
+    """
     known_keys = type(config).model_fields  # another task's model may have a head of its own
     init_values = {key: value for key, value in table.items() if key in known_keys}
     own_values = config.model_dump(mode="json", exclude_none=True)

@@ -121,7 +121,8 @@ def _train_recipe(
     device: str | torch.device | None,
 ) -> TrainResult:
     """Train the model of a resolved recipe, or resume training; see `train`. Of several processes only the first writes
-    to the folder and logs its progress."""
+    to the folder and logs its progress.
+    """
     recipe = resolved.recipe
     require_inputs(recipe)
     tune_malloc()
@@ -163,7 +164,8 @@ def _open_run_and_corpora(
     recipe: Recipe, origin: PretrainedSource | None, log: Callable[[str], None]
 ) -> tuple[Run[Any, Any], Corpora]:
     """Open or create the run of a recipe, and open the training and validation corpus of each of its tasks, by name.
-    `origin` is the model that `init` names."""
+    `origin` is the model that `init` names.
+    """
     run = open_or_create_run(recipe, origin, log=log)
     return run, {name: _open_corpora(run, name, log) for name in run.member_runs}
 
@@ -196,7 +198,8 @@ def _open_corpora(run: Run[Any, Any], name: str, log: Callable[[str], None]) -> 
 
 def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, table: str) -> Iterator[str]:
     """Yield a line for each text of the training data, with its number of examples and its share of an epoch, if there
-    are several. `side` is the side of a pair whose tokens count; `table` is the key of the data."""
+    are several. `side` is the side of a pair whose tokens count; `table` is the key of the data.
+    """
     counts = [text.kept for text in train_text.text_reports]
     if len(counts) < 2:
         return
@@ -208,7 +211,8 @@ def _describe_text_shares(data: DataConfig, train_text: Corpus, *, side: str, ta
 
 def _describe_leak(noun: str, train_text: Corpus, validation: Corpus, *, table: str) -> str:
     """Return a warning if validation examples are also in the training text; otherwise an empty string. `noun` is the
-    word for examples, `table` the key of the data in the recipe."""
+    word for examples, `table` the key of the data in the recipe.
+    """
     count, total = validation.count_shared_examples(train_text), len(validation)
     if not count:
         return ""
@@ -228,7 +232,8 @@ def _run_training(
     log: Callable[[str], None],
 ) -> int:
     """Train the model of a run on the corpora of its tasks and write the final model. Return the signal that stopped
-    training, 0 if it is finished. `callbacks` are notified of updates and evaluations."""
+    training, 0 if it is finished. `callbacks` are notified of updates and evaluations.
+    """
     require_memory(run, device=process_group.device)
     snapshot = load_snapshot(run.folder)
     progress = snapshot.progress if snapshot else TrainState()
@@ -289,7 +294,8 @@ def _write_final_model(
     log: Callable[[str], None],
 ) -> None:
     """Write and evaluate the final model as it will be used. Add the results, with the best single checkpoint (from
-    `progress`), to the metrics file and the log."""
+    `progress`), to the metrics file and the log.
+    """
     steps = write_final_model(run.folder, average=run.recipe.training.average)
     with torch.no_grad():
         metrics = objective.evaluate(load_trained_model(run, device=device))
@@ -306,7 +312,8 @@ def _write_final_model(
 
 def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:
     """Write run.json, which records how a run was made so that it can be reproduced: versions, device, texts, sizes of
-    the corpora and recipe. Log a warning about each text that has changed."""
+    the corpora and recipe. Log a warning about each text that has changed.
+    """
     fingerprints = fingerprint_texts(run.recipe)
     if has_checkpoint(run.folder):
         for change in describe_changes(read_recorded_fingerprints(run.folder), fingerprints):

@@ -55,7 +55,8 @@ def build_trainer(
     callback: Callback,
 ) -> Trainer[Any]:
     """Build the trainer of a run's model on an objective, for the processes of `world`; `callback` is notified of
-    updates and evaluations. It computes in bf16 if the recipe asks for it or it is faster."""
+    updates and evaluations. It computes in bf16 if the recipe asks for it or it is faster.
+    """
     config, limits = run.recipe.training, build_limits(run.recipe.training)
     precision_type = BF16WithMasters if uses_bf16(config, model, world.device) else FullPrecision
     precision = precision_type(model, frozen=get_frozen_names(run))
@@ -98,7 +99,8 @@ def _build_optimizer(
     config: TrainingConfig, parameters: Mapping[str, Tensor], *, factors: Mapping[str, float]
 ) -> Optimizer:
     """Build the optimizer of the recipe for parameters by name; `factors` multiplies the learning rate of each
-    parameter."""
+    parameter.
+    """
     decay = config.optimizer.weight_decay
     match config.optimizer:
         case SgdConfig():
@@ -110,7 +112,8 @@ def _build_optimizer(
 
 def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limits: StoppingLimits) -> int | None:
     """Count the updates that the limits on steps and epochs allow; None if only the clock ends training. The objective
-    knows the number of updates in an epoch, which is used only if the schedule needs it."""
+    knows the number of updates in an epoch, which is used only if the schedule needs it.
+    """
     if limits.epochs is None or not isinstance(config.schedule, CosineConfig | LinearConfig):
         return limits.steps
     per_epoch = (len(objective.plan_updates(epoch, accumulate=config.accumulate)) for epoch in range(limits.epochs))
@@ -120,7 +123,8 @@ def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limi
 
 def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> LearningRateSchedule:
     """Build the learning-rate schedule that the recipe names; `steps` is the number of updates, None if only the clock
-    ends training. `d_model` is the model's width, which the kind noam uses."""
+    ends training. `d_model` is the model's width, which the kind noam uses.
+    """
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
             return NoamSchedule(d_model, warmup, factor)

@@ -65,7 +65,8 @@ def _estimate_memory(
     config: TrainingConfig, model: nn.Module, *, use_bf16: bool, tokens: int, length: int
 ) -> TrainingMemory:
     """Estimate the memory for training on batches of `tokens` tokens, in texts of `length` tokens; `use_bf16` says
-    whether the model computes in bf16."""
+    whether the model computes in bf16.
+    """
     moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
     has_average = config.ema is not None
     return estimate_training_memory(
@@ -148,7 +149,8 @@ def describe_memory(memory: TrainingMemory) -> str:
 
 def describe_time(forecast: TrainingForecast, ending: ExpectedEnd) -> str:
     """Describe how long training will take until the expected end, when the next validation comes, and what may end
-    training earlier. `forecast` holds the progress and the limits."""
+    training earlier. `forecast` holds the progress and the limits.
+    """
     limits = forecast.limits
     if ending.limit == "minutes":
         of_total = "" if forecast.last_step is None else f" of {forecast.last_step - forecast.step:,}"

@@ -74,7 +74,7 @@ class PathRoutes:
 
     @classmethod
     def from_path(cls, path: str, routes: Mapping[str, Route]) -> PathRoutes:
-        """Compile a path whose parameters are named in braces."""
+        """Keep the routes of a path by their methods, and compile the path, whose parameters are named in braces."""
         pattern, _, convertors = compile_path(path)
         return cls(routes, pattern, convertors)
 
@@ -168,7 +168,9 @@ class ServerApp:
         path_routes: PathRoutes | None,
         request_log: RequestLog,
     ) -> None:
-        """Check, route and answer a request; turn every error into an error response."""
+        """Check, route and answer an ASGI request. An error becomes an error response; it is raised if `request_log`
+        shows that the answer has begun. `path_routes` are the routes of the request's path, None for an unknown path.
+        """
 
         def build_error_response(error: HTTPError) -> Response:
             return error_response(error) if path_routes is None else path_routes.first_route.build_error_response(error)
@@ -202,7 +204,10 @@ class ServerApp:
     def _check_access(
         self, scope: Any, headers: Headers, route: Route | None, *, key: str | None, key_in_body: bool
     ) -> Response | None:
-        """Raise an `HTTPError` if a request may not enter; return the response to a CORS preflight request, or None."""
+        """Raise an `HTTPError` if a request may not enter; return the response to a CORS preflight request, or None for
+        any other. The API key `key` is checked unless the route is public or, as `key_in_body` says, the key may still
+        come in the body.
+        """
         self._origins.require_host(scope, headers)
         if self._registry.state != "ready":
             raise unavailable(self._registry.state)
@@ -217,7 +222,9 @@ class ServerApp:
     async def _dispatch(
         self, scope: Any, receive: Any, send: Any, *, path_routes: PathRoutes | None, route: Route | None
     ) -> Response:
-        """Run the route of an admitted request, or build a 404 or 405 response."""
+        """Run the route of an admitted ASGI request. Build a 404 response if `path_routes`, the routes of its path, is
+        None, and a 405 response if `route`, the one of its method, is None.
+        """
         if path_routes is None:
             return JSONResponse({"error": "there is nothing at this path; GET /spec lists the paths"}, 404)
         if route is None:
@@ -227,10 +234,9 @@ class ServerApp:
         return await route.respond(self._registry, Request(scope, receive, send))
 
     def _body_limit(self, route: Route | None, headers: Headers, *, key_in_body: bool) -> tuple[int, HTTPError]:
-        """Return how many bytes the body may have, and the error for a larger one; raise it if Content-Length is
-        larger.
-
-        While the key may still be in the body, the body may not be as large as a file.
+        """Return how many bytes the body may have, and the error for a larger one; raise it if the Content-Length
+        header is larger, and a 400 error if that is no number. Routes that accept files have a higher limit, but not
+        while the key may still be in the body (`key_in_body`).
         """
         limits = self._registry.settings.limits
         accepts_files = route is not None and route.accepts_files and limits.file > limits.body
@@ -244,7 +250,9 @@ class ServerApp:
         return max_bytes, error
 
     def _find_path(self, path: str, method: str) -> PathRoutes | None:
-        """Return the first path that matches and has the method, else the first that matches, else None."""
+        """Return the routes of the first path pattern that matches and has the method, else of the first that matches,
+        else None.
+        """
         matches = [path_routes for path_routes in self._paths if path_routes.pattern.match(path)]
         return next(
             (path_routes for path_routes in matches if path_routes.get_route(method)), matches[0] if matches else None
@@ -253,7 +261,9 @@ class ServerApp:
     def _response_headers(
         self, request_log: RequestLog, headers: Headers, present_headers: Mapping[bytes, bytes]
     ) -> Iterator[tuple[bytes, bytes]]:
-        """Yield the request id, security and CORS headers that are added to every response."""
+        """Yield the request id, security and CORS headers that are added to every response. `headers` are those of the
+        request; `present_headers` are in the response already, and a content security policy there is kept.
+        """
         added = [("X-Request-Id", request_log.id), *_SECURITY_HEADERS, *self._origins.cors_headers(headers)]
         if b"content-security-policy" not in present_headers:
             added.append(("Content-Security-Policy", _CONTENT_POLICY))
@@ -262,7 +272,9 @@ class ServerApp:
         yield from ((name.lower().encode(), value.encode("latin-1")) for name, value in added)
 
     def _record_request(self, scope: Any, path_routes: PathRoutes | None, request_log: RequestLog) -> None:
-        """Count an answered request in the metrics and write its log line."""
+        """Count an answered ASGI request in the metrics, under the path pattern of `path_routes` (None: `other`), and
+        write its log line.
+        """
         request_log.key = scope.get(KEY_NAME_FIELD)
         route = "other" if path_routes is None else path_routes.first_route.path
         method = request_log.method if request_log.method in _KNOWN_METHODS else "other"
@@ -288,7 +300,7 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
 
 
 def collect_routes(registry: ModelRegistry) -> Sequence[Route]:
-    """Return the routes of all modules that this registry serves."""
+    """Return those routes of all `ROUTE_MODULES` that a server with the models of this registry has."""
     routes = (
         value for name in ROUTE_MODULES for value in vars(import_module(name)).values() if isinstance(value, Route)
     )

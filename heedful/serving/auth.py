@@ -37,7 +37,7 @@ def generate_key() -> str:
 
 
 def format_key_line(name: str, key: str) -> str:
-    """Format the line of a key file for a key.
+    """Format the line of a key file that holds the hash of a key and its name.
 
     Raises:
         RecipeError: the name is not valid.
@@ -135,7 +135,9 @@ def _read_key_text(path: Path) -> str:
 
 
 def _parse_keys(text: str, path: Path) -> Mapping[bytes, str]:
-    """Parse the lines of a key file: names by the hashes of the keys."""
+    """Parse the text of a key file into the names of the keys by their hashes. A wrong line raises a `RecipeError` that
+    names the path.
+    """
     names: dict[bytes, str] = {}
     for number, line in enumerate(text.splitlines(), 1):
         content = line.partition("#")[0].strip()

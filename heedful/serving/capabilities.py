@@ -68,8 +68,8 @@ def has_capable_model(registry: ModelRegistry, capability: str) -> bool:
 
 
 def find_capable_model(registry: ModelRegistry, capability: str, model_name: str | None) -> LoadedModel[Any]:
-    """Return the model of this name that has a capability, or the only one that does; raise an `HTTPError` if that
-    is not clear.
+    """Return the served model of this name; None means the only one that has a capability, which is given by name, as
+    `translate`. Raise an `HTTPError` if no model fits, or several do and none is named.
     """
     chosen = all_capabilities()[capability]
     return registry.get_model(chosen.predictor_types, model_name, action=chosen.phrase)
@@ -78,7 +78,9 @@ def find_capable_model(registry: ModelRegistry, capability: str, model_name: str
 def declare_model_route(
     name: str, summary: str, response_type: Any, *examples: Mapping[str, Any], **options: Any
 ) -> Callable[[Callable[..., Any]], Route]:
-    """Make the decorated handler the route of a capability, which is served if a model has it; see `declare_route`."""
+    """Make the decorated handler the route of the capability `name`, which is served if a model has it. The examples
+    are of requests; the other parameters are further attributes of `Route`.
+    """
     is_served = partial(has_capable_model, capability=name)
     return declare_route(
         f"/v1/heedful/{name}", summary, response_type=response_type, examples=examples, is_served=is_served, **options

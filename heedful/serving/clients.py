@@ -45,8 +45,8 @@ class TrustedProxies:
         return parsed is not None and any(parsed in network for network in self._networks)
 
     def apply_headers(self, scope: Any, headers: Headers) -> Any:
-        """Return an ASGI scope with the client's address and scheme from the forwarding headers, if the request
-        comes from a trusted proxy.
+        """Return an ASGI scope with the client's address and scheme from the forwarding headers if the request comes
+        from a trusted proxy, else the unchanged scope.
         """
         nearest = (scope.get("client") or ("",))[0]
         if nearest not in self:
@@ -57,7 +57,10 @@ class TrustedProxies:
         return {**scope, "client": (address, 0), **scheme_field}
 
     def _find_client(self, nearest: str, chain: Sequence[str]) -> tuple[str, int]:
-        """Return the first untrusted address from the right of the chain, and how many trusted proxies follow it."""
+        """Return the client's address, and how many trusted proxies follow it in the chain (`X-Forwarded-For`). The
+        client is the first untrusted address from the right, or the last known one; `nearest` is the proxy that called
+        this server.
+        """
         address, num_passed = nearest, 0
         for hop in reversed(chain):
             parsed = parse_address(_strip_port(hop))
@@ -155,7 +158,9 @@ class ConnectionCounter:
         return len(self._counts)
 
     def add_connection(self, address: str) -> int:
-        """Count a new connection, and return how many its network has now."""
+        """Count a new connection from an address, and return how many the network of the address has now; those of
+        proxies are not counted and give 0.
+        """
         if address in self._proxies:
             return 0
         client = client_network(address)
@@ -163,7 +168,7 @@ class ConnectionCounter:
         return self._counts[client]
 
     def remove_connection(self, address: str) -> None:
-        """Stop counting a connection that has closed."""
+        """Stop counting a connection from this address, which has closed."""
         if address in self._proxies:
             return
         client = client_network(address)

@@ -47,7 +47,9 @@ class OriginPolicy:
         self._origins = {origin.rstrip("/").lower() for origin in access.origins}
 
     def require_host(self, scope: Any, headers: Headers) -> None:
-        """Raise an `HTTPError` if a request is addressed to another server."""
+        """Raise an `HTTPError` unless the `Host` header of a request names this server, by one of its host names or by
+        the address in the ASGI scope at which the request arrived.
+        """
         hosts = headers.getlist("host")
         if len(hosts) != 1 or not _HOST_PATTERN.fullmatch(hosts[0]):
             raise bad_request("Host: the request must have this header, which names the server")
@@ -57,13 +59,16 @@ class OriginPolicy:
             raise host_not_served(hosts[0])
 
     def require_origin(self, scope: Any, headers: Headers) -> None:
-        """Raise an `HTTPError` if a page of a foreign origin would do more than read."""
+        """Raise an `HTTPError` if a web page of an origin that is not allowed sends a request that may change
+        something, which is any but GET, HEAD and OPTIONS.
+        """
         origin = headers.get("origin")
         if origin is not None and scope["method"] not in _SAFE_METHODS and not self._is_allowed(origin, headers):
             raise origin_forbidden(origin)
 
     def build_preflight(self, scope: Any, headers: Headers) -> dict[str, str] | None:
-        """Return the headers that answer a CORS preflight request; None for every other request.
+        """Return the headers that answer a CORS preflight request, given its ASGI scope and headers; None for every
+        other request.
 
         Raises:
             HTTPError: the origin may not send requests.
@@ -83,7 +88,7 @@ class OriginPolicy:
         }
 
     def cors_headers(self, headers: Headers) -> Iterator[tuple[str, str]]:
-        """Yield the CORS headers that say which origin may read an answer."""
+        """Yield the CORS headers of an answer, which say which origin may read it, given the headers of the request."""
         if not self._origins:
             return
         if _WILDCARD in self._origins:
@@ -96,7 +101,9 @@ class OriginPolicy:
         yield "Access-Control-Expose-Headers", _EXPOSED_HEADERS
 
     def _is_allowed(self, origin: str, headers: Headers) -> bool:
-        """Return whether pages of an origin may send requests."""
+        """Return whether pages of an origin may send a request with these headers: the origin is configured, or its
+        host is configured or is the one in the `Host` header.
+        """
         if _WILDCARD in self._origins or origin.lower() in self._origins:
             return True
         address = origin.partition("://")[2].lower()

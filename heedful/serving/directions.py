@@ -61,8 +61,8 @@ def find_translator(
 def find_pairs(
     model: LoadedModel[Any], *, source: str | None = None, target: str | None = None
 ) -> list[tuple[str | None, str | None]]:
-    """Return the translation directions of a model that agree with the requested languages; None stands for an
-    unknown language.
+    """Return the (source, target) directions of a model that agree with the requested languages; a requested None
+    agrees with every language. None in a returned pair stands for an unknown language.
     """
     translator: Translator = model.predictor
     known_pairs: list[tuple[str | None, str | None]] = [*model.model_languages.pairs]
@@ -95,7 +95,7 @@ class DirectedModel:
         self._searches: dict[int, SearchStrategy] = {0: self.translator.search}
 
     def get_search(self, alternatives: int) -> SearchStrategy:
-        """Return the search for a number of alternatives.
+        """Return the search that finds this number of alternatives besides the best translation.
 
         Equal numbers get the same object, so that their requests are batched together; a greedy model uses a beam if
         there are alternatives.
@@ -151,7 +151,9 @@ class TranslationDirections:
         return [source for source, other in self._models_by_pair if other == target]
 
     def match_served(self, requested: str, *, param: str) -> str:
-        """Return the served language that a tag means, or raise an `HTTPError`."""
+        """Return the served language that a requested tag means; raise an `HTTPError`, which names the request field
+        `param`, if it is not served.
+        """
         language = match_language(requested, self.languages)
         if language is None:
             raise bad_request(
@@ -160,7 +162,7 @@ class TranslationDirections:
         return language
 
     def find_model(self, source: str, target: str) -> DirectedModel | None:
-        """Return the model that translates between two languages; None if they are the same.
+        """Return the model that translates from `source` to `target`; None if they are the same language.
 
         Raises:
             HTTPError: no model does.
@@ -175,7 +177,8 @@ class TranslationDirections:
         return directed_model
 
     def find_source(self, text: str, requested: str, *, target: str) -> LanguagePrediction:
-        """Return the served language that a client names as the source of a text, identified if it is `auto`.
+        """Return the source language of a text that is translated to `target`: the served language that the tag
+        `requested` means, with probability 1, or the identified language if the tag is `auto`.
 
         Raises:
             HTTPError: see `match_served` and `identify_source`.

@@ -77,8 +77,8 @@ def internal_error(request_id: str) -> HTTPError:
 
 
 def unauthorized_error(*, missing: bool) -> HTTPError:
-    """Build a 401 error for a missing or unknown API key; routes of other protocols change the status to what their
-    clients expect.
+    """Build a 401 error for an API key that is missing or, unless `missing` is set, unknown; routes of other protocols
+    change the status to what their clients expect.
     """
     problem = "this server needs an API key" if missing else "this API key is unknown"
     return HTTPError(401, f"{problem}; send one as {_KEY_HINT}", code="invalid_api_key")
@@ -96,7 +96,9 @@ def payload_too_large(max_bytes: int) -> HTTPError:
 
 
 def decoding_too_large(size: int, capacity: int, *, name: str) -> HTTPError:
-    """Build a 413 error: decoding the input needs more memory than all requests together may use."""
+    """Build a 413 error: decoding the request field `name` needs `size` bytes of memory, more than the `capacity` that
+    all requests together may use.
+    """
     return HTTPError(
         413,
         f"{name}: needs {size:,} bytes of memory to be decoded, and this server has {capacity:,} for it "
@@ -119,7 +121,7 @@ def headers_too_large(limits: ServerLimits) -> HTTPError:
 
 
 def keyless_upload_too_large(max_bytes: int) -> HTTPError:
-    """Build a 413 error: without a key in the headers, the body of an upload may not be this large."""
+    """Build a 413 error: without a key in the headers, the body of an upload may have only `max_bytes` bytes."""
     return HTTPError(
         413,
         f"the headers have no API key, and without one only {max_bytes:,} bytes of a request are read; send one as "

@@ -166,7 +166,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         return self._arrival_timer is not None or self._is_answering
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Start a connection, or reject it if there are too many."""
+        """Start a connection over this transport, or reject it if there are too many in total or from its address."""
         lingering = LingeringTransport(transport, self.loop, expects_input=lambda: self._arrival_timer is not None)
         super().connection_made(lingering)
         limits, num_from_address = self._limits, self._connection_counter.add_connection(self._client_address)
@@ -182,7 +182,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._start_idle_timer()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Stop all timers and count the connection as closed."""
+        """Stop all timers and count the connection as closed; `exc` is the error that closed it, or None."""
         self._connection_counter.remove_connection(self._client_address)
         self._unset_keepalive_if_required()
         self._stop_arrival_timer()
@@ -210,7 +210,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         self._header_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Add a part of the URL, within the size limit."""
+        """Add a part of the URL; stop the parser if the URL exceeds `MAX_URL_BYTES`."""
         super().on_url(url)
         if len(self.url) > MAX_URL_BYTES:
             self._stop_parser(
@@ -218,7 +218,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             )
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Add one header or trailer, within the limits."""
+        """Add the name and value of a header or trailer; stop the parser if there are too many or too long ones."""
         super().on_header(name, value)
         self._header_bytes += len(name) + len(value) + _HEADER_OVERHEAD
         if len(self.headers) > self._limits.headers or self._header_bytes > self._limits.header_bytes:
@@ -331,7 +331,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._arrival_timer = None
 
     def _handle_late_request(self) -> None:
-        """Reject a request that has not arrived in time, or wait on if the delay is the server's."""
+        """Handle a request that has not arrived in time: wait on if the delay is the server's, close the connection if
+        the request is answered already, else send a 408 error.
+        """
         if self.pipeline or self.flow.read_paused or (self._is_answering and not self.cycle.more_body):
             self._arrival_timer = None
             self._start_arrival_timer()
@@ -346,7 +348,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
         raise _LimitExceeded
 
     def _send_error(self, status: int, message: str) -> None:
-        """Send an error response without the application, and close; only close if another response has started."""
+        """Send an error response with this status and message without the application, and close; only close if another
+        response has started.
+        """
         if self.transport.is_closing():
             return
         if self._is_answering:

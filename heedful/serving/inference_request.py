@@ -98,7 +98,9 @@ class InferenceRequest:
             callback()
 
     def report_partial(self, index: int, ids: Sequence[int]) -> None:
-        """Pass the token ids that an example has so far to the listener of the request."""
+        """Pass the token ids that the example of this index has so far to the listener of the request, if there is one;
+        an error of the listener fails the request.
+        """
         if self.job.on_tokens is not None:
             try:
                 self.job.on_tokens(index, ids)
@@ -135,7 +137,9 @@ class SchedulerClient:
         return request.get_answers()
 
     def stream_example(self, search_call: SearchCall[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
-        """Yield the token ids of one example while they are generated, then the best hypothesis."""
+        """Yield the token ids of one example so far, whenever there are more, then its best hypothesis; `search_call`
+        is the search that generates them.
+        """
         updates: queue.SimpleQueue[Sequence[int] | None] = queue.SimpleQueue()
         questions = BatchJob[Any, Any]([example], search_call, [1], 1, 1, lambda _, ids: updates.put(list(ids)))
         request = InferenceRequest(questions, self._deadline, on_done=lambda: updates.put(None))

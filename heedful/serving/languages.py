@@ -100,7 +100,7 @@ def find_languages(
 
 
 def _quote_path(run: Path) -> str:
-    """Quote the shortest form of a path for a command line."""
+    """Quote the path of a run for a command line, relative to the current folder if it is inside it."""
     try:
         return shlex.quote(str(run.resolve().relative_to(Path.cwd())))
     except (OSError, ValueError):
@@ -108,7 +108,9 @@ def _quote_path(run: Path) -> str:
 
 
 def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
-    """Return the translation directions in the recipe of a run; empty for a Hugging Face folder."""
+    """Return the (source, target) directions of the training texts of a run, with None for a language that the recipe
+    does not name; empty for a Hugging Face folder.
+    """
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.recipes.parallel_data import list_texts
     from heedful.runs.load import open_run
@@ -126,7 +128,9 @@ def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
 def _apply_settings(
     pairs: Iterable[tuple[str | None, str | None]], model_settings: ModelSettings, *, name: str
 ) -> tuple[LanguagePair, ...]:
-    """Fill unknown languages from the settings, and keep the pairs that agree with them and are completely known."""
+    """Fill the unknown languages (None) of (source, target) pairs from the settings, and return the pairs that agree
+    with the settings and are completely known. Raise a `RecipeError` with the model's name if none agrees.
+    """
     configured = model_settings.source_language, model_settings.target_language
     filled = [(source or configured[0], target or configured[1]) for source, target in pairs]
     matching = [
@@ -144,6 +148,7 @@ def _apply_settings(
 
 
 def _names_languages(match: re.Match[str]) -> bool:
+    """Return whether both parts of a match of `_MODEL_NAME_PATTERN` are codes of languages and differ."""
     return (
         bool(parse_language_code(match["source"]))
         and bool(parse_language_code(match["target"]))
@@ -159,8 +164,8 @@ def _load_profiles(run: Path) -> LanguageIdentifier | None:
 
 
 def match_language(requested: str, languages: Sequence[str]) -> str | None:
-    """Return which of some languages a tag means, which may be written differently, as `pt_br`, `deu` or `de-AT`; None
-    if it means none of them.
+    """Return the one of some languages that a requested tag means, which may be written differently, as `pt_br`, `deu`
+    or `de-AT`; None if it means none of them.
 
     An equal tag is preferred, then the nearest one by script and region; see `find_nearest_tag`. A different script
     counts as a different language.

@@ -22,7 +22,8 @@ _WARM_UP_SECONDS: Final = 600.0
 
 
 def load_registry(settings: ServerSettings, log: Callable[[str], None] = lambda _: None) -> ModelRegistry:
-    """Load everything that the settings name and return a registry that is ready.
+    """Load everything that the settings name and return a registry that is ready; `log` is called with messages about
+    assumptions.
 
     Raises:
         RecipeError: something cannot be computed on the device in the settings.
@@ -65,7 +66,7 @@ def load_into(
 
 
 def _build_scheduler(registry: ModelRegistry, name: str) -> InferenceBackend:
-    """Start a scheduler for a model, whose work is counted in the metrics."""
+    """Start a scheduler for the model of this name, whose work is counted in the metrics of the registry."""
     from heedful.serving.scheduler import Scheduler  # which reads torch
 
     on_batch, on_tokens = partial(registry.metrics.record_batch, name), partial(registry.metrics.count_tokens, name)
@@ -75,7 +76,10 @@ def _build_scheduler(registry: ModelRegistry, name: str) -> InferenceBackend:
 def _load_predictors(
     name: str, model_settings: ModelSettings, settings: ServerSettings, log: Callable[[str], None]
 ) -> list[tuple[str, Any]]:
-    """Load a run and return its predictors by served name: one, or one for each task of a run with several."""
+    """Load the run of a model and return its predictors with the names under which they are served: `name`, or
+    `name/TASK` for each task if the run has several and the settings of the model choose none. `log` is called with
+    messages about assumptions.
+    """
     from heedful.runs.load import load
     from heedful.tasks.predictor import MultiHeadPredictor
 
@@ -112,6 +116,9 @@ def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
 
 
 def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:
+    """Return a function that sends a predictor the tiny request of one of its capabilities; raise a `RecipeError`,
+    which calls the model by `name`, if none has one.
+    """
     warm_up = next(
         (capability.warm_up for capability in list_capabilities(predictor) if capability.warm_up is not None), None
     )

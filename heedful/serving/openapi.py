@@ -93,6 +93,9 @@ def build_specification(registry: ModelRegistry) -> JsonSchema:
 
 
 def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
+    """Return the OpenAPI operation of a route: its parameters, request, response and errors. `names` are the schemas of
+    the messages by (type, mode).
+    """
     needs_key = registry.settings.access.keys is not None and not route.public
     errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
     operation: JsonSchema = {
@@ -117,6 +120,9 @@ def _describe_parameter(name: str) -> JsonSchema:
 
 
 def _describe_body(route: Route, names: Mapping[Any, JsonSchema], registry: ModelRegistry) -> JsonSchema:
+    """Return the OpenAPI request body of a route, with its schema from `names` (by type and mode) and its examples; as
+    JSON and, if the route accepts files, as a form too.
+    """
     media_schema: JsonSchema = {"schema": names[route.request_type, _SCHEMA_MODE]}
     examples = route.examples(registry) if callable(route.examples) else route.examples
     if examples:
@@ -128,6 +134,9 @@ def _describe_body(route: Route, names: Mapping[Any, JsonSchema], registry: Mode
 
 
 def _describe_response(route: Route, names: Mapping[Any, JsonSchema]) -> JsonSchema:
+    """Return the OpenAPI description of a route's answer, with a schema for each of its media types; those of messages
+    come from `names` (by type and mode).
+    """
     if route.response_type is None:
         schema: JsonSchema = {} if route.media_type == "application/json" else {"type": "string"}
     else:
@@ -150,6 +159,9 @@ def _can_stream(request_type: type[BaseModel]) -> bool:
 
 
 def _describe_error(route: Route, status: int) -> JsonSchema:
+    """Return the OpenAPI description of a route's answer with this error status; its schema is that of an example
+    error.
+    """
     example = route.format_error(HTTPError(status, "what is wrong"))
     response: JsonSchema = {
         "description": STATUS_DESCRIPTIONS[status],
@@ -161,7 +173,7 @@ def _describe_error(route: Route, status: int) -> JsonSchema:
 
 
 def _infer_schema(example: Any) -> JsonSchema:
-    """Infer a schema from an example: objects with the same keys, strings and integers."""
+    """Infer a schema from an example: objects with the same keys, strings and integers; others get an empty schema."""
     match example:
         case Mapping():
             properties = {name: _infer_schema(value) for name, value in example.items()}
@@ -174,7 +186,7 @@ def _infer_schema(example: Any) -> JsonSchema:
 
 
 def render_docs_page(specification: Mapping[str, Any]) -> str:
-    """Render the page of an OpenAPI description."""
+    """Render an OpenAPI description as a page in HTML, with a section for each group of operations."""
     operations = [
         (operation["tags"][0], method.upper(), path, operation)
         for path, methods in specification["paths"].items()
@@ -203,6 +215,9 @@ def render_docs_page(specification: Mapping[str, Any]) -> str:
 
 
 def _render_operation(specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]) -> str:
+    """Render an operation of an OpenAPI description as HTML that can be unfolded: method, path and summary, and inside
+    its request, answers and errors.
+    """
     key = ' <span class="key">needs a key</span>' if operation.get("security") else ""
     head = f'<code><b class="method">{method}</b> {escape(path)}</code> <span class="about">'
     head += f"{escape(operation['summary'])}{key}</span>"
@@ -213,7 +228,9 @@ def _render_operation(specification: Mapping[str, Any], method: str, path: str, 
 def _render_operation_body(
     specification: Mapping[str, Any], method: str, path: str, operation: Mapping[str, Any]
 ) -> Iterator[str]:
-    """Yield the HTML of an operation's request, answers and errors."""
+    """Yield the HTML of an operation's request, answers and errors. `specification` holds the schemas to which the
+    operation refers; method and path are shown above each example.
+    """
     if "requestBody" in operation:
         request_media = operation["requestBody"]["content"]["application/json"]
         yield "<h3>Request</h3>" + _render_fields(specification, request_media["schema"])
@@ -237,7 +254,9 @@ def _render_example(method: str, path: str, value: Any) -> str:
 
 
 def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Render the fields of an object and of the objects in a list, or a description of any other value."""
+    """Render in HTML the fields of an object schema and of the objects in a list, or a description of any other schema;
+    `specification` holds the schemas to which it may refer.
+    """
     resolved = _resolve_reference(specification, schema)
     if "properties" not in resolved:
         inner = resolved.get("items")
@@ -258,7 +277,7 @@ def _render_fields(specification: Mapping[str, Any], schema: Mapping[str, Any]) 
 
 
 def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return the schema to which a `$ref` points, or the schema itself."""
+    """Return the schema of a specification to which a schema's `$ref` points, or the schema itself if it has none."""
     if "$ref" in schema:
         target: Mapping[str, Any] = specification["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
         return target
@@ -266,7 +285,9 @@ def _resolve_reference(specification: Mapping[str, Any], schema: Mapping[str, An
 
 
 def _format_type(specification: Mapping[str, Any], schema: Mapping[str, Any]) -> str:
-    """Return the type of a value in words."""
+    """Return in words which type a schema has, as `list of string`, and its default if there is one; `specification`
+    holds the schemas to which it may refer.
+    """
     if "$ref" in schema:
         resolved = _resolve_reference(specification, schema)
         names = ", ".join(resolved.get("properties", {}))

@@ -36,7 +36,9 @@ class Replica:
         self._app = ServerApp(self._registry)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        """ASGI."""
+        """Handle an ASGI event: the start or end of the server, or a request, which is rejected if its headers exceed
+        the limits.
+        """
         if scope["type"] == "lifespan":
             with use_server_logging(self._registry.settings):
                 await self._handle_lifespan(receive, send)
@@ -46,7 +48,9 @@ class Replica:
             await self._app(scope, receive, send)
 
     async def _handle_lifespan(self, receive: Any, send: Any) -> None:
-        """Load the models at startup, and stop accepting requests at shutdown."""
+        """Handle the ASGI lifespan events: load the models at startup, and stop accepting requests at shutdown.
+        `receive` gives the events, and `send` gets the answers.
+        """
         assert (await receive())["type"] == "lifespan.startup"
         try:
             await asyncio.to_thread(self._load_models)
@@ -71,7 +75,7 @@ class Replica:
 
 
 def build_deployment(settings: ServerSettings) -> Any:
-    """Return a Ray Serve application, to be run by `ray.serve.run`.
+    """Return a Ray Serve application whose replicas serve as the settings say, to be run by `ray.serve.run`.
 
     Raises:
         MissingExtraError: Ray Serve is not installed.
@@ -104,8 +108,8 @@ def build_deployment(settings: ServerSettings) -> Any:
 
 
 def build(arguments: Mapping[str, str]) -> Any:
-    """Build the application for a Ray Serve config file: `import_path: heedful.serving.ray_serve:build`, with `args:
-    {config: FILE}`.
+    """Build the application for a Ray Serve config file: `import_path: heedful.serving.ray_serve:build`, with the
+    arguments `args: {config: FILE}`, which name a TOML file of settings.
 
     Raises:
         RecipeError: no file is named, or its content is wrong.
@@ -118,7 +122,8 @@ def build(arguments: Mapping[str, str]) -> Any:
 
 
 def serve_on_ray(settings: ServerSettings, log: Callable[[str], None]) -> None:
-    """Serve on the running Ray cluster, or a new local one, until a signal arrives.
+    """Serve as the settings say on the running Ray cluster, or a new local one, until a signal arrives; `log` is called
+    with the address when the server is ready.
 
     Raises:
         RunError: no replica could start.

@@ -85,7 +85,9 @@ class LoadedModel(Generic[PredictorT]):
     async def stream(
         self, deadline: RequestDeadline, work: Callable[[Callable[[Event], None]], object]
     ) -> AsyncIterator[Event]:
-        """Run `work` in a thread and yield the events that it passes to its callback."""
+        """Run `work` in a thread, within the deadline, and yield the events that it passes to its argument, a callback.
+        The deadline is cancelled when the stream ends.
+        """
         loop = asyncio.get_running_loop()
         events: asyncio.Queue[Any] = asyncio.Queue()
 

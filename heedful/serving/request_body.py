@@ -84,7 +84,9 @@ def parse_json(content: bytes | str, *, name: str) -> Any:
 
 
 def _require_max_depth(value: Any, name: str) -> None:
-    """Raise an `HTTPError` if lists and objects are nested too deeply."""
+    """Raise an `HTTPError` if lists and objects of a parsed JSON value are nested too deeply; the error calls the JSON
+    by `name`.
+    """
     level, depth = [value], 0
     while level:
         depth += 1
@@ -97,7 +99,9 @@ def _require_max_depth(value: Any, name: str) -> None:
 
 
 def _require_encodable(value: Any, name: str) -> None:
-    """Raise an `HTTPError` if a text contains a lone surrogate, which JSON escapes can write but UTF-8 cannot."""
+    """Raise an `HTTPError` if a text in a parsed JSON value contains a lone surrogate, which JSON escapes can write but
+    UTF-8 cannot; the error calls the JSON by `name`.
+    """
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError:
@@ -146,7 +150,7 @@ def _require_utf8(content_type: str) -> None:
 
 
 def _require_short_name(field: str, name: str) -> None:
-    """Raise an `HTTPError` if the name of an uploaded file is too long."""
+    """Raise an `HTTPError`, which names the form field, if the name of its uploaded file is too long."""
     size = len(name.encode("utf-8", "surrogatepass"))
     if size > _MAX_NAME_BYTES:
         raise bad_request(

@@ -70,7 +70,9 @@ class RequestLog:
         return time.perf_counter() - self.started_at
 
     def to_json(self, *, include_texts: bool) -> Mapping[str, Any]:
-        """Return the log fields as a JSON object."""
+        """Return the log fields that have a value as a JSON object, with the request's message only if `include_texts`
+        is set.
+        """
         fields = {
             "id": self.id,
             "method": self.method,
@@ -159,7 +161,7 @@ class LogWriter(QueueHandler):
         self._line_writer.start()
 
     def enqueue(self, record: logging.LogRecord) -> None:
-        """Queue a formatted record without waiting."""
+        """Queue a formatted record without waiting; drop it if the queue is full."""
         try:
             if self._num_dropped:
                 self._records.put_nowait(self._build_drop_notice())
@@ -212,6 +214,9 @@ class _LineWriter(QueueListener):
         return None if self.is_closed else self._records.get(block)
 
     def handle(self, record: logging.LogRecord) -> None:
+        """Write a formatted record as a line. Try again while a non-blocking file is busy; ignore the errors of a
+        stream that nobody reads any more.
+        """
         line = f"{record.getMessage()}\n"
         with suppress(OSError, ValueError):  # there is no reader any more
             if self._descriptor is None:

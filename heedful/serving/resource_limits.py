@@ -54,7 +54,7 @@ class BodyBudget:
         return RequestBody(self, self._clock())
 
     def add_bytes(self, body: RequestBody, size: int) -> None:
-        """Count further bytes of a body that is still arriving.
+        """Count `size` further bytes of a body that is still arriving; if there is no room, drop the slowest bodies.
 
         Raises:
             HTTPError: there is no room (503).
@@ -79,7 +79,9 @@ class BodyBudget:
         body.num_held = 0
 
     def _find_slowest(self) -> RequestBody | None:
-        """Return the unfinished body with the lowest arrival rate, or None."""
+        """Return the unfinished body with the lowest arrival rate, of those that have been arriving for
+        `_MIN_ARRIVAL_SECONDS`; None if there is none.
+        """
         now = self._clock()
         candidates = [body for body in self._arriving if now - body.started_at >= _MIN_ARRIVAL_SECONDS]
         return min(candidates, key=lambda body: body.num_received / (now - body.started_at), default=None)
@@ -107,7 +109,7 @@ class RequestBody:
         self._drop_event = asyncio.Event()
 
     async def receive(self, receive: ReceiveCallable) -> Any:
-        """Receive the next ASGI message and count its bytes.
+        """Receive the next message of the ASGI function `receive`, count its bytes and return it.
 
         Raises:
             HTTPError: there is no room for the body, or it was dropped meanwhile (503).
@@ -199,7 +201,9 @@ class MemoryBudget:
     async def reserve_async(
         self, size: int, deadline: RequestDeadline, *, name: str
     ) -> AsyncIterator[MemoryReservation]:
-        """Reserve bytes while the block runs, without blocking the event loop; see `reserve`."""
+        """Reserve `size` bytes while the block runs, without blocking the event loop; wait for them until the deadline
+        at most. Errors call what needs them by `name`; see `reserve`.
+        """
         granted = self._enqueue(size, name)
         try:
             while not granted.done():
@@ -214,7 +218,9 @@ class MemoryBudget:
 
     @contextmanager
     def _release_after(self, size: int) -> Iterator[MemoryReservation]:
-        """Return a reservation's bytes when the block ends."""
+        """Hold a reservation of `size` bytes, which are granted already, during the block, and return its bytes at the
+        end.
+        """
         reservation = MemoryReservation(self, size)
         try:
             yield reservation
@@ -228,7 +234,9 @@ class MemoryBudget:
             self._grant_waiting()
 
     def _enqueue(self, size: int, name: str) -> Future[None]:
-        """Queue a request for bytes and return a future that is done when they are granted."""
+        """Queue a request for `size` bytes and return a future that is done when they are granted; raise an
+        `HTTPError`, which calls what needs them by `name`, if they exceed the capacity.
+        """
         if size > self.capacity:
             raise decoding_too_large(size, self.capacity, name=name)
         granted: Future[None] = Future()
@@ -252,7 +260,9 @@ class MemoryBudget:
                 granted.set_result(None)
 
     def _cancel_request(self, size: int, granted: Future[None]) -> None:
-        """Remove a request from the queue, or return its bytes if they were granted meanwhile."""
+        """Remove a request for `size` bytes from the queue, or return the bytes if `granted`, the future of the
+        request, was done meanwhile.
+        """
         if granted.cancel():
             with self._lock:
                 self._grant_waiting()
@@ -281,7 +291,7 @@ class MemoryReservation:
         self._size = size
 
     def reduce(self, size: int) -> None:
-        """Keep at most this many bytes, and return the others to the budget."""
+        """Keep at most `size` bytes, and return the others to the budget."""
         freed = self._size - size
         if freed > 0:
             self._size = size
@@ -319,7 +329,9 @@ class WorkQueue:
             return await asyncio.wrap_future(self.submit(deadline, work))
 
     def submit(self, deadline: RequestDeadline, work: Callable[[], T]) -> Future[T]:
-        """Submit `work` to the threads, for a request that has a slot."""
+        """Submit `work` to the threads, for a request that has a slot, and return the future of its result; it fails if
+        the deadline is over before the work starts.
+        """
 
         def run_if_wanted() -> T:
             deadline.raise_if_over()
@@ -363,7 +375,9 @@ class TemporaryStore(Generic[T]):
         return len(self._items)
 
     def add(self, item: T, *, size: int, suffix: str = "") -> str:
-        """Keep a result of so many bytes, and return its random name, which ends with `suffix`."""
+        """Keep a result `item` of `size` bytes, and return its random name, which ends with `suffix`; remove the oldest
+        results if they are too many or too large.
+        """
         name = secrets.token_urlsafe(24) + suffix
         self._items[name] = item, size
         while len(self._items) > 1 and (len(self._items) > self._max_items or self._used_bytes > self._max_bytes):

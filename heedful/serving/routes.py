@@ -137,7 +137,9 @@ class Route:
     is_served: Callable[[ModelRegistry], bool] = lambda _: True
 
     async def respond(self, registry: ModelRegistry, request: Request) -> Response:
-        """Answer a request, turning errors into error responses; the work stops if the client disconnects."""
+        """Answer a request with the models of a registry, turning errors into error responses; the work stops if the
+        client disconnects.
+        """
         request_id = request.scope.get(REQUEST_ID_FIELD) or new_request_id()
         try:
             registry.require_ready()
@@ -155,7 +157,9 @@ class Route:
         return error_response(error, format_error=self.format_error, unauthorized_status=self.unauthorized_status)
 
     async def _run_handler(self, context: RequestContext) -> Response:
-        """Run the handler until it is done, the deadline is over or the client disconnects."""
+        """Read the message of a request, run the handler on it and return the response; raise an error if the deadline
+        is over or the client disconnects first.
+        """
         message = await self._read_message(context)
         arguments = (context,) if self.request_type is None else (context, message)
         handler_task = asyncio.ensure_future(self.handler(*arguments))
@@ -176,7 +180,9 @@ class Route:
                 handler_task.cancel()
 
     async def _read_message(self, context: RequestContext) -> BaseModel | None:
-        """Read and validate the message of a request; None if the route takes none."""
+        """Read and validate the message of a request, and check the API key among its fields unless the request is
+        authorized already; return None if the route takes no message.
+        """
         is_authorized = self.public or KEY_NAME_FIELD in context.request.scope
         if self.request_type is None and is_authorized:
             return None
@@ -195,8 +201,8 @@ class Route:
         return message
 
     async def _read_fields_with_key(self, context: RequestContext) -> Mapping[str, Any]:
-        """Return the fields of a request whose API key may be among them; other errors are raised only after the
-        key is accepted.
+        """Return the fields of a request whose API key may be among them, after checking the key. Other errors are
+        raised only after the key is accepted, except a 413 error.
         """
         request = context.request
         read_error: HTTPError | None = None
@@ -216,7 +222,8 @@ class Route:
 def declare_route(
     path: str, summary: str, **options: Any
 ) -> Callable[[Callable[..., Awaitable[HandlerResult]]], Route]:
-    """Make the decorated handler a route; its parameter `message`, if it has one, gives the type of the request.
+    """Make the decorated handler a `Route`, whose further attributes are the `options`; its parameter `message`, if it
+    has one, gives the type of the request.
 
     The routes of the modules in `heedful.serving.app.ROUTE_MODULES` are served.
 
@@ -246,7 +253,9 @@ def new_request_id() -> str:
 def error_response(
     error: HTTPError, *, format_error: ErrorFormatter = openai_error, unauthorized_status: int = 401
 ) -> Response:
-    """Build the HTTP response for an error in the format of a protocol."""
+    """Build the HTTP response for an error, whose content `format_error` makes for a protocol; `unauthorized_status`
+    replaces the status 401.
+    """
     headers = {} if error.retry_after is None else {"Retry-After": str(error.retry_after)}
     status = unauthorized_status if error.status == 401 else error.status
     if status == 401:
@@ -256,7 +265,7 @@ def error_response(
 
 def to_http_error(error: Exception, request_id: str) -> HTTPError:
     """Convert an exception to an `HTTPError`: a model's complaint about the input becomes 400, everything else is
-    logged and becomes 500.
+    logged under the request id and becomes 500; an `HTTPError` stays as it is.
     """
     if isinstance(error, HTTPError):
         return error
@@ -267,7 +276,9 @@ def to_http_error(error: Exception, request_id: str) -> HTTPError:
 
 
 def _is_server_fault(error: HeedfulError) -> bool:
-    """Return whether the server has a defect, as a missing extra or a damaged run, rather than the request."""
+    """Return whether an error means that the server has a defect, as a missing extra or a damaged run, rather than the
+    request.
+    """
     if not isinstance(error, RunError | MissingExtraError):
         return False
     from heedful.generation.results import NoTokenError  # which reads torch, and the server answers before that
@@ -289,7 +300,9 @@ def render_response(result: HandlerResult) -> Response:
 
 
 def _read_timeout(registry: ModelRegistry, request: Request) -> float:
-    """Return the seconds that a request may take, from its deadline header and the server's limit."""
+    """Return the seconds that a request may take: those in its deadline header, but at most the limit in the registry's
+    settings. Raise an `HTTPError` for a wrong header.
+    """
     max_seconds = registry.settings.limits.deadline
     header = request.headers.get(DEADLINE_HEADER)
     if header is None:

@@ -95,7 +95,9 @@ class _RunningBatch:
     steps_to_wait: int = 0
 
     def finish_examples(self, outputs: Sequence[FinishedRequest]) -> None:
-        """Hand the results of finished examples to their requests."""
+        """Hand the outputs of finished examples, which are hypotheses or an error, to their requests, and forget the
+        examples.
+        """
         for output in outputs:
             example = self.examples.pop(output.request_id, None)
             if example is None:
@@ -183,7 +185,9 @@ class Scheduler:
             self._pages_returned_at = now
 
     def _fail_all(self, error: BaseException, examples: Sequence[_RequestExample] = ()) -> None:
-        """Fail all requests except those of the separate search under way, unless its examples are given."""
+        """Fail all requests with an error, and clear the queue and the batches. The requests of a separate search under
+        way fail only if its examples are given.
+        """
         for request in [*self._iter_shared_requests(), *(example.request for example in examples)]:
             request.fail(error)
         self._queue.clear()
@@ -260,7 +264,7 @@ class Scheduler:
                 _isolate_errors(chunk, partial(self._start_examples, search_call))
 
     def _count_free_rows(self, key: tuple[int, int]) -> int:
-        """Return how many sentences may join a batch now.
+        """Return how many sentences may join the running batch of this key (see `batch_key`) now.
 
         Wide beams take more room, and a few sentences wait some steps for others to join with them.
         """
@@ -276,7 +280,9 @@ class Scheduler:
         return num_free
 
     def _start_examples(self, search_call: SearchCall[Any], examples: Sequence[_RequestExample]) -> None:
-        """Add examples to a running batch; those with constraints go back to the queue for a search of their own."""
+        """Add examples to the running batch that their search call may use, or to a new one; if some have constraints,
+        the examples of their requests go back to the queue for a search of their own.
+        """
         search = search_call.incremental_search
         assert search is not None
         state, request = search_call.start_search([example.example for example in examples])
@@ -329,7 +335,7 @@ class Scheduler:
         return [entries[request] for request in requests]
 
     def _run_next_batch(self, *, between_steps: bool = False) -> None:
-        """Answer one batch of similar lengths, of the next request in turn and those of the same kind.
+        """Answer one batch of examples of similar lengths, from the next request in turn and those of the same kind.
 
         Args:
             between_steps: whether a separate search is under way, so that no other one may start.
@@ -361,7 +367,9 @@ class Scheduler:
         _isolate_errors(batch, partial(self._answer_batch, answer_batch))
 
     def _answer_batch(self, answer_batch: Any, examples: Sequence[_RequestExample]) -> None:
-        """Answer the examples by one forward pass or by a separate search."""
+        """Answer the examples by one forward pass, if `answer_batch` is a function, or by a separate search, if it is a
+        `SearchCall`.
+        """
         inputs = [example.example for example in examples]
         if not isinstance(answer_batch, SearchCall):
             _set_answers(examples, list(answer_batch(inputs)))
@@ -381,7 +389,10 @@ class Scheduler:
         request: GenerationRequest,
         examples: Sequence[_RequestExample],
     ) -> Sequence[Sequence[Hypothesis]]:
-        """Search for examples outside the running batches; the search ends when no request waits for it."""
+        """Run a search for examples outside the running batches, from its initial state and generation request, and
+        return the hypotheses of each example. All other requests advance between its steps; it ends when no request
+        waits for it.
+        """
 
         def step(tokens: Tokens, state: State) -> tuple[Any, State]:
             """Advance all other requests, then run one step of this search."""
@@ -392,7 +403,9 @@ class Scheduler:
         return search_call.search.decode_request(step, state, request).hypotheses
 
     def _advance_others(self) -> None:
-        """Run a step of every running batch, and one other batch, during a separate search."""
+        """Advance all other requests between two steps of a separate search: receive new ones, run a step of every
+        running batch, and answer one batch that needs no search. An error fails them, but not the separate search.
+        """
         try:
             if self._receive_requests():
                 self._drop_finished()
@@ -407,15 +420,17 @@ class Scheduler:
 
 
 def batch_key(answer_batch: Any) -> tuple[int, int] | None:
-    """Return the key of the running batch that examples may join, which is their engine and number of rows; None if
-    they may join none.
+    """Return the key of the running batch that examples with this `answer_batch` may join, which is the id of their
+    engine and the number of decoder rows for each example; None if it is no search, or one that cannot be shared.
     """
     search = answer_batch.incremental_search if isinstance(answer_batch, SearchCall) else None
     return None if search is None else (id(answer_batch.engine), search_width(search))
 
 
 def _plan_batches(examples: Sequence[_RequestExample]) -> list[list[_RequestExample]]:
-    """Group examples into batches of similar lengths, by the bounds of the first request."""
+    """Group examples into batches of similar lengths; the first example's request says how many tokens and rows a batch
+    may have.
+    """
     job = examples[0].request.job
     lengths = np.array([example.num_tokens for example in examples], dtype=np.int64)
     plan = batch_by_length(lengths, max_tokens=job.batch_tokens, max_rows=job.max_rows)
@@ -423,8 +438,8 @@ def _plan_batches(examples: Sequence[_RequestExample]) -> list[list[_RequestExam
 
 
 def _isolate_errors(examples: Sequence[_RequestExample], answer: Callable[[Sequence[_RequestExample]], None]) -> None:
-    """Answer examples together; if that fails, answer those of each request separately, so that an error affects
-    only the request that causes it.
+    """Call `answer` on all examples together; if that fails, call it on those of each request separately, so that an
+    error affects only the request that causes it.
     """
     try:
         answer(examples)

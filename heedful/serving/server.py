@@ -50,13 +50,13 @@ class HTTPServer(uvicorn.Server):
         self._registry = registry
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen; a registry that was served before becomes ready again."""
+        """Start to listen on the sockets; a registry that was served before becomes ready again."""
         if self._registry.state == "ending":
             self._registry.state = "ready"
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Accept no new connections, finish running requests within the drain time, then close everything."""
+        """Close the listening sockets, finish running requests within the drain time, then close everything."""
         self._registry.state = "ending"
         for server in self.servers:
             server.close()

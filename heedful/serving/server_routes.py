@@ -69,7 +69,9 @@ async def _answer_file(context: RequestContext) -> Response:
 
 
 def _build_file_response(context: RequestContext, name: str) -> Response:
-    """Build the response with a file, or a 304 response if the client has it already."""
+    """Build the response with the file of this name, or a 304 response if the client of the request has it already;
+    raise an `HTTPError` if the page has no such file.
+    """
     if name not in load_page_files():
         raise not_found("the page has no such file")
     content = load_page_files()[name]

@@ -114,6 +114,7 @@ class AccessSettings(Config):
     @field_validator("proxies")
     @classmethod
     def _check_networks(cls, proxies: tuple[str, ...]) -> tuple[str, ...]:
+        """Reject a proxy that is neither an IP address nor a network."""
         for network in proxies:
             try:
                 ipaddress.ip_network(network)
@@ -179,7 +180,8 @@ class ServerSettings(Config):
 
 
 def load_settings(path: Path | None, overrides: Sequence[str], model_options: Mapping[str, Any]) -> ServerSettings:
-    """Load the settings from a TOML file, if there is one, with models and options of the command line.
+    """Load the settings from a TOML file, if a path is given, and change them by the command line: `model_options` are
+    entries for its tables, as `models`, and `overrides` are arguments such as `--limits.rows 8`.
 
     Raises:
         RecipeError: the settings are wrong; one sentence for each mistake.
@@ -205,6 +207,7 @@ def to_toml(settings: ServerSettings) -> str:
 
 
 def _read_toml(path: Path) -> dict[str, Any]:
+    """Read a TOML file; raise a `RecipeError` that names it if it cannot be read or is not valid."""
     text = ""
     try:
         text = read_text(path, max_bytes=LARGEST_RECIPE).removeprefix("\ufeff")

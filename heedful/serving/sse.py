@@ -68,7 +68,8 @@ async def stream_response(
     *,
     event_format: EventFormat[EventT],
 ) -> Response:
-    """Run `work` and stream the events that it emits.
+    """Run `work` on a model for a request, and return a response that streams the events which it passes to its
+    argument, a callback, as `event_format` writes them.
 
     An error before the first event becomes an HTTP error response; a later one becomes the last event.
     """
@@ -80,7 +81,9 @@ async def stream_response(
 async def _format_events(
     context: RequestContext, first_event: EventT, events: AsyncIterator[EventT], event_format: EventFormat[EventT]
 ) -> AsyncGenerator[str, None]:
-    """Yield the formatted events, and an error event if the work fails."""
+    """Yield the first event, the others and the end of a stream as `event_format` writes them, and an error event if
+    the work fails; the context gives the request id for the log.
+    """
     try:
         yield event_format.event(first_event)
         async for event in events:

@@ -58,7 +58,9 @@ def require_capacity(settings: ServerSettings, num_processes: int) -> None:
 
 
 def _weights_size(run: Path) -> int:
-    """Return the bytes of the largest weights file in a run folder, since a process loads one checkpoint."""
+    """Return the bytes of the largest weights file in a run folder, since a process loads one checkpoint; 0 if there is
+    none.
+    """
     try:
         return max((file.stat().st_size for file in run.rglob("*.safetensors")), default=0)
     except OSError:
@@ -135,7 +137,7 @@ class ModelLoader:
 
 
 def choose_num_processes(settings: ServerSettings) -> int:
-    """Return how many worker processes compute: the number in the settings, or two on a CPU with several cores."""
+    """Return how many worker processes compute: as the settings say, or two on a CPU with several cores, else 0."""
     if settings.processes is not None:
         return settings.processes
     from heedful.runs.device import find_device  # which reads torch
@@ -144,7 +146,7 @@ def choose_num_processes(settings: ServerSettings) -> int:
 
 
 def close_models(registry: ModelRegistry) -> bool:
-    """Close all models, and return whether their threads have ended in time.
+    """Close all models and indices of a registry, and return whether their threads have ended in time.
 
     Python would otherwise wait at exit for threads whose work is not wanted any more.
     """

@@ -175,8 +175,7 @@ class DoublyStochasticCriterion(AddedTermCriterion):
         self.weight = weight
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Compute the base criterion's loss of a batch plus the weighted penalty on source slots with little attention.
-        """
+        """Compute the base criterion's loss of a batch plus the weighted penalty on slots with little attention."""
         with watch_attention(model, detach=False) as weights_by_site:
             loss = self.base.loss(model, batch)
         real = (batch.labels >= 0).unsqueeze(-1)
@@ -217,8 +216,7 @@ class ReinforceCriterion(Criterion):
         self.baseline = MovingBaseline(decay=decay)
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
-        """Compute the likelihood loss of a batch, with the gradients of expected reward and entropy added to its own.
-        """
+        """Compute the likelihood loss of a batch; its gradient includes those of expected reward and entropy."""
         with watch_attention(model, detach=False) as weights_by_site:
             hidden = model(batch.source, batch.target)
         likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)

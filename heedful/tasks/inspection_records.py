@@ -259,8 +259,7 @@ def gather_log_probs(
 def top_options(
     probabilities: Float[Tensor, " N"], names: Callable[[Sequence[int]], Sequence[str]], *, max_options: int
 ) -> tuple[AnswerOption, ...]:
-    """Return at most `max_options` options with the highest probabilities, best first; `names` maps indices to names.
-    """
+    """Return at most `max_options` options with the highest probabilities, best first; `names` names indices."""
     best = probabilities.topk(min(max_options, int((probabilities > 0).sum())))
     option_names = names(best.indices.tolist())
     return tuple(map(AnswerOption, option_names, best.values.tolist()))

@@ -69,12 +69,12 @@ class TrainingObjective(ABC, Generic[Batch]):
         return [plan[start : start + accumulate] for start in range(0, len(plan), accumulate)]
 
     def member_name(self, rows: RowIndices) -> str:
-        """Return which of several tasks these examples belong to; an empty name if there is only one."""
+        """Return the name of the task that the examples in `rows` belong to; empty if there is only one task."""
         return ""
 
     @abstractmethod
     def build_batch(self, rows: RowIndices) -> Batch:
-        """Build the batch of these examples, on the model's device."""
+        """Build the batch of the examples in `rows`, on the model's device."""
 
     @abstractmethod
     def loss(self, model: Any, batch: Batch) -> Loss:
@@ -85,8 +85,8 @@ class TrainingObjective(ABC, Generic[Batch]):
         """Compute metrics on the validation data; the model is in evaluation mode and gradients are off."""
 
     def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
-        """Return the device for batches; called before the first batch with the model's device and the requested
-        one.
+        """Return the device for batches: the requested one, else the model's device. It is called before the first
+        batch.
         """
         return requested or model_device
 
@@ -105,7 +105,7 @@ class TrainingObjective(ABC, Generic[Batch]):
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the state that `state_dict` returned."""
+        """Restore the state that `state_dict` returned, given as `tensors`; does nothing by default."""
         return
 
 
@@ -138,7 +138,9 @@ class CorpusObjective(TrainingObjective[Batch]):
         """Collate some examples of a corpus into a batch."""
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
-        """Return the padded length of each example, in two equal columns as batch planning expects."""
+        """Return the padded length of each example, in two columns (source and target, or twice the same) as batch
+        planning expects.
+        """
         return corpus.lengths
 
     @final
@@ -243,7 +245,7 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
 
     @final
     def build_batch(self, rows: RowIndices) -> Batch:
-        """Build the batch of these examples on the model's device."""
+        """Build the batch of the examples in `rows` on the model's device."""
         return self._collate_on_device(self.train, rows)
 
     @torch.no_grad()
@@ -289,7 +291,9 @@ class UnitNames:
     contents_side: str | None = None
 
     def describe_size(self, corpus: Corpus, part: str) -> str:
-        """Describe the size of a corpus, as in `400 training examples, 2,100 tokens`."""
+        """Describe the size of a corpus, as in `400 training examples, 2,100 tokens`; `part` is the word for the part
+        of the data.
+        """
         text = f"{corpus.report.kept:,} {part} {self.corpus_examples}"
         if self.contents_side == "":
             return text
@@ -297,7 +301,7 @@ class UnitNames:
         return f"{text}, {len(side.stream):,} {self.contents}"
 
     def describe_speed(self, *, labels: float, examples: float) -> str:
-        """Describe the training speed per second."""
+        """Describe the training speed, given labels and examples per second; only examples if both count the same."""
         example_rate = f"{_format_rate(examples)} {self.examples}/s"
         return (
             example_rate if self.labels == self.examples else f"{_format_rate(labels)} {self.labels}/s  {example_rate}"

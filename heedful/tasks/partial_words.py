@@ -21,8 +21,8 @@ def get_spelling(tokenizer: Tokenizer) -> TokenSpelling:
 
 
 def build_completions(words: Sequence[PartialWord | None], *, tokenizer: Tokenizer) -> tuple[WordCompletionMask, ...]:
-    """Build the logits mask that makes each row begin with the characters of its partial word; empty if no row has
-    one.
+    """Build the logits mask that makes the text of each row begin with the characters of its partial word; empty if no
+    row has a partial word.
     """
     if all(word is None for word in words):
         return ()
@@ -60,7 +60,9 @@ def encode_prefix(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWo
 
 
 def _find_first_uncertain(texts: list[str], spelling: TokenSpelling, num_opening: int) -> int:
-    """Return the position where the last word begins, or from which no single token could reach beyond the end."""
+    """Return the position where the last word begins, or from which no single token could reach beyond the end, given
+    the text of each id. The first `num_opening` ids are always certain.
+    """
     position, size = len(texts), 0
     while position > num_opening and size < spelling.longest:
         position -= 1

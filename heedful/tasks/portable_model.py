@@ -103,7 +103,7 @@ class PortableModel:
         return source.size, target.size
 
     def require_no_adapter(self, format_name: str) -> None:
-        """Raise an error if layers have an adapter, which the format `format_name` cannot store.
+        """Raise `RunError` if layers have an adapter, which the format `format_name` cannot store.
 
         Raises:
             RunError: they have one.
@@ -115,7 +115,7 @@ class PortableModel:
             )
 
     def require_no_factors(self, format_name: str) -> None:
-        """Raise an error if the model reads source factors, for which the format `format_name` has no input.
+        """Raise `RunError` if the model reads source factors, for which the format `format_name` has no input.
 
         Raises:
             RunError: the model reads some.

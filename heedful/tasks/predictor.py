@@ -138,7 +138,7 @@ def answer_readable(
     errors: Mapping[int, UnreadableInput],
     answer_inputs: Callable[[list[Input]], Iterable[Answer]],
 ) -> list[Answer | UnreadableInput]:
-    """Answer the readable inputs and insert the given errors at the positions of the others."""
+    """Answer the inputs whose index is not in `errors`, and insert the given errors at the positions of the others."""
     results = iter(answer_inputs([item for index, item in enumerate(inputs) if index not in errors]))
     return [errors[index] if index in errors else next(results) for index in range(len(inputs))]
 
@@ -169,7 +169,9 @@ class LineFormat(ABC, Generic[Input, Answer]):
         """Answer inputs; the first one has the number `start`, counted from 1."""
 
     def to_record(self, answer: Answer) -> Any:
-        """Return the record of an answer (see `dump_record`); by default the answer is its own record."""
+        """Return the record of an answer (see `dump_record`), a pydantic model or a dataclass; by default the answer is
+        its own record.
+        """
         return answer
 
     def to_json(self, answer: Answer) -> Any:
@@ -197,7 +199,7 @@ class TextLineFormat(LineFormat[str, Answer]):
 
     @final
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[str]:
-        """Return the lines unchanged."""
+        """Return the lines unchanged; `source_name` is not used."""
         return iter(lines)
 
 
@@ -228,8 +230,8 @@ class InspectRequest:
     log: Callable[[str], None] = lambda _: None
 
     def require_no_generation(self) -> InspectRequest:
-        """Return the request itself; raise `RecipeError` if it has options for generation, which this model does
-        not support.
+        """Return the request itself; raise `RecipeError` if it sets the beam or the number of tokens, because this
+        model does not generate text.
         """
         for name, value in (("--beam", self.beam), ("--tokens", self.max_tokens)):
             if value is not None:
@@ -237,14 +239,16 @@ class InspectRequest:
         return self
 
     def require_single_text(self, owner: str) -> str:
-        """Return the only text of the request; raise `RecipeError` if there are two."""
+        """Return the only text of the request; raise `RecipeError` if there are two, with `owner` as the model whose
+        text is asked for ("a detector's").
+        """
         if self.target is not None:
             raise RecipeError(f"--pair: is an option of other models; give {owner} text with --text alone")
         return self.source
 
 
 def _describe_parts(values: Iterable[object]) -> Iterator[str]:
-    """Describe each model and vocabulary among a predictor's attributes, once."""
+    """Describe each model and vocabulary among a predictor's attributes once, also inside tuples and dataclasses."""
     described: list[object] = []
     pending = list(values)
     while pending:

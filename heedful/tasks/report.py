@@ -73,7 +73,7 @@ def find_differences(recipes: Sequence[Recipe]) -> dict[str, list[Any]]:
 
 
 def collapse_tables(keys: Iterable[str]) -> list[str]:
-    """Replace the keys of tables whose `kind` differs by the table's name."""
+    """Replace dotted keys by the name of their table if the table's key `kind` is among them, as in model.positions."""
     all_keys = list(keys)
     kind_keys = sorted((key.removesuffix("kind") for key in all_keys if key.endswith(".kind")), key=len)
     names = (next((kind[:-1] for kind in kind_keys if key.startswith(kind)), key) for key in all_keys)
@@ -81,7 +81,7 @@ def collapse_tables(keys: Iterable[str]) -> list[str]:
 
 
 def _iter_leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the dotted key and value of each leaf of a nested table."""
+    """Yield the dotted key and value of each leaf of a nested table; `prefix` is put before the keys."""
     for key, value in table.items():
         if isinstance(value, Mapping):
             yield from _iter_leaves(value, f"{prefix}{key}.")
@@ -90,8 +90,8 @@ def _iter_leaves(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[s
 
 
 def name_models(recipes: Sequence[Recipe]) -> list[str]:
-    """Return a distinguishing name of each model: its kind, and the named choices that differ from others of its
-    kind, as in recurrent (luong).
+    """Return a distinguishing name of the model of each recipe: its kind, and the named choices that differ from others
+    of its kind, as in recurrent (luong).
     """
     names = []
     for recipe in recipes:
@@ -211,7 +211,7 @@ class EvaluationReport(ABC):
         }
 
     def format_score(self, metric: str, number_format: str = ".4f") -> list[str]:
-        """Format a metric as table cells: value, interval and p."""
+        """Format a metric, given by name, as table cells: value, interval and p value, a dash without a test."""
         interval, test = self.intervals[metric], self.tests.get(metric)
         bounds = f"{interval.low:{number_format}} to {interval.high:{number_format}}"
         return [f"{interval.value:{number_format}}", bounds, format_number(test.p_value if test else None, ".3f")]
@@ -227,7 +227,7 @@ class EvaluationReport(ABC):
 
     @final
     def format_tests(self) -> str:
-        """Format the tests against the reference for a terminal."""
+        """Format the tests of each metric against the reference for a terminal."""
         width = max(6, *map(len, self.tests))
         lines = [f"against {self.system.name} (paired bootstrap)"]
         for test in self.tests.values():
@@ -304,7 +304,7 @@ class RunComparison(ABC):
         """Build the main table, with a row for each run."""
 
     def build_extra_tables(self) -> Sequence[PageTable]:
-        """Build further tables."""
+        """Build further tables for below the main table; none by default."""
         return ()
 
     def draw_plots(self) -> Sequence[str]:
@@ -324,7 +324,7 @@ class RunComparison(ABC):
         return ()
 
     def explain_p_values(self, units: str = "") -> list[str]:
-        """Return a note on the p values; none for a single run."""
+        """Return a note on the p values, which ends with what the samples consist of (`units`); none for one run."""
         if len(self.reports) == 1:
             return []
         return [
@@ -342,7 +342,9 @@ class RunComparison(ABC):
         return rows
 
     def plot_by_size(self, metric: str, *, title: str, y_name: str) -> str:
-        """Plot a metric of each run, with its interval, over the number of parameters."""
+        """Plot a metric of each run, with its interval, over the number of parameters, as SVG; `y_name` labels the y
+        axis.
+        """
         lines = []
         for report in self.reports:
             interval = report.intervals[metric]
@@ -414,7 +416,9 @@ class RunComparison(ABC):
 
     @final
     def collect_notes(self) -> list[str]:
-        """Return everything a reader of the results must know."""
+        """Return notes for a reader of the results: unfinished runs, notes of the task, and other differences between
+        the recipes.
+        """
         notes = [
             f"* {name} is not finished: its best checkpoint so far (step {facts.step:,}) is compared"
             for name, facts in ((report.system.name, report.system.required_summary) for report in self.reports)
@@ -426,11 +430,13 @@ class RunComparison(ABC):
         return notes
 
     def has_same_vocabulary(self, report: EvaluationReport) -> bool:
-        """Return whether a run has the same vocabulary as the first run."""
+        """Return whether the run that a report is about has the same vocabulary as the first run."""
         return report.system.required_summary.vocabulary == self.reports[0].system.required_summary.vocabulary
 
     def plot_loss_curves(self) -> list[str]:
-        """Plot the validation losses by minutes and by updates, for each group of runs with the same tokens."""
+        """Plot the validation losses by minutes and by updates as SVG, for each group of runs with the same vocabulary
+        and validation text.
+        """
         groups: dict[tuple[str, str], list[EvaluationReport]] = {}
         for report in self.reports:
             facts = report.system.required_summary
@@ -455,6 +461,7 @@ def format_interval(interval: ConfidenceInterval, digits: int) -> str:
 
 
 def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
+    """Return the summary of a run, and the distinguishing name of its model, as JSON data."""
     summary = system.required_summary
     return {
         "run": system.name,
@@ -470,7 +477,7 @@ def _summary_json(system: EvaluatedSystem, model_name: str) -> dict[str, Any]:
 
 
 def _replace_nonfinite(content: Any) -> Any:
-    """Replace infinite and undefined numbers by None, because JSON has none."""
+    """Return JSON data in which infinite and undefined numbers are replaced by None, because JSON has none."""
     if isinstance(content, dict):
         return {key: _replace_nonfinite(value) for key, value in content.items()}
     if isinstance(content, list | tuple):
@@ -486,7 +493,9 @@ def _format_value(value: Any) -> str:
 
 
 def _plot_curves(reports: Sequence[EvaluationReport], *, alone: bool) -> list[str]:
-    """Plot the loss curves of runs by minutes and by updates."""
+    """Plot the loss curves of the reported runs by minutes and by updates, as SVG; unless they are `alone`, the titles
+    name their common vocabulary and text.
+    """
     curves = [(report.system.label, report.system.required_summary.curve) for report in reports]
     by_minutes = [PlotLine(label, tuple((p.minutes, p.loss) for p in curve)) for label, curve in curves]
     by_updates = [PlotLine(label, tuple((float(p.step), p.loss) for p in curve)) for label, curve in curves]

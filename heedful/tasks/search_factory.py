@@ -52,7 +52,7 @@ from heedful.registry import load_object
 def rank_by_expected_utility(
     texts: Sequence[str], utility: PairwiseUtility, *, log_probabilities: Sequence[float] | None = None
 ) -> list[tuple[int, float]]:
-    """Return the index of each distinct text and its expected utility, highest first.
+    """Return the index and the expected utility of each distinct text, highest first.
 
     All texts together are samples of the model's distribution (Eikema and Aziz 2020, section 5): each is compared with
     all, and repeated texts count several times, which is right for samples. A beam contains each text once, so beam
@@ -145,7 +145,9 @@ class LengthLimits:
 
 
 def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int = 1, seed: int = 1) -> SearchStrategy:
-    """Build the search algorithm of a generation config, which returns the `n_best` outputs."""
+    """Build the search algorithm of a generation config, which returns the `n_best` outputs and reranks candidates if
+    the config asks for it; `seed` is for sampling.
+    """
     match config:
         case SamplingConfig(risk=risk) | BeamConfig(risk=risk) if risk is not None:
             num_candidates = config.candidates or (
@@ -163,7 +165,9 @@ def build_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int 
 
 
 def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best: int, seed: int) -> SearchStrategy:
-    """Build the search algorithm, without coverage or minimum Bayes risk reranking."""
+    """Build the search algorithm that returns `n_best` outputs, without coverage or minimum Bayes risk reranking. Raise
+    `RecipeError` if greedy search should return several.
+    """
     special = tokenizer.special
     eos, filters = special.eos, _build_forbid_filters(special.suppressed_ids)
     penalties = _build_rules(config, "penalty", eos=eos)
@@ -193,7 +197,9 @@ def _build_base_search(config: GenerationConfig, tokenizer: Tokenizer, *, n_best
 def build_continuation_search(
     config: ContinuationConfig, special: SpecialIds, *, n: int = 1, seed: int = 1
 ) -> tuple[SearchStrategy, int]:
-    """Build the search algorithm of a continuation config, and return it with the maximum number of tokens."""
+    """Build the search algorithm of a continuation config, which returns `n` continuations, and return it with the
+    maximum number of tokens. `special` has the ids that end a text or must not occur.
+    """
     unknown_ids = () if special.unk is None else (special.unk,)
     eos, filters = special.eos, _build_forbid_filters((*special.suppressed_ids, *unknown_ids))
     penalties, masks = _build_rules(config, "penalty", eos=eos), _build_rules(config, "mask", eos=eos)
@@ -215,7 +221,9 @@ def build_length_limits(config: GenerationConfig) -> LengthLimits:
 
 
 def _build_rules(config: RepetitionConfig, role: str, *, eos: int) -> tuple[Any, ...]:
-    """Build the filters, penalties or masks of the options that a config sets (`LogitsRule`)."""
+    """Build the rules of one role ("filter", "penalty" or "mask") for the options that a config sets (`LogitsRule`);
+    some do not apply to the end id `eos`.
+    """
     rules = []
     for name, field in type(config).model_fields.items():
         value = getattr(config, name)
@@ -227,7 +235,7 @@ def _build_rules(config: RepetitionConfig, role: str, *, eos: int) -> tuple[Any,
 
 
 def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tuple[LogitsMask, ...]:
-    """Build the mask that forbids words."""
+    """Build the mask that forbids the words in `forbid`; empty if there are none."""
     if not config.forbid:
         return ()
     words, token_texts = [_parse_forbidden_word(word, tokenizer) for word in config.forbid], get_added_texts(tokenizer)
@@ -236,7 +244,9 @@ def _build_word_masks(config: LengthLimitedConfig, tokenizer: Tokenizer) -> tupl
 
 
 def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
-    """Convert a forbidden word of a recipe to the form that the vocabulary writes."""
+    """Convert a forbidden word of a recipe, which may end with `*` for any ending, to the form that the vocabulary
+    writes; raise `RecipeError` if nothing is left of it.
+    """
     stem = pattern.removesuffix("*") or pattern
     text = tokenizer.normalise(stem).strip()
     if not text:
@@ -245,5 +255,5 @@ def _parse_forbidden_word(pattern: str, tokenizer: Tokenizer) -> BadWord:
 
 
 def _build_forbid_filters(ids: tuple[int, ...]) -> tuple[LogitsFilter, ...]:
-    """Build the filter that forbids ids."""
+    """Build the filter that forbids ids; empty if there are none."""
     return (SuppressTokens(ids),) if ids else ()

@@ -118,13 +118,13 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         """
 
     def use_tokenizers(self, recipe: AnyRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
-        """Return the vocabularies, with the given tokenizers for `tokenizer_files` and the others learned."""
+        """Return the vocabularies by file, with the given tokenizers for `tokenizer_files` and the others learned."""
         (tokenizer,) = tokenizers
         return self.learn_vocabularies(recipe, existing=tokenizer)
 
     def inherit_tokenizer_settings(self, recipe: AnyRecipe, pretrained: PretrainedSource) -> Settings:
-        """Return the [tokenizer] keys to copy from the `init` model if the recipe does not set them; most tasks
-        have none.
+        """Return the settings of the recipe table [tokenizer] to copy from the `init` model if the recipe does not set
+        them; most tasks have none.
         """
         return {}
 
@@ -139,7 +139,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
 
     @abstractmethod
     def build_model(self, recipe: AnyRecipe, sizes: VocabSizes) -> AnyModel:
-        """Build the model with random initial weights."""
+        """Build the model with random initial weights; `sizes` has the vocabulary sizes, by file."""
 
     @abstractmethod
     def build_objective(
@@ -195,12 +195,12 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         return examples
 
     def data_warnings(self, run: Run[AnyRecipe, AnyModel], corpus: Corpus) -> Sequence[str]:
-        """Return messages for the user about an encoded part of the data."""
+        """Return messages for the user about an encoded part of the data, the corpus; none by default."""
         return ()
 
     def init_weights(self, run: Run[AnyRecipe, AnyModel], model: AnyModel, *, log: Callable[[str], None]) -> None:
-        """Initialise weights of a new model from data, after random initialisation and `init`: word vectors by
-        default.
+        """Initialise weights of a new model from data, after random initialisation and `init`: word vectors by default.
+        `log` receives messages for the user.
         """
         for key, path in run.recipe.model.word_vectors.items():
             tokenizer, module = self.embedding_modules(run, model)[key]
@@ -216,7 +216,9 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
                 freeze_vectors(module, tokenizer, path)
 
     def result_files(self, run: Run[AnyRecipe, AnyModel], objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
-        """Return what the objective has measured about the final model as JSON models, by file in the run folder."""
+        """Return what the objective has measured about the final model as pydantic models, by file in the run folder;
+        none by default.
+        """
         return {}
 
     def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
@@ -239,7 +241,9 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
     def build_joint_objective(
         self, run: Run[AnyRecipe, AnyModel], corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
     ) -> TrainingObjective[Any]:
-        """Build the training objective from the training and validation data of each member run."""
+        """Build the training objective from the training and validation data of each member run, which `corpora` has by
+        its name.
+        """
         return self.build_objective(run, *corpora[""], device=device)
 
 
@@ -283,23 +287,25 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return self.get_tokenizer(self.task.tokenizer_files[-1])
 
     def get_tokenizer(self, file: str) -> Tokenizer:
-        """Return one of the text tokenizers."""
+        """Return the text tokenizer that is stored in `file`."""
         tokenizer = self.vocabularies[file]
         assert isinstance(tokenizer, Tokenizer), f"{file} is {type(tokenizer).__name__}"
         return tokenizer
 
     def get_vocabulary(self, file: str, expected_class: type[T]) -> T:
-        """Return a vocabulary and assert its class."""
+        """Return the vocabulary that is stored in `file`, and assert its class."""
         vocabulary = self.vocabularies[file]
         assert isinstance(vocabulary, expected_class), f"{file} is {type(vocabulary).__name__}"
         return vocabulary
 
     def read_examples(self, part: str) -> Iterable[Any]:
-        """Read the examples of a part of the data; of the training part, only those that are used for training."""
+        """Read the examples of the data `part`; of the training part, only those that are used for training."""
         return read_examples(self.recipe, part)
 
     def encode_part(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Encode a part of the data and write it as a corpus, one text after the other."""
+        """Encode the data `part` and write it as a corpus into the folder, one text after the other. The corpus stores
+        `fingerprint`, which says what it was encoded from.
+        """
         texts = (_subsample(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
         first, *others = (self.task.prepare_examples(self, text) for text in texts)
         return write_corpus(
@@ -349,12 +355,12 @@ def build_model(recipe: Recipe, sizes: VocabSizes) -> Any:
 
 
 def read_examples(recipe: Recipe, part: str) -> Iterable[Any]:
-    """Read the examples of a part of the data; of the training part, only those that are used for training."""
+    """Read the examples of the data `part`; of the training part, only those that are used for training."""
     return _subsample(recipe, part, recipe.data.reader(part))
 
 
 def _subsample(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any]:
-    """Draw as many examples as the recipe asks for; all if it does not limit them."""
+    """Draw as many examples of a part from its reader as the recipe asks for; all if it does not limit them."""
     count = recipe.get_sample_size(part)
     return reader if count is None else Subsample(reader, count=count, seed=recipe.seed)
 
@@ -397,7 +403,7 @@ class LabelTask(Task[AnyRecipe, AnyModel]):
 
     @abstractmethod
     def build_part_evaluator(self, recipe: AnyRecipe, part: str) -> LabelEvaluator:
-        """Build the evaluator of all examples of a part of the data.
+        """Build the evaluator of all examples of the data `part`.
 
         Raises:
             DataError: a file is missing, or contains no examples, or none with labels.
@@ -406,7 +412,9 @@ class LabelTask(Task[AnyRecipe, AnyModel]):
 
     @final
     def build_evaluator(self, recipe: AnyRecipe | None, options: EvaluatorOptions) -> LabelEvaluator:
-        """Build the evaluator of the test part, or of the validation part if there is no test part."""
+        """Build the evaluator of the test part, or of the validation part if there is no test part; the options are not
+        used.
+        """
         assert recipe is not None, "only a run answers with labels"
         return self.build_member_evaluator(recipe, table="data")
 
@@ -437,7 +445,9 @@ class FineTuningTask(LabelTask[AnyRecipe, AnyModel]):
     def build_encoder_with_head(
         self, recipe: AnyRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> AnyModel:
-        """Build the model with random initial weights; if an encoder is given, build only the head on top of it."""
+        """Build the model with random initial weights; if an encoder is given, build only the head on top of it.
+        `sizes` has the vocabulary sizes, by file.
+        """
 
     @final
     def build_model(self, recipe: AnyRecipe, sizes: VocabSizes) -> AnyModel:
@@ -450,7 +460,7 @@ class FineTuningTask(LabelTask[AnyRecipe, AnyModel]):
 
     @final
     def learn_vocabularies(self, recipe: AnyRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn or reuse the tokenizer, and learn the labels."""
+        """Learn the tokenizer, unless `existing` is a tokenizer to use instead, and learn the labels."""
         tokenizer = learn_or_reuse_tokenizer(recipe, self.iter_texts(recipe), existing=existing)
         return {**dict.fromkeys(self.tokenizer_files, tokenizer), **self.load_labels(recipe, None)}
 
@@ -462,7 +472,9 @@ class FineTuningTask(LabelTask[AnyRecipe, AnyModel]):
         )
 
     def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
-        """Warn if the model is not better than always giving the same answer."""
+        """Return a warning if the metrics on the validation data are not better than those of always giving the same
+        answer.
+        """
         error = metrics["loss"] if self.is_regression(run.recipe) else None
         with prefix_data_errors("data.validation"):
             verdict = self.build_part_evaluator(run.recipe, "validation").describe_failure(metrics, error=error)

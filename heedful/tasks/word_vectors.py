@@ -17,7 +17,8 @@ _BEFORE_WORD = "▁"
 
 
 def init_from_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path, *, log: Callable[[str], None]) -> None:
-    """Copy the vectors of a file into a module's embedding table; pieces without a vector stay random.
+    """Copy the vectors of a file into a module's embedding table, and report their number to `log`; pieces without a
+    vector stay random.
 
     If both languages share a table, the module that is initialised last wins.
     """
@@ -30,7 +31,8 @@ def init_from_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path, *, lo
 
 
 def freeze_vectors(module: nn.Module, tokenizer: Tokenizer, path: Path) -> None:
-    """Stop gradients of the pieces whose vectors are in the file, so that Adam leaves them unchanged.
+    """Stop gradients of the pieces of a module's embedding table whose vectors are in the file, so that Adam leaves
+    them unchanged.
 
     If the table is also the output projection, they are frozen there, too.
     """
@@ -47,7 +49,7 @@ def _find_table(module: nn.Module) -> nn.Embedding:
 def _match_vectors(
     table: nn.Embedding, tokenizer: Tokenizer, path: Path
 ) -> tuple[Int[Tensor, " found"], Float[Tensor, "found d_model"]]:
-    """Return the ids of pieces that have vectors in the file, and these vectors.
+    """Return the ids of pieces that have vectors in the file, and these vectors, scaled to fit the embedding table.
 
     Vectors keep their directions and relative lengths; they are scaled to the mean square of the random ones.
     """

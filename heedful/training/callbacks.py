@@ -240,7 +240,8 @@ _REMEDY = "restore it from a copy or train again"
 def require_same_tensors(
     tensors: Mapping[str, Tensor], expected: Mapping[str, Tensor], *, location: str, prefix: str = ""
 ) -> None:
-    """Raise unless `tensors` has the same names, shapes and dtypes as `expected`.
+    """Raise `RunError` unless `tensors`, which were read from the file `location`, have the same names, shapes and
+    dtypes as `expected`. `prefix` stands before the names in that file.
 
     Kernels rely on it: a moment of another shape than its parameter would be written beyond its end.
 

@@ -79,7 +79,7 @@ class DistributedContext:
                 tensor.copy_(sum_part.view_as(tensor))
 
     def broadcast(self, numbers: list[float]) -> list[float]:
-        """Return the leader's numbers in every process."""
+        """Return the numbers of the leading process in every process; each must give a list of the same length."""
         if self.size == 1:
             return numbers
         tensor = torch.tensor(numbers, dtype=torch.float64, device=self.device)
@@ -109,7 +109,7 @@ class DistributedContext:
 
 
 def single_process(device: torch.device) -> DistributedContext:
-    """Return the context of a single process.
+    """Return the context of a single process that computes on `device`.
 
     Raises:
         TrainingError: torchrun has started several processes, each of which would train alone.
@@ -125,7 +125,9 @@ def single_process(device: torch.device) -> DistributedContext:
 
 @contextmanager
 def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
-    """Join the processes that torchrun started inside the block, or run as one process; gloo on CPU, NCCL on CUDA."""
+    """Join the processes that torchrun started inside the block, or run as one process on `device`; processes exchange
+    tensors by gloo on CPU and NCCL on CUDA.
+    """
     size = int(os.environ.get("WORLD_SIZE", "1"))
     if size == 1:
         yield DistributedContext(0, 1, device)
@@ -164,6 +166,7 @@ def _convert_peer_errors() -> Iterator[None]:
 
 
 def _iter_buckets(tensors: Iterable[Tensor]) -> Iterator[list[Tensor]]:
+    """Yield the tensors in lists of at most `_BUCKET_BYTES` bytes each, in order; a larger tensor is alone."""
     bucket: list[Tensor] = []
     num_bytes = 0
     for tensor in tensors:
@@ -221,7 +224,8 @@ class LossAccumulator:
 
 
 def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: DistributedContext) -> list[Tensor]:
-    """Sum the gradients over all processes, and return those of parameters with a gradient in any process.
+    """Sum the gradients over all processes of `distributed`, in place, and return those of parameters with a gradient
+    in any process.
 
     A process without examples sends zeros. A parameter without a gradient in any process gets none, as with one
     process: with a zero gradient the optimizer would decay and move it.
@@ -241,7 +245,9 @@ def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: Distribu
 
 
 def normalize_and_clip(gradients: Sequence[Tensor], *, num_labels: float, max_norm: float | None) -> float:
-    """Divide summed gradients by the number of labels, clip them, and return their norm before clipping."""
+    """Divide summed gradients by the number of labels, in place, scale them down to the norm `max_norm` if they exceed
+    it, and return their norm before that. None means no limit.
+    """
     norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / num_labels
     factor = 1 / num_labels
     if max_norm is not None and norm > max_norm:

@@ -62,7 +62,7 @@ class TrainingForecast:
     _examples: float = 0.0
 
     def with_plan(self, plan: EpochPlan) -> TrainingForecast:
-        """Add the number of updates of an epoch; later epochs are assumed to have the same."""
+        """Add the number of updates of an epoch from its plan; later epochs are assumed to have the same."""
         progress, limits = plan.progress, self.limits
         ends: list[tuple[int, Literal["steps", "epochs"]]] = []
         if limits.steps is not None:
@@ -158,7 +158,7 @@ class TrainingForecast:
 
 
 def format_duration(seconds: float) -> str:
-    """Format a duration with suitable units: 40 s, 12 min, 2 h 10 min, 3 days 4 h."""
+    """Format a number of seconds with suitable units: 40 s, 12 min, 2 h 10 min, 3 days 4 h."""
     if seconds < 1.5 * _MINUTE:
         return f"{seconds:.0f} s"
     minutes = round(seconds / _MINUTE)

@@ -55,7 +55,7 @@ class TrainingHistory(Callback):
     _last_log_time: float | None = field(default=None, init=False)
 
     def on_step_end(self, update: StepMetrics) -> None:
-        """Add up the training loss, and log it at intervals."""
+        """Add the loss of an update to the training loss, and log the mean since the last evaluation at intervals."""
         self._total += update.nll * update.labels
         self._labels += update.labels
         now = time.monotonic()
@@ -66,7 +66,7 @@ class TrainingHistory(Callback):
             self.log(f"step {update.step}  training {self._total / self._labels:.3f}")
 
     def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Add a point, and log it; a star marks the best so far."""
+        """Add a point for an evaluation, and log it; a star marks the best so far."""
         progress = evaluation.progress
         training = self._total / self._labels if self._labels else None
         self._total, self._labels = 0.0, 0
@@ -91,6 +91,7 @@ class TrainingHistory(Callback):
         return "\n".join(line.rstrip() for line in lines)
 
     def _repr_html_(self) -> str:
+        """Return the table of all points as HTML, for notebooks."""
         header, *rows = self._build_table()
         head = "".join(f"<th>{html.escape(name)}</th>" for name in header)
         body = "".join(f"<tr>{''.join(f'<td>{html.escape(cell)}</td>' for cell in row)}</tr>" for row in rows)
@@ -147,7 +148,9 @@ class LossTrend:
         return replace(self, _total=self._total + nll * num_labels, _labels=self._labels + num_labels)
 
     def add_evaluation(self, loss: float, *, step: int) -> LossTrend:
-        """Add an evaluation; one without an update before it changes nothing."""
+        """Add the validation loss of the evaluation after update `step`; one without an update before it changes
+        nothing.
+        """
         if not self._labels:
             return self
         current = LossPair(step, self._total / self._labels, loss)
@@ -161,14 +164,18 @@ class LossTrend:
 
 
 def _is_overfitting(lowest: LossPair, current: LossPair) -> bool:
-    """Return whether the training loss falls while the validation loss rises."""
+    """Return whether from the lowest validation loss to the current evaluation the training loss has fallen and the
+    validation loss risen.
+    """
     validation_rises = current.validation - lowest.validation > _MIN_CHANGE * abs(lowest.validation)
     training_falls = lowest.training - current.training > _MIN_CHANGE * abs(lowest.training)
     return validation_rises and training_falls
 
 
 def describe_overfitting(before: LossTrend, after: LossTrend) -> str:
-    """Describe the evaluation at which overfitting was detected; return "" for all others."""
+    """Describe the overfitting that an evaluation has detected, from the trends before and after it; return "" if it
+    was detected earlier or not at all.
+    """
     lowest, current = after.lowest, after.overfitting_at
     if before.overfitting_at is not None or lowest is None or current is None:
         return ""
@@ -180,7 +187,9 @@ def describe_overfitting(before: LossTrend, after: LossTrend) -> str:
 
 
 def describe_stall(state: TrainState, *, monitor: str, patience: int | None) -> str:
-    """Describe the evaluation at which validation has stopped improving; return "" for all others."""
+    """Describe that the metric `monitor` has stopped improving, at the evaluation at which it has been worse long
+    enough; return "" for all others. Training ends after `patience` such evaluations, None for never.
+    """
     limit = _STALE_EVALUATIONS if patience is None else min(_STALE_EVALUATIONS, patience)
     if state.stale != limit or state.best is None:
         return ""

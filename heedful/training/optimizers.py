@@ -53,7 +53,9 @@ class Optimizer(ABC):
 
     @final
     def step(self, learning_rate: float) -> None:
-        """Take one step against the gradients, then clear them."""
+        """Take one step of size `learning_rate`, times the factor of each parameter, against the gradients, then clear
+        them.
+        """
         with torch.no_grad():
             for group in self._groups:
                 self._step_group(group, learning_rate * group.factor)
@@ -83,6 +85,7 @@ class SGD(Optimizer):
     """Stochastic gradient descent, w - rate g (Robbins & Monro 1951), without momentum."""
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
+        """Subtract the gradients times the learning rate from the parameters of one group, after weight decay."""
         for name in group.names:
             parameter = self._parameters[name]
             if parameter.grad is not None:
@@ -119,7 +122,7 @@ class Adam(Optimizer):
         self._moments: dict[str, dict[str, Tensor]] = {}
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
-        """Update one group with the function behind `torch.optim.AdamW`.
+        """Update one group, with this learning rate, by the function behind `torch.optim.AdamW`.
 
         Calling it through the class takes as long as the step of a small model.
         """
@@ -144,13 +147,14 @@ class Adam(Optimizer):
         )
 
     def _get_moments(self, name: str) -> dict[str, Tensor]:
+        """Return the moments of the parameter `name` by their names; zeros before its first update."""
         if name not in self._moments:
             templates = _build_moment_templates(self._parameters[name])
             self._moments[name] = {moment: torch.zeros_like(template) for moment, template in templates.items()}
         return self._moments[name]
 
     def state_dict(self) -> dict[str, Tensor]:
-        """Return the moments, by parameter and name; empty before the first update."""
+        """Return the moments as "PARAMETER.MOMENT"; empty before the first update."""
         return {
             f"{name}.{moment}": self._moments[name][moment]
             for name in self._parameters
@@ -159,7 +163,7 @@ class Adam(Optimizer):
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Load moments that `state_dict` returned.
+        """Load the moments that `state_dict` returned.
 
         `location` is the file that contains them, and `prefix` precedes their names there; both are for messages.
 
@@ -200,7 +204,7 @@ class MovingAverage:
         self.weights = {name: p.detach().clone() for name, p in parameters.items()}
 
     def update(self, parameters: Mapping[str, Tensor], *, step: int) -> None:
-        """Move the average towards the parameters after update `step`."""
+        """Move the average towards the parameters after update `step`; early updates count more."""
         decay = min(self.decay, (1 + step) / (10 + step))
         with torch.no_grad():
             torch._foreach_lerp_(list(self.weights.values()), [parameters[n].detach() for n in self.weights], 1 - decay)
@@ -255,8 +259,8 @@ class CosineSchedule(LearningRateSchedule):
     floor: float = 0.0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Return a rate that rises for `warmup` updates, then falls smoothly, with the time if that runs faster
-        than the updates.
+        """Return the rate of update `step`, which rises for `warmup` updates, then falls smoothly. `time_fraction` is
+        the share of the training time that has passed; it counts if it is ahead of the updates.
         """
         step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:
@@ -274,8 +278,8 @@ class LinearSchedule(LearningRateSchedule):
     steps: int
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Return a rate that rises for `warmup` updates, then falls linearly, with the time if that runs faster
-        than the updates.
+        """Return the rate of update `step`, which rises for `warmup` updates, then falls linearly. `time_fraction` is
+        the share of the training time that has passed; it counts if it is ahead of the updates.
         """
         step = max(step, int(time_fraction * self.steps))
         if step <= self.warmup:

@@ -199,7 +199,7 @@ class Trainer(Generic[Batch]):
         return TrainingSnapshot(self.average.weights, training, self.progress, callback_state)
 
     def restore(self, snapshot: TrainingSnapshot) -> None:
-        """Continue from a snapshot.
+        """Continue from a snapshot of training.
 
         Raises:
             RunError: a tensor is missing or does not fit; nothing was changed then.
@@ -222,7 +222,9 @@ class Trainer(Generic[Batch]):
         self.progress = snapshot.progress
 
     def _iter_updates(self) -> Iterator[Sequence[RowIndices]]:
-        """Yield the batches of each update, from the current progress until a limit is reached."""
+        """Yield the batches of each update, as indices of their examples, from the current progress until a limit is
+        reached. Raise `TrainingError` if there is no training data.
+        """
         while not self._is_finished():
             updates = self.objective.plan_updates(self.progress.epoch, accumulate=self.config.accumulate)
             if not updates:
@@ -238,6 +240,9 @@ class Trainer(Generic[Batch]):
             self.progress = replace(self.progress, epoch=self.progress.epoch + 1, position=0)
 
     def _build_plan(self, updates: Sequence[Sequence[RowIndices]]) -> EpochPlan:
+        """Build the plan of an epoch from the batches of its updates: numbers of updates, batches and examples, and how
+        many updates are done.
+        """
         sizes = [len(batches) for batches in updates]
         num_done = sum(offset < self.progress.position for offset in accumulate(sizes, initial=0))
         examples = sum(len(rows) for batches in updates for rows in batches)
@@ -245,6 +250,7 @@ class Trainer(Generic[Batch]):
         return EpochPlan(self.progress, len(updates), min(num_done, len(updates)), sum(sizes), examples, evaluate_every)
 
     def _is_finished(self) -> bool:
+        """Return whether a limit is reached: on updates, epochs, minutes, or evaluations without improvement."""
         limits, progress = self.limits, self.progress
         return (
             (limits.steps is not None and progress.step >= limits.steps)
@@ -254,7 +260,9 @@ class Trainer(Generic[Batch]):
         )
 
     def _run_update(self, batches: Sequence[RowIndices]) -> None:
-        """Run one update: backward passes, gradient sum, optimizer step, and callbacks."""
+        """Run one update on its batches, given as indices of examples: backward passes, gradient sum, optimizer step,
+        and callbacks. Of each batch, this process takes its share.
+        """
         start_time = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
@@ -293,7 +301,7 @@ class Trainer(Generic[Batch]):
         self.callback.on_step_end(replace(metrics, examples=examples, elapsed=self._elapsed_seconds()))
 
     def _seed_generators(self, step: int) -> None:
-        """Seed the generators for the dropout of an update.
+        """Seed the random generators for the dropout of update `step`.
 
         `torch.manual_seed` would visit every device, which takes time.
         """
@@ -303,14 +311,15 @@ class Trainer(Generic[Batch]):
             torch.manual_seed(seed)
 
     def _run_backward(self, rows: RowIndices) -> Loss:
-        """Run forward and backward pass of one batch; return its loss."""
+        """Run forward and backward pass of the batch of these examples; return its loss."""
         loss = self.objective.loss(self.model, self.objective.build_batch(rows))
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss
 
     def _sync_signal_and_time(self, signal_number: int) -> int:
-        """Update the training time, and return the largest signal number that any process received.
+        """Update the training time, and return the largest signal number that any process received; `signal_number` is
+        that of this process, 0 for none.
 
         All processes use the clock of the leader.
         """
@@ -349,7 +358,9 @@ class Trainer(Generic[Batch]):
         self._save_checkpoint(evaluation)
 
     def _collect_metrics(self) -> tuple[dict[str, float], float]:
-        """Return the leader's metrics and clock in all processes."""
+        """Return the metrics of the leading process on the validation set and its training time in seconds, in all
+        processes.
+        """
         names = sorted(self.objective.metric_names)
         leader_metrics = self.distributed.run_on_leader(self._evaluate_model) or dict.fromkeys(names, 0.0)
         *numbers, seconds = self.distributed.broadcast(
@@ -358,6 +369,7 @@ class Trainer(Generic[Batch]):
         return dict(zip(names, numbers, strict=True)), seconds
 
     def _evaluate_model(self) -> Mapping[str, float]:
+        """Return the metrics of the model on the validation set, with averaged weights if there are any."""
         self.model.eval()
         with torch.no_grad(), self._use_average():
             metrics = self.objective.evaluate(self.model)
@@ -366,7 +378,9 @@ class Trainer(Generic[Batch]):
 
     @contextmanager
     def _use_average(self) -> Iterator[None]:
-        """Use the averaged weights in the model inside the block."""
+        """Put the averaged weights into the model inside the block, and its own ones back at the end; does nothing
+        without an average.
+        """
         if self.average is None:
             yield
             return
@@ -379,7 +393,9 @@ class Trainer(Generic[Batch]):
             _copy_weights(model_weights, model)
 
     def _save_checkpoint(self, evaluation: ValidationResult | None) -> None:
-        """Save a checkpoint in the leading process; raises `TrainingError` if a weight is not finite."""
+        """Save a checkpoint in the leading process, with the evaluation of its weights (None on interruption); raise
+        `TrainingError` if a weight is not finite.
+        """
         norms = torch._foreach_norm([weight.detach() for weight in self.precision.masters.values()])
         if not math.isfinite(float(torch.stack(norms).sum())):
             raise self._build_divergence_error(f"update {self.progress.step}: a weight")
@@ -395,6 +411,7 @@ class Trainer(Generic[Batch]):
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
+        """Build the error about a value that is not finite, with remedies; `value_name` names it, with the update."""
         rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
@@ -403,7 +420,7 @@ class Trainer(Generic[Batch]):
 
 
 def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingLimits:
-    """Combine `limits` and `steps`; raises `TrainingError` if both are None."""
+    """Return the limits with the number of updates also limited to `steps`; raise `TrainingError` if both are None."""
     if limits is None and steps is None:
         raise TrainingError("training has no end; give steps=..., or limits=StoppingLimits(...)")
     merged = limits or StoppingLimits()
@@ -415,7 +432,8 @@ def _merge_limits(limits: StoppingLimits | None, steps: int | None) -> StoppingL
 def _find_devices(
     model: nn.Module, device: str | torch.device | None, *, dependent: object
 ) -> tuple[torch.device, torch.device | None]:
-    """Return the device of the model, and the device to train on, if that is known.
+    """Return the device of the model, and the device to train on: `device`, or else that of the model if something that
+    depends on it (`dependent`) was built, or else None.
 
     If something was built from the model on its device, that device is used.
     """

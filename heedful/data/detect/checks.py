@@ -26,7 +26,7 @@ _WIDE_CHARACTERS: Final = re.compile("[\u1100-\u11ff\u3040-\u30ff\u3400-\u4dbf\u
 
 
 def format_example(location: str, *texts: str) -> str:
-    """Return an example on one line: its location and the beginnings of its texts."""
+    """Return an example as one line for a report: its location and the beginnings of its texts."""
     return f"{location}: {' | '.join(_shorten(text) or '(empty)' for text in texts)}"
 
 
@@ -37,7 +37,7 @@ def _shorten(text: str) -> str:
 
 
 def append_if_few(examples: list[str], text: str) -> None:
-    """Append an example to those to show, while there are few."""
+    """Append the text of an example to those to show, while there are fewer than two."""
     if len(examples) < MAX_SHOWN:
         examples.append(text)
 
@@ -91,7 +91,8 @@ class TextCheck(ABC, Generic[Measure]):
         """Return the value by which the texts of an example are judged; None if they have no fault."""
 
     def find_faults(self, counts: Counter[Measure]) -> Sequence[Measure]:
-        """Return the values that are faults, the worst first; all by default.
+        """Return the values that are faults, the worst first; all by default. `counts` says how often each value was
+        measured.
 
         Args:
             counts: how often each value was measured.
@@ -119,7 +120,9 @@ class FaultCounter(DataCheck, Generic[Measure]):
         self._examples: dict[Measure, list[str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the value of the example, and keep the first ones with this value to show."""
+        """Count the value that the check measures for the example, and keep the first ones with this value to show with
+        their location.
+        """
         value = self._check.measure((*example.texts, *example.labels) if self._check.judges_labels else example.texts)
         if value is not None:
             self._counts[value] += 1
@@ -129,7 +132,9 @@ class FaultCounter(DataCheck, Generic[Measure]):
             )
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result if the fault is frequent enough."""
+        """Yield one result if the share of examples with a fault exceeds the check's `min_share`; `counts` has the
+        number of examples of each part.
+        """
         faults, total = self._check.find_faults(self._counts), sum(counts.values())
         count = sum(self._counts[value] for value in faults)
         if count > self._check.min_share * total:
@@ -291,7 +296,9 @@ class RepeatCheck(DataCheck):
         self._examples: tuple[list[str], list[str]] = ([], [])
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Compare the example with the earlier ones."""
+        """Compare a training example at `location` with the earlier ones, by its input and by input and output;
+        examples of other parts are ignored.
+        """
         if part != "train":
             return
         input_hash, output_hash = _hash_input_and_output(example)
@@ -320,7 +327,9 @@ class RepeatCheck(DataCheck):
                 )
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield the repeated examples, then the inputs with different outputs."""
+        """Yield a result for the repeated examples, then one for the inputs with different outputs, if they are
+        frequent enough; `counts` has the number of examples of each part.
+        """
         total = counts.get("train", 0)
         kept_counts = [
             count
@@ -350,7 +359,9 @@ class RepeatCheck(DataCheck):
 
 
 def _hash_input_and_output(example: DatasetExample) -> tuple[int, int]:
-    """Return the hash of the input and the hash of the output of an example."""
+    """Return the hashes of the input and the output of an example: its texts and its labels, or without labels the
+    first text and the others.
+    """
     if example.labels:
         return hash_texts(*example.texts), hash_texts(*example.labels)
     return hash_texts(example.texts[0]), hash_texts(*example.texts[1:])
@@ -376,7 +387,9 @@ class LeakageCheck(DataCheck):
         self._leaks: dict[tuple[DatasetPart, DatasetPart], dict[int, str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Compare the example with those of earlier parts."""
+        """Compare the text of an example, its first split key, with those of the earlier parts, and remember it with
+        its location if the part is test or validation.
+        """
         text_hash = hash_texts(example.split_keys[0])
         text = example.split_keys[0]
         for earlier, locations in self._locations.items():
@@ -387,7 +400,7 @@ class LeakageCheck(DataCheck):
             self._locations[part].setdefault(text_hash, location)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result for each two parts that share texts."""
+        """Yield one result for each two parts that share texts; `counts` is not used."""
         for (earlier, later), leaks in self._leaks.items():
             if leaks:
                 total = len(self._locations[earlier])

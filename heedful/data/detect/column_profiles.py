@@ -130,7 +130,9 @@ def _has_many_numbers(profile: ColumnProfile) -> bool:
 
 
 def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[ColumnProfile]:
-    """Compute the profile of each column; missing values in short rows are empty."""
+    """Compute the profile of each column of a table, given the names of the columns and the rows; missing values in
+    short rows are empty.
+    """
     table = [list(row) for row in rows]
     return [
         _build_profile(name, index, [row[index] if index < len(row) else "" for row in table])
@@ -139,7 +141,7 @@ def build_profiles(names: Sequence[str], rows: Iterable[Sequence[str]]) -> list[
 
 
 def _build_profile(name: str, index: int, values: Sequence[str]) -> ColumnProfile:
-    """Compute the profile of one column."""
+    """Compute the profile of the column with this name and index from its values in all rows."""
     filled = [value for value in map(str.strip, values) if value]
     counts: Counter[str] = Counter()
     for value in map(str.strip, values):

@@ -51,7 +51,9 @@ class DatasetReport:
     longest_examples: Sequence[tuple[int, str]]
 
     def suggest_max_length(self, default: int, *, joint_texts: bool) -> int | None:
-        """Return a larger maximum length if the default would truncate more than a few examples; else None."""
+        """Return a larger maximum length in tokens if the default would truncate more than a few examples; else None.
+        It is at most 512 if the texts of an example are read as one (`joint_texts`), else 1,024.
+        """
         if self.token_histogram.count_above(default) <= _MAX_TOO_LONG_SHARE * self.token_histogram.total:
             return None
         needed = -(-int(1.15 * self.token_histogram.get_quantile(0.99)) // _LENGTH_STEP) * _LENGTH_STEP
@@ -59,7 +61,9 @@ class DatasetReport:
         return raised if raised > default else None
 
     def check_length(self, max_tokens: int, *, noun: str) -> CheckResult | None:
-        """Return a result about the examples that are longer than `max_tokens`; None if there are none."""
+        """Return a result about the examples that are longer than `max_tokens`; None if there are none. `noun` is what
+        examples are called.
+        """
         count = self.token_histogram.count_above(max_tokens)
         if not count:
             return None
@@ -118,7 +122,7 @@ class _LengthStatistics:
         self.longest_examples: list[tuple[int, str]] = []
 
     def add_example(self, example: DatasetExample, location: str) -> None:
-        """Count the lengths of one example."""
+        """Count the lengths of one example, and keep it with its location if it is one of the longest."""
         sizes = [estimate_tokens(text) for text in example.texts]
         size = sum(sizes) if self._dataset.joint_texts else max(sizes)
         self.token_histogram.add_number(size)

@@ -54,7 +54,7 @@ class DetectedDialogues(DetectedDataset):
         return {} if self.replier == _DEFAULT_REPLIER else {"replier": self.replier}
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each dialogue."""
+        """Read one example for each dialogue in the file of a part; its text is that of all turns."""
         for line_number, record in read_json_objects(self.get_first_file(part)):
             text = "\n".join(turn.get_text("text") for turn in record.get_objects("turns"))
             yield DatasetExample((text,), (), line_number, json.dumps(record.fields, ensure_ascii=False), (text,))
@@ -80,7 +80,9 @@ class DialogueFormat(DataFormat):
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect dialogues by the names of fields; the speaker who opens dialogues least often is the replier."""
+        """Yield a dataset if no columns are named and all files have dialogues, by the names of fields; the speaker who
+        opens dialogues least often is the replier.
+        """
         parts = find_single_files(files)
         if columns or parts is None:
             return

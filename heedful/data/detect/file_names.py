@@ -61,7 +61,7 @@ def get_suffix(path: Path) -> str:
 
 
 def _parse_part(name: str) -> DatasetPart | None:
-    """Return the part that a word of the name stands for; None if there is none."""
+    """Return the part that a word in the name of a file or folder stands for; None if there is none."""
     words = re.split(r"[^a-z0-9]+|(?<=[a-z])(?=\d)|(?<=\d)(?=[a-z])", name)
     for part, pattern in _PART_PATTERNS:
         if any(re.fullmatch(pattern, word) for word in words):
@@ -70,7 +70,7 @@ def _parse_part(name: str) -> DatasetPart | None:
 
 
 def _parse_language(name: str) -> LanguageInfo:
-    """Return the language that a suffix or the last word of the name stands for; unknown if there is none."""
+    """Return the language that a suffix or the last word of a file name stands for; unknown if there is none."""
     for word in reversed(name.split(".")[1:]):
         if word not in _IGNORED_SUFFIXES:
             return parse_language_code(word) if re.fullmatch(r"[a-z]{2,3}([_-][a-z]{2,4})?", word) else LanguageInfo()
@@ -84,7 +84,7 @@ def _parse_language(name: str) -> LanguageInfo:
 
 
 def _parse_language_pair(name: str) -> tuple[LanguageInfo, LanguageInfo] | None:
-    """Return the two languages in names such as `en-de`; None if there are none."""
+    """Return the two languages in a file name such as `en-de`; None if there are none."""
     for match in re.finditer(r"(?<![a-z])(?=([a-z]{2,3})[-_]([a-z]{2,3})(?![a-z]))", name):
         pair = parse_language_code(match[1]), parse_language_code(match[2])
         if all(pair) and pair[0] != pair[1]:

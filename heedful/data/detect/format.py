@@ -60,7 +60,7 @@ class DataCheck(ABC):
 
     @abstractmethod
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Process one example."""
+        """Process one example of a part; `location` is shown with it in results."""
 
     @abstractmethod
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
@@ -117,18 +117,18 @@ class DetectedDataset(ABC):
 
     @abstractmethod
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the recipe table of one part, with its files as they are written in the recipe."""
+        """Return the recipe table of one part; `files` are the paths of its files as they are written in the recipe."""
 
     @abstractmethod
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build the writer of one part in the same format."""
+        """Build the writer of the files of one part in `folder`, in the same format; `compress` adds gzip."""
 
     @abstractmethod
     def build_checks(self) -> Sequence[DataCheck]:
         """Return the checks for problems of this kind of data."""
 
     def format_location(self, part: DatasetPart, example: DatasetExample) -> str:
-        """Return the location of an example for messages."""
+        """Return the file and the line of an example of a part, for messages."""
         return f"{self.get_first_file(part)}:{example.line}"
 
     def is_usable(self, example: DatasetExample) -> bool:
@@ -140,7 +140,8 @@ class DetectedDataset(ABC):
         return False
 
     def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
-        """Return the dataset with documents, each of which stays in one part.
+        """Return the dataset with documents, each of which stays in one part; raise `RecipeError` if the format does
+        not mark them. Empty lines end documents if `blank_lines`, else `column` names the document of an example.
 
         Args:
             blank_lines: whether empty lines end documents.
@@ -183,7 +184,8 @@ class DataFormat(ABC):
 
     @abstractmethod
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Yield the possible readings of the files in this format; nothing if they do not have it.
+        """Yield the possible readings of the files in this format; nothing if they do not have it. `columns` are the
+        columns to read, by name or index; empty if they are to be detected.
 
         Args:
             files: the files in the order in which the user named them.

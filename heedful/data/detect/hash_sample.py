@@ -59,7 +59,9 @@ class HashSample(Generic[T]):
         return self._values.get(key)
 
     def set_value(self, key: int, value: T) -> None:
-        """Set the value of a hash, unless the hash is too large."""
+        """Set the value of the hash `key`, unless the hash is too large; drop the largest hashes when there are too
+        many.
+        """
         if key >= self.bound:
             return
         self._values[key] = value
@@ -113,7 +115,8 @@ class DatasetSplitter:
                 sample.set_value(key_hash, (sample.get_value(key_hash) or 0) + 1)
 
     def split(self, sizes: Sequence[int | None], *, noun: str) -> DatasetSplit:
-        """Choose the texts of the parts that are split off from training.
+        """Choose the texts of the parts that are split off from training. `sizes` has the largest number of examples of
+        each part, None for the default; `noun` is what examples are called.
 
         Args:
             sizes: largest number of examples of each part; None for the result of `get_part_size`.
@@ -149,13 +152,15 @@ class DatasetSplit:
         self._parts = parts
 
     def find_part(self, keys: Sequence[str]) -> int | None:
-        """Return the index of the part of an example; None for training."""
+        """Return the index of the part of an example with these split keys; None for training."""
         key_hash = hash_texts(keys[self._level])
         return next((index for index, part_hashes in enumerate(self._parts) if key_hash in part_hashes), None)
 
 
 def _select_hashes(sample: HashSample[int], part_sizes: Sequence[int]) -> list[frozenset[int]] | None:
-    """Select hashes for each part, from the smallest on, while they fit; return None if a part would be empty."""
+    """Select hashes of a sample for each part, from the smallest on, while their numbers of examples fit into the size
+    of the part; return None if a part would be empty.
+    """
     remaining = list(sample.get_items())
     if len(remaining) < len(part_sizes) + 1:
         return None

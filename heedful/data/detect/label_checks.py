@@ -56,13 +56,15 @@ class LabelSpellingCheck(DataCheck):
         self._counts: Counter[str] = Counter()
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the labels of the example."""
+        """Count the labels of the example; part and location are not used."""
         for label in example.labels:
             if label.strip() and (label in self._counts or len(self._counts) < _MAX_LABELS):
                 self._counts[label] += 1
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result for spellings and one for missing labels."""
+        """Yield one result for classes with several spellings and one for labels that may mean a missing one; `counts`
+        is not used.
+        """
         groups_by_spelling: dict[str, list[str]] = {}
         for label in self._counts:
             groups_by_spelling.setdefault(_normalise_label(label), []).append(label)
@@ -88,7 +90,9 @@ class LabelSpellingCheck(DataCheck):
             )
 
     def _format_label(self, label: str, others: Sequence[str]) -> str:
-        """Return a label with its count; if another label looks the same, also its code points outside ASCII."""
+        """Return a label with its count; if another label of `others` looks the same, also its code points outside
+        ASCII.
+        """
         normalised = [unicodedata.normalize("NFC", other) for other in others]
         looks_same = normalised.count(unicodedata.normalize("NFC", label)) > 1
         codes = " ".join(f"U+{ord(letter):04X}" for letter in label if not letter.isascii())
@@ -122,14 +126,18 @@ class LabelDistributionCheck(DataCheck):
         self._examples: dict[str, str] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Count the labels of the example."""
+        """Count the labels of an example of a part, and keep the first one with each label to show with its
+        location.
+        """
         self._counts[part].update(example.labels)
         for label in example.labels:
             if label not in self._examples and len(self._examples) < _MAX_LABELS:
                 self._examples[label] = format_example(location, example.texts[0], label)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield results for all parts together, since the dataset may be split again."""
+        """Yield results about rare, dominating and unknown labels of all parts together, since the dataset may be split
+        again; `counts` is not used.
+        """
         singular_noun, plural_noun = self._label_nouns
         label_counts: Counter[str] = sum(self._counts.values(), Counter())
         if not label_counts:

@@ -280,7 +280,9 @@ def parse_column_language(name: str) -> LanguageInfo:
 
 
 def _parse_variety(code: str, subtags: str) -> str:
-    """Return the script, for languages written in several, or else the region, from the rest of a tag."""
+    """Return the script, if the language with this code is written in several, or else the region, from the subtags
+    that follow the code in a tag; empty if there is none.
+    """
     script, region = (
         re.search(f"(?<![a-z0-9]){form}(?![a-z0-9])", subtags) for form in ("[a-z]{4}", r"(?:[a-z]{2}|\d{3})")
     )
@@ -324,7 +326,7 @@ def guess_language(texts: Iterable[str]) -> LanguageInfo:
 
 
 def _identify(text: str) -> tuple[str, float]:
-    """Return the code of the most probable language of a text, and its probability, with all its varieties."""
+    """Return the code of the most probable language of a text, and its probability, that of its varieties included."""
     label, probability = _load_identifier().classify(text)
     code = _get_code(label)
     if code in _IDENTIFIED_VARIETIES.values() and probability < _MIN_PROBABILITY:

@@ -92,14 +92,14 @@ class LengthRatioCheck(TextCheck[int]):
         self.description = f"with a side more than {factor:g} times as long as usual compared with the other"
 
     def measure(self, texts: Sequence[str]) -> int | None:
-        """Return the ratio of lengths; None if the pair is too short."""
+        """Return the ratio of the lengths of both sides, in tenths of its logarithm; None if the pair is too short."""
         sizes = [estimate_tokens(text) for text in texts]
         if not min(sizes) or max(sizes) < self._MIN_TOKENS:
             return None
         return round(self._STEPS_PER_LOG * log(sizes[0] / sizes[1]))
 
     def find_faults(self, counts: Counter[int]) -> Sequence[int]:
-        """Return the ratios that differ from the median, the most different first."""
+        """Return the ratios that differ from the median of all by more than the factor, the most different first."""
         median_ratio = find_median(counts)
         outliers = [ratio for ratio in counts if abs(ratio - median_ratio) > self._STEPS_PER_LOG * log(self._factor)]
         return sorted(outliers, key=lambda ratio: -abs(ratio - median_ratio))
@@ -165,7 +165,9 @@ class PairLanguageCheck(TextCheck[LanguageFault]):
         self.description = f"that are not {source} on one side and {target} on the other"
 
     def measure(self, texts: Sequence[str]) -> LanguageFault | None:
-        """Return what is wrong with the languages of the sides."""
+        """Return "swapped" if each side is in the other's language, "same" if both are in one language, "other" if a
+        side is in a third one; None if there is no fault.
+        """
         expected = self._languages
         if not any(expected):
             return None
@@ -205,7 +207,9 @@ class LanguageCheck(DataCheck):
         self._examples: dict[LanguageFault, list[str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Sample the sides, and count a pair if its sides are swapped or in the same language."""
+        """Sample the sides of a pair of a part, and count the pair if its sides are swapped or in the same language;
+        the first such pairs are shown with their location.
+        """
         for side, text in enumerate(example.texts):
             self._samples.setdefault((part, side), TextSample()).add_text(text)
         fault = None if self._check is None else self._check.measure(example.texts)
@@ -214,7 +218,9 @@ class LanguageCheck(DataCheck):
             append_if_few(self._examples.setdefault(fault, []), format_example(location, *example.texts))
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield results for whole files; if there are none, for single pairs."""
+        """Yield results for whole files; if there are none, for single pairs that are swapped or in one language.
+        `counts` has the number of examples of each part.
+        """
         languages = {key: guess_language(sample.texts) for key, sample in self._samples.items()}
         file_results = list(self._check_whole_files(languages))
         yield from file_results
@@ -241,7 +247,9 @@ class LanguageCheck(DataCheck):
                 )
 
     def _check_whole_files(self, languages: Mapping[tuple[DatasetPart, int], LanguageInfo]) -> Iterator[CheckResult]:
-        """Yield a result for each side of a part that is in another language than its name says."""
+        """Yield a result for each side of a part that is in another language than its name says; `languages` has the
+        guessed language by part and side.
+        """
         for (part, side), language in languages.items():
             expected = self._expected_languages[side] if side < len(self._expected_languages) else LanguageInfo()
             if not (language and expected) or language == expected:
@@ -285,7 +293,9 @@ class AlignmentCheck(DataCheck):
         self._window_starts: dict[DatasetPart, tuple[str, str]] = {}
 
     def add_example(self, example: DatasetExample, part: DatasetPart, location: str) -> None:
-        """Collect the lengths of the pair, and compute the correlation of each full window."""
+        """Collect the lengths of a pair of a part, and compute the correlation of each full window, which begins at the
+        location of its first pair.
+        """
         sizes = [estimate_tokens(text) for text in example.texts]
         window = self._current_windows.setdefault(part, [])
         if not window:
@@ -297,7 +307,9 @@ class AlignmentCheck(DataCheck):
             window.clear()
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result for each part whose sides do not correlate, or no longer do from some line on."""
+        """Yield one result for each part whose sides do not correlate, or no longer do from some line on; `counts` is
+        not used.
+        """
         for part, windows in self._windows.items():
             is_uncorrelated = [not (value > 0.15) for value, _, _ in windows]
             names = " and ".join(self._files[part])
@@ -322,7 +334,9 @@ class AlignmentCheck(DataCheck):
 
 
 def compute_correlation(points: Sequence[tuple[float, float]]) -> float:
-    """Compute Pearson's correlation; 1 if one side is constant, when it is undefined."""
+    """Compute Pearson's correlation of the two numbers of each point; 1 if one of them is constant, when it is
+    undefined.
+    """
     size = len(points)
     means = [sum(point[side] for point in points) / size for side in (0, 1)]
     spread = [sum((point[side] - means[side]) ** 2 for point in points) for side in (0, 1)]

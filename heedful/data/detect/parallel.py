@@ -108,7 +108,9 @@ class DetectedLineFiles(DetectedParallelText):
         return f"a line of {source.name} becomes the same line of {target.name}{self.direction_note}"
 
     def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
-        """Return the dataset with documents that end at empty lines."""
+        """Return the dataset with documents that end at empty lines; raise `RecipeError` unless `blank_lines`, since
+        two files have no columns.
+        """
         if not blank_lines:
             raise RecipeError("--document-column: is for tables; in two files empty lines end documents: --documents")
         return replace(self, has_documents=True)
@@ -119,7 +121,7 @@ class DetectedLineFiles(DetectedParallelText):
         return ["--documents"] if self.has_documents else []
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each line."""
+        """Read one example for each line in the two files of a part."""
         lines = self._read_line_pairs(part)
         return _group_by_document(lines) if self.has_documents else lines
 
@@ -149,7 +151,9 @@ class DetectedLineFiles(DetectedParallelText):
         return replace(self, files=files, languages=self.languages[::-1])
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build a writer of two files, named after their languages if these are known."""
+        """Build the writer of the two files of a part in `folder`, named after their languages if these are known;
+        `compress` adds gzip.
+        """
         codes = [language.code for language in self.languages]
         endings = codes if all(codes) and codes[0] != codes[1] else ["source", "target"]
         return LinePartWriter(*(folder / f"{part}.{ending}{'.gz' * compress}" for ending in endings))
@@ -174,7 +178,9 @@ class DetectedColumns(DetectedParallelText):
         return name
 
     def keep_documents_whole(self, *, blank_lines: bool, column: str | None) -> Self:
-        """Return the dataset with documents that a column names."""
+        """Return the dataset with documents that `column` names; raise `RecipeError` if it is None or contains the text
+        to translate.
+        """
         if column is None:
             raise RecipeError("--documents: is for two files; for a table, give the column: --document-column NAME")
         document_column = self.find_document_column(column)
@@ -237,7 +243,7 @@ class DetectedColumnPair(DetectedColumns):
         return f"{source} becomes {target}{self.direction_note}"
 
     def read_examples(self, part: DatasetPart) -> Iterator[DatasetExample]:
-        """Read one example for each row."""
+        """Read one example for each row in the table of a part."""
         columns = self.columns if self.document_column is None else (*self.columns, self.document_column)
         for row in self.tables[part].read_rows(columns):
             source, target, *document = row.values
@@ -246,7 +252,9 @@ class DetectedColumnPair(DetectedColumns):
             yield DatasetExample((source, target), (), row.line, raw, (*document[:1],) or (source,))
 
     def to_recipe_table(self, files: Sequence[str]) -> Mapping[str, Any]:
-        """Return the path and the columns: by index in tables, by name in JSON."""
+        """Return the recipe table of one part: its path in `files` and the columns, by index in tables, by name in
+        JSON.
+        """
         if self.as_json:
             document_entry = {} if self.document_column is None else {"document_field": "document"}
             return {"path": files[0], "source_field": "source", "target_field": "target", **document_entry}
@@ -266,7 +274,9 @@ class DetectedColumnPair(DetectedColumns):
         return {"path": files[0], **column_entries}
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool) -> PartWriter:
-        """Build a writer of the same kind of table; of JSON lines in place of CSV."""
+        """Build the writer of the file of a part in `folder`, with the same kind of table, but JSON lines in place of
+        CSV; `compress` adds gzip.
+        """
         if self.as_json:
             return JsonlPartWriter(folder / f"{part}.jsonl{'.gz' * compress}")
         return self.tables[self.present_parts[0]].build_writer(folder, part, compress=compress, with_header=False)
@@ -280,7 +290,9 @@ class ParallelLinesFormat(DataFormat):
     confidence: float = 0.95
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect two plain text files for each part, with the languages in the order of the first part."""
+        """Yield a dataset if no columns are named and there are two plain text files for each part; the order of the
+        languages is that of the first part.
+        """
         if columns or not all(isinstance(file.shape, PlainLinesShape) for file in files):
             return
         parts = group_by_part(files)
@@ -300,7 +312,9 @@ class ParallelLinesFormat(DataFormat):
         )
 
     def get_hint(self, files: Sequence[FileSniff]) -> str:
-        """Return which files are missing or surplus if some part has two files or more."""
+        """Return which files are missing or surplus if all are plain text and some part has two files or more; else an
+        empty text.
+        """
         parts = group_by_part(files)
         if (
             not all(isinstance(file.shape, PlainLinesShape) for file in files)
@@ -326,8 +340,8 @@ class ParallelColumnsFormat(DataFormat):
     confidence: float = 0.9
 
     def detect(self, files: Sequence[FileSniff], columns: Sequence[str]) -> Iterator[DetectedDataset]:
-        """Detect two columns of free text in two languages; the confidence is lower if they are in one language or
-        it is unknown.
+        """Yield a dataset with the two named columns, or else the first two columns of free text that seem to be
+        translations; nothing if there are none. The confidence is lower if they are in one language or it is unknown.
         """
         tables = select_tables(files)
         if tables is None:
@@ -365,7 +379,9 @@ class ParallelColumnsFormat(DataFormat):
 
 
 def _group_by_document(examples: Iterator[DatasetExample]) -> Iterator[DatasetExample]:
-    """Set the sources of its whole document as the split key of each example and of the empty line that ends it."""
+    """Yield the examples with the sources of their whole document as split key. An example with an empty source ends a
+    document and belongs to it.
+    """
     document: list[DatasetExample] = []
     for example in chain(examples, [None]):
         if example is not None:
@@ -377,8 +393,8 @@ def _group_by_document(examples: Iterator[DatasetExample]) -> Iterator[DatasetEx
 
 
 def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[str, LanguageInfo]:
-    """Return the language of each column: by the names of the columns if these name different ones, else by the
-    texts.
+    """Return the language of each named column of a table: by the names of the columns if these name different ones,
+    else by the texts.
     """
     named_languages = {name: parse_column_language(name) for name in names} if table.has_header else {}
     if len({language.tag for language in named_languages.values() if language}) < 2:
@@ -390,7 +406,7 @@ def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[
 
 
 def _explain_conversion(table: DataTable) -> str:
-    """Return why the table must be written in another form; empty if it need not."""
+    """Return why a table of parallel text must be written in another form; empty if it need not."""
     if table.delimiter not in ("", "\t"):
         return "parallel text is not read from CSV files, so it is written as lines of JSON"
     if table.has_header and not table.is_json:
@@ -413,7 +429,7 @@ def _detect_file_languages(files: Sequence[FileSniff]) -> list[LanguageInfo]:
 
 
 def describe_misalignment(source: Path, target: Path) -> str:
-    """Describe where two files with different numbers of lines stop corresponding.
+    """Describe where the files of source and target, which have different numbers of lines, stop corresponding.
 
     This is the line from which on, if the next lines of the longer file are left out, the lengths and digits of both
     sides match best.
@@ -454,7 +470,7 @@ class _LineStatistics:
 
 
 def _measure_lines(path: Path) -> _LineStatistics:
-    """Compute the statistics of the lines of a file."""
+    """Compute the log length of each line of a file, and a checksum of its digits."""
     statistics = _LineStatistics(array("d"), array("L"))
     for line in read_lines(path):
         statistics.sizes.append(log(1 + estimate_tokens(line)) if line.strip() else -1.0)
@@ -463,7 +479,9 @@ def _measure_lines(path: Path) -> _LineStatistics:
 
 
 def _find_shift_start(long: _LineStatistics, short: _LineStatistics, surplus: int) -> int:
-    """Return the line, counted from 1, from which on a shift by `surplus` matches best."""
+    """Return the line, counted from 1, from which on the lines of the longer file match those of the shorter one best
+    if `surplus` lines are skipped before it.
+    """
     gain = best = 0.0
     first = 0
     for number in range(len(short)):
@@ -476,7 +494,9 @@ def _find_shift_start(long: _LineStatistics, short: _LineStatistics, surplus: in
 
 
 def _compute_mismatch(long: _LineStatistics, number: int, short: _LineStatistics, short_number: int) -> float:
-    """Return how badly two lines match."""
+    """Return how badly line `number` of the longer file and line `short_number` of the shorter one match in length and
+    digits: from 0 to 2.
+    """
     size, short_size = long.sizes[number], short.sizes[short_number]
     if (size < 0) != (short_size < 0):
         return 2.0

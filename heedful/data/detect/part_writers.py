@@ -29,7 +29,7 @@ class PartWriter(ABC):
 
     @abstractmethod
     def write_example(self, raw: Any) -> None:
-        """Write one example."""
+        """Write one example, given as the `raw` of its `DatasetExample`."""
 
     def write_header(self) -> None:
         """Write what stands before the first example; nothing by default."""
@@ -137,7 +137,7 @@ class SquadPartWriter(PartWriter):
         self._paragraphs.setdefault((title, context), []).append(question)
 
     def write_footer(self) -> None:
-        """Write the whole file."""
+        """Write all collected questions as one JSON object."""
         articles: dict[str, list[Any]] = {}
         for (title, context), questions in self._paragraphs.items():
             articles.setdefault(title, []).append({"context": context, "qas": questions})

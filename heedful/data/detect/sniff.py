@@ -228,7 +228,7 @@ class FileSniff:
 
 
 def sniff_folder(path: Path) -> FolderShape:
-    """Count the suffixes of the names in a folder."""
+    """Return the shape of a folder: how often each suffix of a file name occurs in it."""
     members = islice(path.rglob("*"), _MAX_LINES)
     return FolderShape(Counter(member.suffix.lower() for member in members if member.is_file()))
 
@@ -284,7 +284,7 @@ def _read_beginning(path: Path) -> bytes:
 
 
 def _read_blocks(path: Path, size: int) -> Iterator[bytes]:
-    """Read a file in blocks, decompressed."""
+    """Read a file, decompressed, in blocks of `size` bytes; raise `DataError` if its gzip data are damaged."""
     try:
         with gzip.open(path, "rb") if is_gzipped(path) else path.open("rb") as file:
             while block := file.read(size):
@@ -316,7 +316,7 @@ def require_utf8(path: Path) -> None:
 
 
 def _suggest_conversion(path: Path, encoding: str) -> str:
-    """Return a command that converts a file to UTF-8."""
+    """Return advice with a command that converts a file from `encoding` to UTF-8."""
     plain_name = path.name.removesuffix(".gz")
     command = (
         f"zcat {path.name} | iconv -f {encoding} -t UTF-8"
@@ -348,7 +348,9 @@ def _read_first_lines(path: Path) -> list[str]:
 
 
 def _detect_shape(path: Path, lines: Sequence[str]) -> FileShape:
-    """Detect the shape of a text file from its first lines."""
+    """Detect the shape of a text file from its suffix and its first lines: JSON, CSV, words on lines, texts after
+    labels, tabs, or else plain lines.
+    """
     suffix = get_suffix(path)
     first = next(line for line in lines if line.strip()).lstrip()
     if suffix in (".json", ".jsonl", ".ndjson") or first[0] in "{[":
@@ -367,7 +369,9 @@ def _detect_shape(path: Path, lines: Sequence[str]) -> FileShape:
 
 
 def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> FileShape | None:
-    """Detect JSON lines, a list of objects, or one value; return None if it is not JSON and need not be."""
+    """Detect JSON lines, a list of objects, or one value. If it is not JSON, raise `DataError` if `must_be_json`, else
+    return None.
+    """
     filled = [line for line in lines if line.strip() and not line.startswith("#")]
     objects = [value for value in (_parse_or_none(line) for line in filled) if isinstance(value, dict)]
     if len(objects) == len(filled) and (len(objects) > 1 or get_suffix(path) != ".json"):
@@ -429,7 +433,7 @@ def _parse_or_none(line: str) -> object:
 
 
 def _build_objects_shape(objects: Sequence[Mapping[str, object]], *, is_list: bool = False) -> JsonObjectsShape:
-    """Build the shape of a list of JSON objects."""
+    """Build the shape of JSON objects; `is_list` says whether they are in one list."""
     names = list(dict.fromkeys(name for value in objects for name in value))
     nested = frozenset(name for name in names if any(isinstance(value.get(name), list | dict) for value in objects))
     flat = [name for name in names if name not in nested]
@@ -446,6 +450,7 @@ def format_value(value: object) -> str:
 
 def read_table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]]]:
     """Yield the rows of a table and the line where each begins; only tab-separated tables are without quoting.
+    `delimiter` is a character, or `LABEL_FIRST` for lines that begin with a label.
 
     Raises:
         DataError: quotes do not match.
@@ -464,7 +469,9 @@ def read_table_rows(path: Path, delimiter: str) -> Iterator[tuple[int, list[str]
 
 
 def _detect_delimited(path: Path) -> FileShape:
-    """Detect a table with the delimiter that gives most rows the same number of columns, more than one."""
+    """Detect a table with the declared delimiter, or else the one that gives most rows the same number of columns, more
+    than one.
+    """
     declared_delimiter = parse_separator_line(next(read_lines(path)))
     best_delimiter, best_score = declared_delimiter or ",", (0.0, 0)
     for delimiter in declared_delimiter or ",;\t|":
@@ -485,7 +492,9 @@ def _detect_delimited(path: Path) -> FileShape:
 def _build_table_shape(
     delimiter: str, rows: Sequence[Sequence[str]], *, declares_delimiter: bool = False
 ) -> TableShape:
-    """Build the shape of a table from its first rows."""
+    """Build the shape of a table with this delimiter from its first rows; `declares_delimiter` says whether the file
+    states it.
+    """
     is_header = delimiter != LABEL_FIRST and has_header(rows)
     width = max(map(len, rows[:1] if is_header else rows))
     names = [cell.strip() or str(number) for number, cell in enumerate(rows[0])] if is_header else []
@@ -495,7 +504,8 @@ def _build_table_shape(
 
 
 def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | None:
-    """Detect lines that begin with a label and a space: fastText's, a few different integers, or classes of TREC.
+    """Detect lines that begin with a label and a space: fastText's, a few different integers, or classes of TREC;
+    return None if they do not.
 
     Raises:
         DataError: a line has several labels of fastText.
@@ -517,7 +527,7 @@ def _detect_leading_labels(path: Path, lines: Sequence[str]) -> TableShape | Non
 
 
 def _has_leading_classes(lines: Sequence[str]) -> bool:
-    """Return whether each line begins with one of a few classes, followed by words."""
+    """Return whether each line begins with one of a few frequent classes, followed by words."""
     rows = [line.split(maxsplit=1) for line in lines]
     if any("\t" in line for line in lines) or not all(len(row) == 2 for row in rows):
         return False
@@ -542,7 +552,9 @@ def _split_label_and_text(line: str) -> list[str]:
 
 
 def _detect_tsv(lines: Sequence[str], *, has_tsv_suffix: bool) -> TableShape | None:
-    """Detect a tab-separated table; return None if it is not one."""
+    """Detect a tab-separated table from the first lines of a file; return None if it is not one. Without the suffix
+    .tsv, nearly all lines must have the same number of columns.
+    """
     declares_delimiter = parse_separator_line(lines[0]) is not None
     rows = [line.split("\t") for line in lines[declares_delimiter:] if line.strip()]
     if not rows:
@@ -555,7 +567,9 @@ def _detect_tsv(lines: Sequence[str], *, has_tsv_suffix: bool) -> TableShape | N
 
 
 def _detect_word_lines(suffix: str, lines: Sequence[str]) -> WordLinesShape | None:
-    """Detect a word on each line; return None if the blocks between empty lines are mostly single lines."""
+    """Detect a word on each line from the suffix of a file and its first lines; return None if it is not CoNLL-U and
+    has no equal columns, or mostly single lines between empty ones.
+    """
     comments = suffix == ".conllu" or lines[0].startswith("# ")
     content_lines = [line for line in lines if not (comments and line.startswith("#"))]
     rows = [line.split("\t") if "\t" in line else line.split() for line in content_lines if line.strip()]

@@ -33,7 +33,7 @@ class SplitPlan:
         return [path for writer in self.writers.values() for path in writer.paths]
 
     def get_files(self, dataset: DetectedDataset) -> dict[DatasetPart, Sequence[Path]]:
-        """Return the files of each part after the split."""
+        """Return the files of each part of the dataset after the split."""
         files = {
             part: self.writers[part].paths if part in self.writers else dataset.files.get(part, ()) for part in PARTS
         }
@@ -41,7 +41,9 @@ class SplitPlan:
 
 
 def build_default_plan(dataset: DetectedDataset, folder: Path) -> SplitPlan:
-    """Plan to split off validation if it is missing, and also test if both are missing."""
+    """Return a plan to split validation off a dataset if it is missing, and also test if both are missing; files go to
+    `folder`.
+    """
     missing: list[DatasetPart] = [] if "validation" in dataset.files else ["validation"]
     if missing and "test" not in dataset.files:
         missing.append("test")
@@ -49,7 +51,9 @@ def build_default_plan(dataset: DetectedDataset, folder: Path) -> SplitPlan:
 
 
 def build_plan(dataset: DetectedDataset, folder: Path, missing: Sequence[DatasetPart]) -> SplitPlan:
-    """Plan to split off the parts in `missing`."""
+    """Return a plan to split the parts in `missing` off the training data of a dataset, with writers of files in
+    `folder`. A dataset that must be converted is written whole.
+    """
     written_parts = list(PARTS) if dataset.conversion_reason else ["train", *missing] if missing else []
     present = {*dataset.files, *missing}
     savers = {
@@ -68,8 +72,8 @@ def compute_split(
     splitter: DatasetSplitter,
     sizes: Mapping[DatasetPart, int] = MappingProxyType({}),
 ) -> DatasetSplit | None:
-    """Choose the texts that are split off; return None if none are; raise `DataError` if there are too few
-    different texts.
+    """Choose the texts that a plan splits off from a dataset, with a splitter that has seen its training examples; None
+    if none are. `sizes` has the sizes that are not the default. Raise `DataError` if there are too few different texts.
     """
     return splitter.split([sizes.get(part) for part in plan.new_parts], noun=dataset.noun) if plan.new_parts else None
 
@@ -82,7 +86,8 @@ def write_parts(
     *,
     sizes: Mapping[DatasetPart, int] = MappingProxyType({}),
 ) -> dict[DatasetPart, int]:
-    """Write the files of a plan, and return the number of examples of each part.
+    """Write the files of a plan, and return the number of examples of each part; `counts` has these numbers before the
+    split.
 
     Args:
         plan: the files to write.

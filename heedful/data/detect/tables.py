@@ -107,7 +107,7 @@ class DataTable:
         return f"{'field' if self.is_json else 'column'} {name}"
 
     def find_column(self, name: str, *, option: str = "--columns") -> ColumnProfile:
-        """Return the column with a name or an index, as given by an option.
+        """Return the column with a name or an index, as given by the command-line `option`.
 
         Raises:
             RecipeError: there is no such column.
@@ -125,7 +125,7 @@ class DataTable:
         return self.find_column(name).index
 
     def get_sample_values(self, name: str) -> list[str]:
-        """Return the first values of a column."""
+        """Return the values of the column `name` in the first rows."""
         if isinstance(self.shape, JsonObjectsShape):
             return [format_value(row.get(name)) for row in self.shape.sample]
         index = self.get_column_index(name)
@@ -157,7 +157,9 @@ class DataTable:
             yield TableRow(tuple(cells[index] for index in indices), line, raw)
 
     def build_writer(self, folder: Path, part: DatasetPart, *, compress: bool, with_header: bool = True) -> PartWriter:
-        """Build a writer of rows of this table; `with_header` writes the header again."""
+        """Build the writer of a part in `folder` with rows of this table; `with_header` writes the header again, and
+        `compress` adds gzip.
+        """
         suffix = ".gz" * compress
         names = [column.name for column in self.columns] if self.has_header and with_header else None
         if self.is_json:
@@ -193,7 +195,9 @@ def select_tables(files: Sequence[FileSniff]) -> dict[DatasetPart, DataTable] | 
 
 
 def _has_same_columns(first: TableShape | JsonObjectsShape, second: object) -> bool:
-    """Return whether two files have the same columns."""
+    """Return whether two tables have the same delimiter and columns, or two files of JSON objects a common field; False
+    for other shapes.
+    """
     if isinstance(first, JsonObjectsShape):
         return isinstance(second, JsonObjectsShape) and bool(
             _get_column_names(first) & _get_column_names(second) or first.nested & second.nested

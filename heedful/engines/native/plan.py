@@ -75,6 +75,7 @@ def _iter_layers(stack: TransformerStack) -> Iterator[TransformerLayer]:
 
 
 def _is_supported_layer(layer: TransformerLayer) -> bool:
+    """Return whether native code supports the attentions, the activation and the residual connections of a layer."""
     return (
         _is_supported_attention(layer.attention, (NoPosition, RotaryPosition))
         and all(
@@ -128,7 +129,7 @@ class NativePlan:
         self.extend_positions(_INITIAL_POSITIONS)
 
     def extend_positions(self, num_positions: int) -> None:
-        """Compute the position tables for at least this many positions.
+        """Compute the tables of position vectors and rotations for at least this many positions.
 
         Raises:
             IndexError: the model has fewer positions.
@@ -154,14 +155,16 @@ class NativePlan:
         return isinstance(self._stack.embedding.position, LearnedPosition)
 
     def describe_output(self, linear: nn.Linear) -> Any:
-        """Return the native description of the output layer; built once."""
+        """Return the native description of the output layer `linear`, a structure of the library; it is built once."""
         if id(linear) not in self._outputs:
             self._references.append(linear)
             self._outputs[id(linear)] = self._build_linear(linear)
         return self._outputs[id(linear)]
 
     def project_memory(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
-        """Write the keys and values of a memory for a layer to `out`, [..., 2 width]."""
+        """Write the keys and values of the vectors `x` of the memory `name`, projected for a layer, to `out`, [..., 2
+        width].
+        """
         owner = self._stack.layers[layer]
         assert isinstance(owner, TransformerLayer)
         linear = self._cross_attentions[layer][owner.memory_names.index(name)].key_value
@@ -170,6 +173,7 @@ class NativePlan:
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
 
     def _build_stack(self) -> Any:
+        """Build the native description of the whole stack: embedding, layers, context and norms."""
         native, stack, embedding = self.library, self._stack, self._stack.embedding
         layers = list(_iter_layers(stack))
         self._cross_attentions = [
@@ -200,6 +204,7 @@ class NativePlan:
         )
 
     def _build_layer(self, layer: TransformerLayer, cross_attentions: Any) -> Any:
+        """Build the native description of a layer, from that of its cross-attentions."""
         return self.library.Layer(
             own=self._build_attention(layer.attention, layer.around_attention),
             across=cross_attentions,
@@ -209,6 +214,9 @@ class NativePlan:
         )
 
     def _build_attention(self, attention: MultiHeadAttention, residual: ResidualConnection) -> Any:
+        """Build the native description of an attention with the norm of its residual connection; without an output map
+        that is empty.
+        """
         aggregation = attention.aggregation
         return self.library.Attention(
             query=self._build_linear(attention.query),
@@ -230,12 +238,14 @@ class NativePlan:
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 
     def _build_norm(self, norm: nn.Module | None) -> Any:
+        """Build the native description of a layer norm; an empty one for None."""
         if norm is None:
             return self.library.Norm()
         assert isinstance(norm, nn.LayerNorm)
         return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
 
     def _build_table(self, table: nn.Embedding | None) -> Any:
+        """Build the native description of an embedding table, of floating-point or int8 rows; an empty one for None."""
         if table is None:
             return self.library.Table()
         if isinstance(table, Int8Embedding):
@@ -244,7 +254,7 @@ class NativePlan:
         return self.library.Table(None, None, self._address_of(table.weight), table.num_embeddings)
 
     def _address_of(self, x: Tensor | None) -> int | None:
-        """Return the address of a tensor, which is kept alive."""
+        """Return the address of a tensor, which is kept alive; None for None."""
         if x is None:
             return None
         assert x.dtype == torch.float32, f"native code computes in single precision, not in {x.dtype}"
@@ -260,6 +270,7 @@ class NativePlan:
 def _list_cross_attentions(
     layer: TransformerLayer,
 ) -> tuple[Sequence[MultiHeadAttention], Sequence[ResidualConnection]]:
+    """Return the cross-attentions of a layer and their residual connections, in the order of its memories."""
     pairs = [layer.get_cross_attention(name) for name in layer.memory_names]
     return [attention for attention, _ in pairs], [residual for _, residual in pairs]
 

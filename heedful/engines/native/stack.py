@@ -38,7 +38,9 @@ class NativeStack(TransformerStack):
         return {**self.__dict__, "_plan": None}
 
     def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
-        """Return the state before the first token."""
+        """Return the state before the first token, with the given memory or memories (None for none) projected; a state
+        of plain modules if hooks or gradients are needed.
+        """
         if torch.is_grad_enabled() or self._has_hooks():
             return super().init_state(memory)
         names = dict.fromkeys(name for layer in self._iter_layers() for name in layer.memory_names)
@@ -61,6 +63,7 @@ class NativeStack(TransformerStack):
         return has_weight_hooks() or any(module._forward_hooks for module in self._submodules)
 
     def _get_plan(self) -> NativePlan:
+        """Return the structures that native code reads; they are built at the first call."""
         if self._plan is None:
             native = load_library()
             assert native is not None
@@ -68,6 +71,7 @@ class NativeStack(TransformerStack):
         return self._plan
 
     def _project_memory(self, name: str, memory: Memory) -> CrossMemory:
+        """Return the memory called `name` with its keys and values projected for all layers."""
         plan = self._get_plan()
         rows, slots = memory.positions.shape
         numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.width)
@@ -82,7 +86,9 @@ class NativeStack(TransformerStack):
     def decode_greedy(  # type: ignore[override]
         self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, StackState | NativeState] | None:
-        """Run several steps of greedy search in one call."""
+        """Run several steps of greedy search in one call; None if hooks or gradients are needed or the model has too
+        few positions. See `Decoder.decode_greedy` for the arguments.
+        """
         if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None
         plan = self._get_plan()
@@ -130,7 +136,7 @@ class _NativeCall:
         )
 
     def forward(self) -> Float[Tensor, "B T d_model"]:
-        """Compute the hidden vectors."""
+        """Compute the hidden vectors of the tokens."""
         plan, hidden = self._plan, torch.empty(*self._positions.shape, self._plan.width)
         inputs, outputs = (
             (plan.stack, self._chunk, self._cache, self._memories),
@@ -141,7 +147,9 @@ class _NativeCall:
         return hidden
 
     def generate(self, output: Any, limits: MultiStepLimits) -> MultiStepOutput | None:
-        """Generate tokens greedily; None if they may exceed the number of positions."""
+        """Generate tokens greedily up to the given limits; None if they may exceed the number of positions. `output` is
+        the native description of the output layer.
+        """
         plan, native = self._plan, self._plan.library
         rows, steps, forbidden = len(limits.done), limits.max_steps, limits.suppressed_ids.contiguous()
         old_rows = [tensor.contiguous() for tensor in (limits.positions, limits.lengths, limits.done)]
@@ -176,8 +184,8 @@ class _NativeCall:
 
 
 def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:
-    """Return pages with room for the newest tokens, and the column of the first key; a text read at once reuses one
-    layer.
+    """Return pages of a state with room for the newest tokens of so many rows, and the column of the first key; a text
+    read at once reuses one layer.
     """
     pages = state.pages
     if pages is None:

@@ -48,7 +48,9 @@ class UsedRows:
             self._rows[columns] = rows
 
     def claim_rows(self, columns: slice, rows: int, *, size: int) -> int | None:
-        """Claim this many free rows in these columns and return the first; None if there are not enough."""
+        """Claim `rows` free rows in these columns, which have `size` rows, and return the first; None if there are not
+        enough.
+        """
         with self._lock:
             first = int(self._rows[columns].max(initial=0))
             if first + rows > size:
@@ -74,7 +76,7 @@ class KVPages:
 
     @classmethod
     def from_numbers(cls, numbers: Float[Tensor, "B depth K 2 width"]) -> KVPages:
-        """Create pages with these keys and values, and room for more rows and columns."""
+        """Create pages with these keys and values of all rows and layers, and room for more rows and columns."""
         rows, depth, size, pair, width = numbers.shape
         columns = grow_capacity(size, 1)
         storage = numbers.new_empty(depth, rows + max(_SPARE_ROWS, rows // 4), columns, pair, width)
@@ -84,8 +86,8 @@ class KVPages:
         return cls(storage, SharedCapacity(size, columns), UsedRows(used_counts))
 
     def reserve_columns(self, columns: slice, *, rows: int, new_columns: int) -> tuple[KVPages, int]:
-        """Return pages with these columns and room for new ones behind them, and the first column: these pages, or
-        copies.
+        """Return pages with these columns and room for `new_columns` behind them in the first `rows` rows, and the
+        number of the first column: these pages if they have the room, or else copies.
         """
         first_new, end = columns.stop, columns.stop + new_columns
         if rows <= self.numbers.size(1) and self.capacity.claim(first_new, end):
@@ -127,7 +129,9 @@ class CrossMemory:
     def from_projection(
         cls, numbers: Float[Tensor, "depth B slots 2 width"], positions: Int32[Tensor, "B slots"]
     ) -> CrossMemory:
-        """Create a memory with one row per sentence and no room for others."""
+        """Create a memory with one row per sentence and no room for others; `numbers` are the projected keys and values
+        of all layers, `positions` those of the slots.
+        """
         count = len(positions)
         return cls(numbers, positions, torch.arange(count, dtype=torch.int32), count, SharedCapacity(count, count))
 
@@ -140,7 +144,9 @@ class CrossMemory:
         )
 
     def reorder(self, rows: RowSelection) -> CrossMemory:
-        """Select rows; sentences stay where they are, and rows within one sentence need no change."""
+        """Return the memory for the selected rows; sentences stay where they are, and rows within one sentence need no
+        change.
+        """
         if rows.groups is None and not rows.ignores_groups and len(rows.origin) == len(self.sentence_indices):
             return self
         return replace(self, sentence_indices=self.sentence_indices.index_select(0, rows.origin))
@@ -182,7 +188,9 @@ class CrossMemory:
         return CrossMemory(numbers, positions, indices.int(), sentences, SharedCapacity(sentences, 2 * sentences))
 
     def to_caches(self, heads: int) -> tuple[CacheLayout, list[KVCache]]:
-        """Return the layout of the keys, and a cache for each layer, with one entry per row of the state."""
+        """Return the layout of the keys, and a cache for each layer, split into so many heads, with one entry per row
+        of the state.
+        """
         numbers = self.numbers[:, self.sentence_indices]
         return CacheLayout(self.positions[self.sentence_indices].long()), [
             _split_heads(layer, heads) for layer in numbers
@@ -218,13 +226,15 @@ class NativeState:
         return slice(self.first_column, self.first_column + self.num_columns)
 
     def reorder(self, rows: RowSelection) -> NativeState:
-        """Select rows."""
+        """Return the state whose rows are the selected rows of this one."""
         memories = {name: memory.reorder(rows) for name, memory in self.memories.items()}
         table = None if self.table is None else self.table.index_select(0, rows.origin)
         return replace(self, memories=memories, table=table)
 
     def concat(self, others: Sequence[NativeState]) -> NativeState:
-        """Concatenate the rows of several states: in the pages of this one if there is room, else in new pages."""
+        """Concatenate the rows of this state and of `others`: in the pages of this one if there is room, else in new
+        pages.
+        """
         memories = {
             name: memory.concat([state.memories[name] for state in others]) for name, memory in self.memories.items()
         }
@@ -235,7 +245,8 @@ class NativeState:
         return replace(self._concat_into_new_pages(others) if joined_state is None else joined_state, memories=memories)
 
     def _append_rows(self, gathered_rows: Sequence[tuple[Tensor, Tensor]]) -> NativeState | None:
-        """Append gathered rows to free rows in the newest columns of these pages; None if there is no room.
+        """Append gathered rows (keys and values, and positions) to free rows in the newest columns of these pages; None
+        if there is no room.
 
         Columns before the first key of all rows are dropped.
         """
@@ -263,6 +274,9 @@ class NativeState:
         return replace(self, table=torch.cat(tables), first_column=end - num_columns)
 
     def _concat_into_new_pages(self, others: Sequence[NativeState]) -> NativeState:
+        """Concatenate the rows of this state and of `others` in new pages, aligned at the last column; memories stay
+        those of this state.
+        """
         states = (self, *others)
         gathered = [state.gather_rows() for state in states if state.table is not None]
         numbers = pad_and_concat([tensor for tensor, _ in gathered], axis=2, fill=0.0, pad_left=True)
@@ -293,7 +307,7 @@ class NativeState:
         return numbers, torch.where(slots < 0, -1, positions).int()
 
     def to_stack_state(self, *, depth: int, heads: int) -> StackState:
-        """Convert to the state of a stack of modules."""
+        """Convert to the state of a stack of modules, with `depth` layers of so many heads."""
         memories = {name: memory.to_caches(heads) for name, memory in self.memories.items()}
         past, layers = None, list[KVCache | None]([None] * depth)
         if self.pages is not None:

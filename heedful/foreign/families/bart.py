@@ -20,6 +20,7 @@ _OFFSET: Final = 2
 
 
 def _build_mapping(config: TransformerConfig) -> StateDictMapping:
+    """Map the tensor names of BART to heedful's."""
     return build_seq2seq_mapping(
         config,
         sines_first=False,

@@ -61,7 +61,8 @@ def build_encoder_mapping(
     classifiers: str = "classifier|qa_outputs",
     aliases: Mapping[str, str] | None = None,
 ) -> StateDictMapping:
-    """Map the tensor names of a variant of BERT to heedful's.
+    """Map the tensor names of a variant of BERT to heedful's. `prefix` begins the foreign names of the encoder;
+    `output` is the foreign name of the output layer over the vocabulary.
 
     Args:
         config: the architecture.
@@ -121,6 +122,7 @@ _HEADS: Final = (
 
 
 def _build_mapping(config: EncoderConfig) -> StateDictMapping:
+    """Map the tensor names of BERT to heedful's."""
     return build_encoder_mapping(
         config,
         _HEADS,
@@ -166,7 +168,9 @@ _POSITIONS = "encoder.stack.embedding.position.table.weight"
 
 
 def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Add the only segment vector to all position vectors, because heedful has no segment embedding for one segment."""
+    """Add the only segment vector to all position vectors, because heedful has no segment embedding for one segment.
+    Return the tensors unchanged if there are several segments, or none.
+    """
     if not _has_single_segment(config) or _SEGMENTS not in tensors:
         return dict(tensors)
     remaining = {name: tensor for name, tensor in tensors.items() if name != _SEGMENTS}
@@ -174,7 +178,9 @@ def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> d
 
 
 def add_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Add a zero vector for the only segment, which BERT and its variants have."""
+    """Add a zero vector for the only segment, which BERT and its variants have. Return the tensors unchanged if there
+    are several segments, or none.
+    """
     if not _has_single_segment(config) or _POSITIONS not in tensors:
         return dict(tensors)
     return {**tensors, _SEGMENTS: tensors[_POSITIONS].new_zeros(1, config.d_model)}

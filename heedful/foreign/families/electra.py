@@ -32,6 +32,9 @@ def _build_mapping(config: EncoderConfig) -> StateDictMapping:
 def _complete_settings(
     _values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
 ) -> None:
+    """Raise RunError if config.json, which is at `location`, gives embeddings and hidden vectors of different size; a
+    `ModelFamily.complete_settings`.
+    """
     width, embedding_width = content.get("hidden_size"), content.get("embedding_size", content.get("hidden_size"))
     if width != embedding_width:
         raise RunError(
@@ -65,7 +68,9 @@ ELECTRA: Final = replace(
 
 
 def split_detector_and_generator(origin: PortableModel) -> tuple[PortableModel, PortableModel]:
-    """Split a replaced-token-detection run into its two models, each with its own embedding table."""
+    """Split a model of replaced token detection into its discriminator and its generator, each with its own embedding
+    table.
+    """
     named = origin.all_tensors
     detector = {name: tensor for name, tensor in named.items() if not name.startswith(_GENERATOR_PREFIX)}
     generator = {name.removeprefix(_GENERATOR_PREFIX): tensor for name, tensor in named.items() if name not in detector}

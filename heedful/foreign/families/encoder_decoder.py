@@ -50,17 +50,21 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
 def read_output_bias(
     values: dict[str, Any], _content: Mapping[str, Any], names: frozenset[str], _location: str
 ) -> None:
-    """Set `output_bias` by whether the file has one; a `ModelFamily.complete_settings`."""
+    """Set `output_bias` in `values` by whether the stored tensors `names` contain one; a
+    `ModelFamily.complete_settings`.
+    """
     values["output_bias"] = "final_logits_bias" in names
 
 
 def mark_encoder_decoder(content: dict[str, Any], _config: TransformerConfig) -> dict[str, Any]:
-    """Add the mark of encoder-decoder models to config.json; a `ModelFamily.complete_content`."""
+    """Return the content of config.json with the mark of encoder-decoder models; a `ModelFamily.complete_content`."""
     return {"is_encoder_decoder": True, **content}
 
 
 def _attention_renames(heedful_name: str, foreign_name: str) -> tuple[TensorRename, ...]:
-    """Map the tensors of one attention sublayer and its norm."""
+    """Map the tensors of one attention sublayer and its norm, which have these names in heedful and in the other
+    project.
+    """
     return (
         TensorRename(
             (f"{heedful_name}.query", f"{heedful_name}.key_value"),
@@ -91,7 +95,8 @@ def build_seq2seq_mapping(
     ignored: tuple[str, ...] = (),
     computed: Mapping[str, Callable[[Tensor], Tensor]] | None = None,
 ) -> StateDictMapping:
-    """Map all tensor names of an encoder-decoder model to heedful's.
+    """Map all tensor names of an encoder-decoder model to heedful's. `sines_first` says whether all sines come before
+    all cosines in its vectors, as in Marian; else no dimension is reordered.
 
     Args:
         config: the architecture.

@@ -47,7 +47,8 @@ def build_decoder_mapping(
     ignored: tuple[str, ...] = (),
     aliases: Mapping[str, str] | None = None,
 ) -> StateDictMapping:
-    """Map the tensor names of a causal decoder to heedful's.
+    """Map the tensor names of a causal decoder to heedful's. `layer` maps one layer; `embedding`, `layers`,
+    `final_norm` and `positions` are foreign names that follow `prefix`, and `output` is a whole one.
 
     Args:
         config: the architecture.
@@ -77,7 +78,9 @@ def build_decoder_mapping(
 
 
 def _transposed_rename(heedful_names: tuple[str, ...], foreign_name: str, shares: tuple[int, ...] = ()) -> TensorRename:
-    """Map a linear layer whose weight GPT-2 stores transposed, with one column for each output."""
+    """Map a linear layer whose weight GPT-2 stores transposed, with one column for each output. `shares` says how its
+    outputs are divided among several heedful layers.
+    """
     return TensorRename(heedful_names, (foreign_name,), shares=shares, layout=TRANSPOSED_LAYOUT)
 
 
@@ -92,6 +95,7 @@ _LAYER_RENAMES: Final = (
 
 
 def _build_mapping(config: DecoderConfig) -> StateDictMapping:
+    """Map the tensor names of GPT-2 to heedful's."""
     return build_decoder_mapping(
         config,
         _LAYER_RENAMES,

@@ -37,6 +37,7 @@ def _build_head_layout(config: DecoderConfig) -> TensorLayout:
 
 
 def _build_mapping(config: DecoderConfig) -> StateDictMapping:
+    """Map the tensor names of GPT-NeoX to heedful's."""
     layer = (
         rename_part("around_attention.norm", "input_layernorm"),
         TensorRename(
@@ -66,6 +67,9 @@ def _build_mapping(config: DecoderConfig) -> StateDictMapping:
 def _complete_settings(
     _values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
 ) -> None:
+    """Raise RunError if config.json, which is at `location`, has parallel residuals, or rotary positions that heedful
+    lacks: of part of the dimensions, with another base, or scaled; a `ModelFamily.complete_settings`.
+    """
     if content.get("use_parallel_residual", True):
         raise RunError(
             f"{location}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
@@ -83,6 +87,9 @@ def _complete_settings(
 
 
 def _complete_content(content: dict[str, Any], _config: DecoderConfig) -> dict[str, Any]:
+    """Return the content of config.json with heedful's kind of residuals and rotary positions; a
+    `ModelFamily.complete_content`.
+    """
     rotary = {"rope_type": "default", "rope_theta": _ROTARY_BASE, "partial_rotary_factor": 1.0}
     return {
         "use_parallel_residual": False,

@@ -55,7 +55,9 @@ class FamilyHeads:
 
     @classmethod
     def from_class_name(cls, name: str, text_head: HeadLocation) -> FamilyHeads:
-        """Build the locations in classes that begin with `name`; `text_head` classifies whole texts."""
+        """Build the locations in model classes whose names begin with `name`; `text_head` is that of the head which
+        classifies whole texts.
+        """
         mean_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
         return cls(
             {
@@ -73,19 +75,24 @@ class FamilyHeads:
         )
 
     def locate_head(self, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
-        """Return the location of a heedful head, chosen by whether it reads the mean of the tokens."""
+        """Return the location of a heedful head, by its kind and by whether it reads the mean of the tokens, which is
+        so if `tensors` has no layer that makes a summary.
+        """
         reads_mean = not any(name.startswith((_SUMMARY_PREFIX, "summary.", "hidden.")) for name in tensors)
         if reads_mean and head.output_type in self.mean_locations:
             return self.mean_locations[head.output_type]
         return self.locations[head.output_type]
 
     def find_named_head(self, head: OutputHead, architectures: Sequence[str]) -> HeadLocation:
-        """Return the location of the head whose architecture a folder's config.json names."""
+        """Return the location of this kind of head whose model class is among `architectures`, those that a folder's
+        config.json names.
+        """
         candidates = (table[head.output_type] for table in self._tables if head.output_type in table)
         return next(location for location in candidates if location.architecture in architectures)
 
     def read_head_config(self, content: Mapping[str, Any], *, location: str) -> OutputHead | None:
-        """Read the head that a config.json describes; None if it names no architecture with a head.
+        """Read the head that the content of a config.json describes; None if it names no architecture with a head.
+        Errors name `location`.
 
         Args:
             content: of config.json.
@@ -109,6 +116,9 @@ class FamilyHeads:
 
 
 def _read_head(kind: OutputType, content: Mapping[str, Any], *, location: str) -> OutputHead:
+    """Read the head of this kind from the content of config.json: its classes, and heedful's options. Raise RunError,
+    which names `location`, for a regression of several numbers.
+    """
     reading = _read_reading_options(content, location=location)
     if kind in ("candidate", "ends"):
         return OutputHead(kind, settings=reading)
@@ -128,7 +138,8 @@ def _read_head(kind: OutputType, content: Mapping[str, Any], *, location: str) -
 def read_head_tensors(
     head: OutputHead, head_location: HeadLocation, tensors: Mapping[str, Tensor], *, location: str, width: int
 ) -> dict[str, Tensor]:
-    """Return the tensors of a head under heedful's names.
+    """Return the tensors of a head under heedful's names, from those of a folder. `head_location` has its foreign
+    names, and `width` is the size of the hidden vectors.
 
     Args:
         head: the head of the folder.
@@ -165,7 +176,9 @@ def read_head_tensors(
 
 
 def _read_reading_options(content: Mapping[str, Any], *, location: str) -> InferenceSettings:
-    """Read the options for cutting texts that heedful wrote into config.json; defaults if there are none."""
+    """Read the options for cutting texts that heedful wrote into config.json; defaults if there are none. Raise
+    RunError, which names `location`, if one is invalid. `content` is that of config.json.
+    """
     try:
         return InferenceSettings.model_validate(content.get(_HEEDFUL_KEY, {}))
     except ValidationError as error:
@@ -175,7 +188,9 @@ def _read_reading_options(content: Mapping[str, Any], *, location: str) -> Infer
 
 
 def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str, ...]:
-    """Read the class names in the order of their numbers, named as in transformers if they have no names."""
+    """Read the class names from the content of config.json in the order of their numbers, LABEL_0 and so on if they
+    have no names. Raise RunError, which names `location`, if numbers or names are invalid.
+    """
     labels = content.get("id2label")
     if labels is None:
         count = content.get("num_labels", content.get("_num_labels", _DEFAULT_NUM_LABELS))
@@ -195,7 +210,8 @@ def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str
 
 
 def drop_head_tensors(head_location: HeadLocation, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Return heedful's tensors without the outputs, and without a summary layer that is not read.
+    """Return heedful's tensors without the output layer of a head, and without the summary layer if the head does not
+    read it or has its own.
 
     Raises:
         RunError: the model summarises a text in a way that the format does not support.
@@ -304,7 +320,9 @@ class {name}MeanForMultipleChoice(_Mean):
 
 
 def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | None:
-    """Return the content of `FILE` for a head that reads the mean; None if transformers has the class itself."""
+    """Return the content of `MODELING_FILE` for a head that reads the mean; None if transformers has the class itself.
+    `model_type` is that of config.json.
+    """
     if not head_location.reads_mean:
         return None
     return _CODE_TEMPLATE.format(
@@ -313,6 +331,8 @@ def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | N
 
 
 def build_auto_map(head_location: HeadLocation) -> dict[str, str]:
-    """Return the `auto_map` entry of config.json, by which transformers finds the class in that file."""
+    """Return the `auto_map` entry of config.json, by which transformers finds the class of this head in
+    `MODELING_FILE`.
+    """
     suffix = "For" + head_location.architecture.partition("MeanFor")[2]
     return {_AUTO[suffix]: f"{MODELING_FILE.removesuffix('.py')}.{head_location.architecture}"}

@@ -30,6 +30,9 @@ _TIES: Final = {(True, True): "three_way", (False, True): "two_way", (False, Fal
 def _complete_settings(
     values: dict[str, Any], content: Mapping[str, Any], names: frozenset[str], location: str
 ) -> None:
+    """Set the kind of weight tying and `output_bias` in `values` by config.json and the names of the stored tensors.
+    Raise RunError, which names `location`, if heedful lacks the kind; a `ModelFamily.complete_settings`.
+    """
     shared, tied = content.get("share_encoder_decoder_embeddings", True), content.get("tie_word_embeddings", True)
     if (shared, tied) not in _TIES:
         raise RunError(
@@ -41,6 +44,9 @@ def _complete_settings(
 
 
 def _complete_content(content: dict[str, Any], config: TransformerConfig) -> dict[str, Any]:
+    """Return the content of config.json with weight tying and the mark of encoder-decoder models; a
+    `ModelFamily.complete_content`.
+    """
     shared, tied = next(pair for pair, name in _TIES.items() if name == config.tie)
     ties = {"share_encoder_decoder_embeddings": shared, "tie_word_embeddings": tied}
     return mark_encoder_decoder(content, config) | ties
@@ -53,6 +59,7 @@ def _compute_positions(table: Tensor) -> Tensor:
 
 
 def _build_mapping(config: TransformerConfig) -> StateDictMapping:
+    """Map the tensor names of Marian to heedful's."""
     # some versions save what is computed
     return build_seq2seq_mapping(
         config, sines_first=True, computed={r"model\.(encoder|decoder)\.embed_positions\.weight": _compute_positions}

@@ -109,7 +109,7 @@ class ModelFamily:
         return all(setting.heedful_key != "positions.length" for setting in self.settings)
 
     def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> ModelConfig:
-        """Convert the content of config.json to heedful's configuration.
+        """Convert the content of config.json to heedful's configuration. `names` are those of the stored tensors.
 
         Args:
             content: of config.json.
@@ -142,7 +142,8 @@ class ModelFamily:
         return _validate_config(self.config_class, values, location=location)
 
     def write_config(self, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
-        """Convert a heedful configuration and tensors to config.json, without vocabulary sizes and special ids.
+        """Convert a heedful configuration to the content of config.json, without vocabulary sizes and special ids. The
+        names of `tensors` decide which model class it names.
 
         Raises:
             RunError: the format cannot express a setting; the message names it.
@@ -167,6 +168,7 @@ class ModelFamily:
 
 
 def _set_nested(values: dict[str, Any], key: str, value: Any) -> None:
+    """Set a value in nested dictionaries, which are created if missing; full stops in `key` separate their levels."""
     *parents, last = key.split(".")
     for parent in parents:
         values = values.setdefault(parent, {})
@@ -174,8 +176,8 @@ def _set_nested(values: dict[str, Any], key: str, value: Any) -> None:
 
 
 def require_supported(config: Config, name: str, supported: Mapping[str, tuple[Any, ...]]) -> None:
-    """Raise RunError if the format `name` does not support a value of the configuration; the message names the key,
-    the value and the supported values.
+    """Raise RunError if the format `name` does not support a value of the configuration; the message names the key, the
+    value and the supported values. `supported` has the possible values of each key.
     """
     for key, allowed in supported.items():
         value = attrgetter(key)(config)
@@ -187,6 +189,7 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
 
 
 def _validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:
+    """Build a configuration from its values. Raise RunError, which names `location` and the key, if one is invalid."""
     try:
         return config_class.model_validate(dict(values))
     except ValidationError as error:
@@ -196,6 +199,9 @@ def _validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, 
 
 
 def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: str) -> Any:
+    """Read one setting from the content of config.json as heedful's value. Raise RunError, which names `location`, if
+    it is missing, has different values under several keys, or has a value that heedful lacks.
+    """
     values = [content[key] for key in setting.foreign_keys if content.get(key) is not None]
     if not values:
         if setting.default is None:

@@ -26,6 +26,7 @@ _HEADS: Final = (
 
 
 def _build_mapping(config: EncoderConfig) -> StateDictMapping:
+    """Map the tensor names of RoBERTa-PreLayerNorm to heedful's."""
     return build_encoder_mapping(
         config,
         _HEADS,
@@ -40,6 +41,9 @@ def _build_mapping(config: EncoderConfig) -> StateDictMapping:
 def _complete_settings(
     values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], _location: str
 ) -> None:
+    """Set offset and length of the positions in `values`, because positions count from the id after that of padding,
+    which `content` of config.json gives; a `ModelFamily.complete_settings`.
+    """
     positions, offset = values["positions"], content.get("pad_token_id", 1) + 1
     positions |= {"offset": offset, "length": positions["length"] - offset}
 
@@ -76,7 +80,9 @@ ROBERTA_PRELAYERNORM: Final = replace(
 
 
 def add_position_offset(origin: PortableModel, pad: int) -> PortableModel:
-    """Prepend `pad` + 1 rows to the position table, because this family counts positions from there."""
+    """Prepend rows to the position table of a model until it has `pad` + 1 of them before the first position, because
+    this family counts positions from there. `pad` is the id of padding.
+    """
     config, offset = origin.model, pad + 1
     if not isinstance(config.positions, LearnedConfig) or config.positions.offset == offset:
         return origin

@@ -42,8 +42,8 @@ def _transpose_matrix(tensor: Tensor) -> Tensor:
 
 
 def sines_first_layout(axis: int) -> TensorLayout:
-    """Build the layout in which all sines of a position come before all cosines, instead of alternating (Vaswani et
-    al. 2017, 3.5).
+    """Build the layout in which all sines of a position come before all cosines, instead of alternating (Vaswani et al.
+    2017, 3.5). It permutes tensors along `axis`.
 
     Only the positions distinguish the dimensions of the residual stream, so it is enough to permute the dimensions in
     every
@@ -106,7 +106,9 @@ class TensorRename:
         )
 
     def import_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """Convert foreign tensors to heedful's."""
+        """Convert the foreign tensors of one parameter, in the order of `foreign_names`, to heedful's, in the order of
+        `heedful_names`.
+        """
         converted = [self.layout.to_heedful(part) for part in parts]
         return [
             part.contiguous()
@@ -114,7 +116,9 @@ class TensorRename:
         ]
 
     def export_parts(self, parts: Sequence[Tensor]) -> list[Tensor]:
-        """Convert tensors of heedful to the foreign ones."""
+        """Convert the heedful tensors of one parameter, in the order of `heedful_names`, to the foreign ones, in the
+        order of `foreign_names`.
+        """
         split = _split_rows(_concat_rows(parts), (1,) * len(self.foreign_names))
         return [self.layout.to_foreign(part).contiguous() for part in split]
 
@@ -122,7 +126,9 @@ class TensorRename:
 def rename_part(
     heedful_name: str, foreign_name: str, parameters: tuple[str, ...] = LINEAR_PARAMETERS, *, head: str | None = None
 ) -> TensorRename:
-    """Map one part of heedful to one foreign part."""
+    """Map the parameters of one layer of heedful to those of one foreign layer. `head` names the optional part of the
+    model that they belong to.
+    """
     return TensorRename((heedful_name,), (foreign_name,), parameters, head=head)
 
 
@@ -160,7 +166,7 @@ class StateDictMapping:
     computed: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
 
     def import_tensors(self, tensors: Mapping[str, Tensor], *, location: str) -> dict[str, Tensor]:
-        """Convert the tensors of a file to heedful's.
+        """Convert the tensors of a file, which have foreign names, to heedful's tensors by name.
 
         Raises:
             RunError: a tensor is missing or unknown, or stored twice with different numbers; the message names it and
@@ -205,18 +211,20 @@ class StateDictMapping:
         return result
 
     def normalize_names(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-        """Return the foreign tensors with their present names and the prefix."""
+        """Return the foreign tensors by their present names, with the prefix if all names lack it."""
         prefix = "" if any(name.startswith(self.prefix) for name in tensors) else self.prefix
         return {prefix + self._resolve_alias(name): tensor for name, tensor in tensors.items()}
 
     def is_ignored(self, name: str) -> bool:
-        """Return whether a foreign tensor is not needed."""
+        """Return whether the name of a foreign tensor matches a pattern in `ignored`."""
         return any(re.fullmatch(pattern, name) for pattern in self.ignored)
 
     def _iter_parameters(
         self, tensors: Mapping[str, Tensor], names: Callable[[TensorRename], tuple[str, ...]]
     ) -> Iterator[tuple[TensorRename, str]]:
-        """Yield each parameter of each mapping, skipping heads that none of the tensors belongs to."""
+        """Yield each parameter of each mapping, skipping heads that none of the tensors belongs to. `names` returns the
+        names of a mapping that `tensors` uses: the foreign ones or heedful's.
+        """
         heads = {
             rename.head
             for rename in self.renames
@@ -227,7 +235,9 @@ class StateDictMapping:
                 yield from ((rename, parameter) for parameter in rename.parameters)
 
     def _drop_computed(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
-        """Remove tensors that a formula computes; raise RunError if one differs from the formula."""
+        """Remove tensors that a formula computes; raise RunError, which names `location`, if one differs from the
+        formula. `tensors` is changed.
+        """
         for pattern, formula in self.computed.items():
             for name in [name for name in tensors if re.fullmatch(pattern, name)]:
                 tensor = tensors.pop(name)
@@ -246,7 +256,9 @@ class StateDictMapping:
         return name
 
     def _drop_copies(self, tensors: dict[str, Tensor], *, location: str) -> dict[str, Tensor]:
-        """Remove tensors that are stored twice; raise RunError if the two differ."""
+        """Remove the second copy of tensors that are stored twice; raise RunError, which names `location`, if the two
+        differ. `tensors` is changed.
+        """
         for copy, original in self.copies.items():
             if copy not in tensors:
                 continue
@@ -265,7 +277,9 @@ def _join_name(name: str, parameter: str) -> str:
 
 
 def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> Tensor:
-    """Return a tensor of heedful; zeros for a bias that it lacks."""
+    """Return the tensor `name.parameter` of heedful; zeros for a bias that it lacks. Raise RunError if any other is
+    missing.
+    """
     full_name = _join_name(name, parameter)
     if full_name in tensors:
         return tensors[full_name]
@@ -281,7 +295,7 @@ def _concat_rows(parts: Sequence[Tensor]) -> Tensor:
 
 
 def _split_rows(tensor: Tensor, shares: Sequence[int]) -> Sequence[Tensor]:
-    """Split a tensor along the first axis in these proportions."""
+    """Split a tensor along the first axis; `shares` are the proportions of the parts."""
     if len(shares) == 1:
         return (tensor,)
     unit = len(tensor) // sum(shares)

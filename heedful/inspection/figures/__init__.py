@@ -52,7 +52,8 @@ def draw_figure(
     ramp: ColourRamp = GLOW,
     smooth: bool = True,
 ) -> str:
-    """Draw a view of a record as an SVG file.
+    """Draw a view of a record as an SVG file; `view` is a name of `VIEWS`. `role`, `layer` and `head` choose the
+    attention; `smooth` smooths the weights of a picture's regions.
 
     Args:
         record: of one text.

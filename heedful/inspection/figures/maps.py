@@ -39,7 +39,8 @@ _CELL_SIDE, _LEFT_MARGIN, _TOP_MARGIN = 46.0, 62.0, 34.0
 
 
 def draw_alignment(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the weights of a head, or the mean over heads, as a heat map."""
+    """Draw the selected map of a record as a heat map in SVG: the weights of the selected head, or the mean over heads.
+    """
     attention_map = selection.select_map(record)
     keys, queries = record.get_axis(attention_map.keys), record.get_axis(attention_map.queries)
     return draw_alignment_svg(
@@ -53,7 +54,9 @@ def draw_alignment(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_heads(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw lines from each query on the left to the keys on the right that it attends to, one colour per head."""
+    """Draw as SVG lines from each query of the selected map on the left to the keys on the right that it attends to,
+    one colour per head.
+    """
     attention_map = selection.select_map(record)
     numbers = attention_map.heads if selection.head is None else (selection.head,)
     queries, keys = record.get_axis(attention_map.queries), record.get_axis(attention_map.keys)
@@ -77,13 +80,15 @@ def draw_heads(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _choose_min_weight(attention_map: AttentionMap, numbers: Sequence[int]) -> float:
-    """Return the smallest weight that is drawn, so that there are not too many lines."""
+    """Return the smallest weight of the heads `numbers` that is drawn, so that there are not too many lines."""
     weights = np.sort(np.stack([attention_map.get_head_weights(head) for head in numbers]).ravel())[::-1]
     return max(_MIN_WEIGHT, float(weights[_MAX_LINES])) if len(weights) > _MAX_LINES else _MIN_WEIGHT
 
 
 def _draw_lines(attention_map: AttentionMap, head: int, min_weight: float, ends: tuple[float, float]) -> Iterator[str]:
-    """Yield the lines of one head."""
+    """Yield SVG lines for the weights of a head that are at least `min_weight`; `ends` are x on the left and on the
+    right.
+    """
     weights = np.clip(attention_map.get_head_weights(head), 0, 1)
     yield f'<g class="hue{head % NUM_HUES}" stroke="currentColor" stroke-width="2">'
     for query, key in np.argwhere(weights >= min_weight).tolist():
@@ -96,7 +101,7 @@ def _draw_lines(attention_map: AttentionMap, head: int, min_weight: float, ends:
 
 
 def _draw_legend(numbers: Sequence[int], width: float) -> SvgBox:
-    """Draw a coloured square with its number for each head, in rows."""
+    """Draw a coloured square with its number for each head, in rows of at most `width` pixels."""
     step = 74.0
     columns = max(1, min(int(width // step), NUM_HUES))
     parts = []
@@ -108,7 +113,9 @@ def _draw_legend(numbers: Sequence[int], width: float) -> SvgBox:
 
 
 def draw_model(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw all heads of all layers as small heat maps."""
+    """Draw all heads of all layers as small heat maps in SVG, only those of the selected role if there is one;
+    `DataError` without any.
+    """
     roles = dict.fromkeys(
         attention_map.role for attention_map in record.maps if selection.role in (None, attention_map.role)
     )
@@ -122,7 +129,7 @@ def draw_model(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_thumbnails(maps: Sequence[AttentionMap], selection: MapSelection) -> SvgBox:
-    """Draw a row of small heat maps for each layer, a column for each head."""
+    """Draw a row of small heat maps for each of the maps, which have one role, with a column for each head."""
     numbers = sorted({head for attention_map in maps for head in attention_map.heads})
     queries, keys = max((attention_map.visible.shape for attention_map in maps), key=max)
     side = float(np.clip(1000 / max(1, len(numbers)), 44, 120))
@@ -148,7 +155,9 @@ def _draw_thumbnails(maps: Sequence[AttentionMap], selection: MapSelection) -> S
 
 
 def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw each distinct visibility pattern once, with the maps that have it."""
+    """Draw each distinct visibility pattern once as SVG, with the maps that have it; only of the selected role if there
+    is one.
+    """
     groups: dict[tuple[str, str, bytes], list[AttentionMap]] = {}
     for attention_map in record.maps:
         if selection.role in (None, attention_map.role):
@@ -162,7 +171,9 @@ def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:
-    """Return the usual name of a visibility pattern, such as "causal"."""
+    """Return the usual name of a visibility pattern: "everything", "nothing", "causal", "the last 3", "a window of 2",
+    or "from 2 before to 1 after"; if none fits, the number of visible pairs.
+    """
     if visible.all():
         return "everything"
     if not visible.any():
@@ -178,7 +189,7 @@ def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:
 
 
 def _draw_mask(record: InspectionRecord, maps: Sequence[AttentionMap]) -> SvgBox:
-    """Draw the visibility pattern of some maps."""
+    """Draw the visibility pattern that all these maps have, with the tokens of the record."""
     first = maps[0]
     queries, keys = record.get_axis(first.queries), record.get_axis(first.keys)
     rows, columns = first.visible.shape
@@ -207,7 +218,9 @@ def _list_maps(maps: Sequence[AttentionMap]) -> str:
 
 
 def _draw_runs(visible: Bool[np.ndarray, "Q K"], cell: float) -> str:
-    """Return a path with one rectangle for each run of visible cells, with gaps if there is room for them."""
+    """Return an SVG path with one rectangle for each run of visible cells, with gaps if there is room for them. `cell`
+    is the side of a cell in pixels.
+    """
     gap = 1.0 if cell > 8 else 0.0
     side = cell - gap
     path = []
@@ -234,7 +247,7 @@ class HeadValue:
 
 
 def draw_heads_grid(values: Sequence[HeadValue], *, title: str, digits: int = 2, ramp: ColourRamp = INK) -> str:
-    """Draw one number per head as a grid; the largest has the last colour of the ramp, 0 and below the first.
+    """Draw one number per head as a grid in SVG; the largest has the last colour of the ramp, 0 and below the first.
 
     Args:
         values: the heads with their numbers.
@@ -257,7 +270,9 @@ def draw_heads_grid(values: Sequence[HeadValue], *, title: str, digits: int = 2,
 
 
 def _draw_squares(values: Sequence[HeadValue], largest: float, digits: int, ramp: ColourRamp) -> SvgBox:
-    """Draw the grid of one role."""
+    """Draw a coloured square for each head of one role, in a row per layer: `largest` has the last colour, and the
+    value is written with `digits` decimals.
+    """
     heads = sorted({head_value.head for head_value in values})
     layers = sorted({head_value.layer for head_value in values})
     parts = [draw_bold_text(values[0].role, 0, 10), draw_note("head", _LEFT_MARGIN - 14, _TOP_MARGIN - 6, anchor="end")]
@@ -292,7 +307,9 @@ _MAX_EDGE_VISITS = 400_000_000
 
 
 def draw_rollout(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the rollout: the share of each input token in each token of the last layer."""
+    """Draw the rollout of the record as SVG: the share of each input token in each token of the last layer. The layer
+    is the encoder's if that is selected, else the decoder's if there is one.
+    """
     result = compute_rollout(record, side=_get_side(selection))
     return draw_alignment_svg(
         result.input_tokens,
@@ -307,7 +324,8 @@ def draw_rollout(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_flow(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the rollout, and beside it the maximum flow from each input token to each token of the last layer.
+    """Draw the rollout of the record as SVG, and beside it the maximum flow from each input token to each token of the
+    last layer. The layer is the encoder's if that is selected, else the decoder's if there is one.
 
     Raises:
         DataError: as for the rollout, or the text is so long that its flows would take many minutes.
@@ -337,7 +355,9 @@ def draw_flow(record: InspectionRecord, selection: MapSelection) -> str:
 def _draw_panel(
     name: str, note: str, rollout: AttentionRollout, matrix: Float[np.ndarray, "Q I"], ramp: ColourRamp, *, cell: float
 ) -> SvgBox:
-    """Draw a heat map with its tokens, lines between kinds of inputs, and its own scale."""
+    """Draw `matrix` as a heat map with its own scale, the tokens of the rollout, and lines between kinds of inputs.
+    `name` is its heading and `note` the line below; `cell` is the side of a cell in pixels.
+    """
     rows, columns = matrix.shape
     highest = _round_up_largest(matrix)
     pixels = map_colours(np.clip(matrix / highest, 0, 1), ramp)

@@ -36,7 +36,7 @@ _PICTURE_SIDE = 420.0
 
 
 def build_gaussian_kernel(positions: int, cells: int) -> Float[np.ndarray, "places cells"]:
-    """Return the Gaussian weights of each cell for each position along a side; rows sum to 1."""
+    """Return the Gaussian weight of each of `cells` cells at each of `positions` points of a side; rows sum to 1."""
     centres = (np.arange(positions) + 0.5) * cells / positions
     shares = np.exp(-0.5 * ((centres[:, None] - np.arange(cells) - 0.5) / SMOOTHING_WIDTH) ** 2)
     rows: np.ndarray = shares / shares.sum(1, keepdims=True)
@@ -44,7 +44,9 @@ def build_gaussian_kernel(positions: int, cells: int) -> Float[np.ndarray, "plac
 
 
 def build_overlap_kernel(positions: int, cells: int) -> Float[np.ndarray, "places cells"]:
-    """Return the share of each position's interval that lies in each cell; rows sum to 1."""
+    """Divide a side into `positions` intervals, and return the share of each that lies in each of `cells` cells; rows
+    sum to 1.
+    """
     ends = np.arange(positions + 1) * cells / positions
     inside = np.minimum(ends[1:, None], np.arange(1, cells + 1)) - np.maximum(ends[:-1, None], np.arange(cells))
     rows: np.ndarray = np.clip(inside, 0, None) * positions / cells
@@ -54,7 +56,8 @@ def build_overlap_kernel(positions: int, cells: int) -> Float[np.ndarray, "place
 def overlay_weights(
     axis: MapAxis, cells: Float[np.ndarray, " K"], *, side: float, selection: MapSelection
 ) -> UInt8[np.ndarray, "H W 3"]:
-    """Blend a grid's picture with the weights of its cells; the largest has the ramp's last colour.
+    """Blend the picture of a grid with the weights of its cells; the largest weight has the ramp's last colour. `side`
+    is the longer side of the result, in pixels.
 
     Args:
         axis: the grid; without a picture the weights are shown alone.
@@ -80,7 +83,9 @@ def overlay_weights(
 
 
 def draw_regions(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw a small picture for each step with the attention over it, and the token with its probability below."""
+    """Draw as SVG a small picture for each step of the selected map with the attention over it, and below it the token
+    with its probability; `DataError` if no map attends to a picture.
+    """
     attention_map = find_map(
         record,
         selection,
@@ -100,7 +105,7 @@ def draw_regions(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_region(name: str, pixels: UInt8[np.ndarray, "H W 3"]) -> SvgBox:
-    """Draw the picture of one step with its name."""
+    """Draw the picture of one step, `pixels`, with its name below it."""
     height, width = (side / _PIXELS_PER_UNIT for side in pixels.shape[:2])
     box_width = max(width, estimate_length(name))
     label = draw_text(name, box_width / 2, height + 18, anchor="middle")
@@ -108,7 +113,7 @@ def _draw_region(name: str, pixels: UInt8[np.ndarray, "H W 3"]) -> SvgBox:
 
 
 def _draw_photo(pixels: UInt8[np.ndarray, "H W 3"], x: Number, y: Number, width: Number, height: Number) -> str:
-    """Return an SVG image element, at no higher resolution than needed."""
+    """Return an SVG image element of a photograph at (x, y), at no higher resolution than its size needs."""
     longest = max(1, round(_PIXELS_PER_UNIT * max(width, height)))
     return (
         f'<image x="{x:.1f}" y="{y:.1f}" width="{width:.1f}" height="{height:.1f}" preserveAspectRatio="none" '
@@ -117,7 +122,9 @@ def _draw_photo(pixels: UInt8[np.ndarray, "H W 3"], x: Number, y: Number, width:
 
 
 def draw_frames(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw a strip of frames with bars below it for each step; frames known to matter are marked through all rows."""
+    """Draw as SVG a strip of frames with a row of bars below it for each step of the selected map; frames known to
+    matter are marked through all rows. Raise `DataError` if no map attends to frames.
+    """
     attention_map = find_map(
         record,
         selection,
@@ -160,7 +167,9 @@ def draw_frames(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_strip(axis: MapAxis, left: float, frame_width: float) -> tuple[float, list[str]]:
-    """Return the height and elements of the pictures along the top: as many as fit, or the one of all frames."""
+    """Return the height and the SVG elements of the pictures along the top: as many as fit, or the one of all frames.
+    `left` is x of the first frame.
+    """
     if axis.pictures is None:
         return 0.0, []
     count, (pictures, height, width, _) = len(axis.tokens), axis.pictures.shape
@@ -179,7 +188,9 @@ def _draw_strip(axis: MapAxis, left: float, frame_width: float) -> tuple[float, 
 def _draw_bars(
     name: str, shares: Float[np.ndarray, " T"], origin: tuple[float, float], frame_width: float
 ) -> list[str]:
-    """Draw the bars of one step with its name."""
+    """Draw a bar for the weight of each frame in one step, with the name of the step. `shares` are weights relative to
+    the largest; `origin` is x and y of the lower left corner.
+    """
     left, base = origin
     bar_width = max(0.5, frame_width - (1.5 if frame_width > 5 else 0))
     path = "".join(
@@ -196,7 +207,9 @@ def _draw_bars(
 
 
 def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw the path of glimpses over the picture, with their squares, and beside it the predictions after each."""
+    """Draw as SVG the path of the record's glimpses over the picture, with their squares, and beside it the predictions
+    after each; `DataError` if it has no glimpses.
+    """
     if not record.glimpses or record.picture_axis is None or record.picture_axis.pictures is None:
         raise DataError(
             "this record has no glimpses; only models that look at one part of a picture at a time make them"
@@ -231,6 +244,7 @@ def draw_glimpses(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_squares(glimpse: Glimpse, centre: tuple[float, float], height: float) -> list[str]:
+    """Draw the squares that one glimpse sees; `centre` is x and y in pixels, and `height` that of the picture."""
     (x, y), sides = centre, [size * height for size in glimpse.sizes]
     return [
         f'<rect x="{x - side / 2:.1f}" y="{y - side / 2:.1f}" width="{side:.1f}" height="{side:.1f}" '
@@ -240,14 +254,14 @@ def _draw_squares(glimpse: Glimpse, centre: tuple[float, float], height: float) 
 
 
 def _compute_overhang(glimpse: Glimpse, width: float, height: float) -> float:
-    """Return how far a glimpse's largest square extends beyond the picture."""
+    """Return how far the largest square of a glimpse extends beyond the picture, whose size is `width` and `height`."""
     half = max(glimpse.sizes) * height / 2
     x, y = glimpse.column * width, glimpse.row * height
     return half - min(x, y, width - x, height - y)
 
 
 def _draw_prediction(number: int, glimpse: Glimpse) -> SvgBox:
-    """Draw the predictions after one glimpse with their probabilities."""
+    """Draw the three most probable predictions after one glimpse; `number` counts the glimpses from 1."""
     best = glimpse.options[:3]
     label_width = max((estimate_length(option.name) for option in best), default=0.0) + 10
     parts = [draw_bold_text(f"{number}", 0, 12)]

@@ -47,7 +47,8 @@ class MapSelection:
     smooth: bool = True
 
     def select_map(self, record: InspectionRecord) -> AttentionMap:
-        """Return the selected map of a record.
+        """Return the selected map of a record; without a role, of the first role that it has among cross, summary,
+        decoder and encoder.
 
         Raises:
             DataError: there is no such map, or none of its heads is in the record.
@@ -66,7 +67,7 @@ class MapSelection:
         return clipped
 
     def describe_map(self, attention_map: AttentionMap) -> str:
-        """Return a heading for the selected weights of a map."""
+        """Return a heading for the selected weights of a map, such as "cross layer 5, head 2"."""
         if self.head is not None:
             name = f"{attention_map.name}, head {self.head}"
         elif len(attention_map.heads) == 1:
@@ -105,14 +106,16 @@ def render_sheet(box: SvgBox, *, title: str) -> str:
 
 
 def estimate_length(text: str, font: Number = 13, *, longest: int = 24) -> float:
-    """Return the approximate length of a text in pixels, cut to `longest` columns."""
+    """Return the approximate length in pixels of a text with font size `font`, cut to `longest` columns."""
     return 0.62 * font * min(measure_columns(make_visible(text)), longest + 1)
 
 
 def draw_text(  # a position and a text, as in other functions here
     text: str, x: Number, y: Number, *, font: Number = 13, anchor: str = "start", extra: str = "", longest: int = 24
 ) -> str:
-    """Return an SVG text element, made visible, cut to `longest` columns and escaped."""
+    """Return an SVG text at (x, y), made visible, cut to `longest` columns and escaped. `anchor` is the SVG text-anchor
+    ("start", "middle" or "end"); `extra` is further attributes.
+    """
     size = "" if font == 13 else f' font-size="{font:g}"'
     side = "" if anchor == "start" else f' text-anchor="{anchor}"'
     extra_attributes = f" {extra}" if extra else ""
@@ -133,7 +136,7 @@ def draw_bold_text(text: str, x: Number, y: Number, *, anchor: str = "start", lo
 
 
 def draw_heading(name: str, notes: Sequence[str] = (), *, width: Number, longest: int = 24) -> SvgBox:
-    """Return a box with a bold heading and notes below it."""
+    """Return a box, `width` pixels wide, with a bold heading cut to `longest` columns, and notes below it."""
     note_elements = [draw_note(note, 0, 28 + 16 * line) for line, note in enumerate(notes)]
     return SvgBox((draw_bold_text(name, 0, 10, longest=longest), *note_elements), width, 16 * (1 + len(notes)))
 
@@ -144,7 +147,7 @@ def translate_box(box: SvgBox, *, x: Number = 0, y: Number = 0) -> str:
 
 
 def stack_vertically(boxes: Sequence[SvgBox], *, gap: Number = 30) -> SvgBox:
-    """Place boxes below each other."""
+    """Place boxes below each other, `gap` pixels apart."""
     parts, y = [], 0.0
     for box in boxes:
         parts.append(translate_box(box, y=y))
@@ -153,7 +156,7 @@ def stack_vertically(boxes: Sequence[SvgBox], *, gap: Number = 30) -> SvgBox:
 
 
 def stack_horizontally(boxes: Sequence[SvgBox], *, gap: Number = 36) -> SvgBox:
-    """Place boxes next to each other."""
+    """Place boxes next to each other, `gap` pixels apart."""
     parts, x = [], 0.0
     for box in boxes:
         parts.append(translate_box(box, x=x))
@@ -162,7 +165,9 @@ def stack_horizontally(boxes: Sequence[SvgBox], *, gap: Number = 36) -> SvgBox:
 
 
 def draw_labelled_grid(panel: Sequence[str], rows: Sequence[str], columns: Sequence[str], *, cell: Number) -> SvgBox:
-    """Return a grid of square cells with row and column tokens; without tokens if they would not fit."""
+    """Return a grid of square cells, with side `cell`, the row tokens on the left and the column tokens above; without
+    tokens if they would not fit. `panel` are the SVG elements that draw the cells.
+    """
     font = min(13.0, 0.78 * cell)
     has_labels = font >= 7
     left = max(estimate_length(token, font) for token in rows) + 10 if has_labels else 0.0

@@ -30,6 +30,7 @@ def find_likeliest_chains(
     nodes: Float[np.ndarray, "Q K"], edges: Float[np.ndarray, "Q-1 K K"], *, max_chains: int = 3
 ) -> list[ProbableChain]:
     """Return the most probable sequences of a Markov chain, best first (list Viterbi; Seshadri and Sundberg 1994).
+    `nodes` are the probabilities of each choice at each step, `edges` the joint ones of two consecutive steps.
 
     Args:
         nodes: probability of each choice at each step.
@@ -55,7 +56,7 @@ def find_likeliest_chains(
 
 
 def _keep_best(chains: list[ProbableChain], max_chains: int) -> list[ProbableChain]:
-    """Return the most probable chains with non-zero probability."""
+    """Return the most probable chains, at most `max_chains`, best first; none with probability 0."""
     best = sorted((chain for chain in chains if chain[1] > 0), key=lambda chain: -chain[1])[:max_chains]
     return [(path, float(probability)) for path, probability in best]
 
@@ -68,12 +69,8 @@ _TILT = 40.0
 def find_map(
     record: InspectionRecord, selection: MapSelection, fits: Callable[[AttentionMap], bool], *, description: str
 ) -> AttentionMap:
-    """Return the selected map that satisfies `fits`; the last one unless a layer is given, cross-attention first.
-
-    `description` names what is looked for, in the error message.
-
-    Raises:
-        DataError: there is no such map.
+    """Return the selected map of the record that satisfies `fits`; the last one unless a layer is given,
+    cross-attention first. Raise `DataError` if there is none; its message says what is looked for, the `description`.
     """
     candidates = [
         attention_map
@@ -108,7 +105,9 @@ def draw_weight_table(
     marked: Sequence[int] = (),
     selection: MapSelection,
 ) -> SvgBox:
-    """Draw texts below each other with a shaded column of weights for each step; a dot marks texts known to matter."""
+    """Draw texts below each other with a shaded column of weights for each step; a dot marks the texts known to matter,
+    whose indices are `marked`. The selection gives the colours.
+    """
     names = [f"● {text}" if index in marked else text for index, text in enumerate(texts)]
     left = max(estimate_length(name, longest=_LONGEST_ROW) for name in names) + 12
     reach = max(estimate_length(step) for step in steps)
@@ -158,9 +157,8 @@ _MIN_PROBABILITY = 0.01
 
 
 def find_hops(record: InspectionRecord) -> list[tuple[AttentionMap, int | None]]:
-    """Return the longest series of attentions of one query to the same text.
-
-    Items are maps with head None, or heads of a summary attention.
+    """Return the longest series of attentions of one query to the same text, in order; empty if nothing looks at a text
+    twice. Items are maps with head None, or heads of a summary attention.
     """
     groups: dict[tuple[str, str], list[tuple[AttentionMap, int | None]]] = {}
     for attention_map in record.maps:
@@ -180,12 +178,12 @@ def find_hops(record: InspectionRecord) -> list[tuple[AttentionMap, int | None]]
 
 
 def stack_hops(hop_list: Sequence[tuple[AttentionMap, int | None]]) -> np.ndarray:
-    """Return the weights of each hop, [hops, K]."""
+    """Return the weights of each hop from `find_hops`, [hops, K]."""
     return np.stack([attention_map.get_head_weights(head)[0] for attention_map, head in hop_list])
 
 
 def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw a table of facts, or words, by hops, shaded by weight."""
+    """Draw as SVG a table of the record's facts, or words, by hops, shaded by weight; `DataError` if it has no hops."""
     hop_list = find_hops(record)
     if not hop_list:
         raise DataError("this record has no hops: no attention in it looks at the same text several times")
@@ -197,13 +195,17 @@ def draw_hops(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def sum_over_spans(attention_map: AttentionMap, axis: MapAxis, selection: MapSelection) -> np.ndarray:
-    """Return the total weight of each query on each span of the keys, [Q, spans]."""
+    """Return the total weight of each query on each span of the keys, [Q, spans]; `axis` is that of the keys, and the
+    selection chooses a head.
+    """
     weights = selection.select_weights(attention_map)
     return np.stack([weights[:, span.start : span.stop].sum(1) for span in axis.spans], 1)
 
 
 def draw_turns(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the turns of a dialogue below each other, with the total weight of each generated word on each turn."""
+    """Draw as SVG the turns of a dialogue below each other, with the total weight of each generated word on each turn
+    in the selected map; `DataError` if no map attends to turns.
+    """
     attention_map = find_map(
         record,
         selection,
@@ -228,7 +230,9 @@ def draw_turns(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def draw_chain(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the probability of each fact at each step of a chain, and of neighbours (Kim et al. 2017, figure 4)."""
+    """Draw as SVG the probability of each fact at each step of the selected map's chain, and of pairs at neighbouring
+    steps (Kim et al. 2017, figure 4); `DataError` if no map has a chain.
+    """
     attention_map = find_map(
         record, selection, lambda attention_map: attention_map.edges is not None, description="a chain of facts"
     )
@@ -259,6 +263,9 @@ def draw_chain(record: InspectionRecord, selection: MapSelection) -> str:
 
 
 def _draw_chain_graph(nodes: np.ndarray, edges: np.ndarray, steps: MapAxis, facts: MapAxis) -> SvgBox:
+    """Draw a circle for each fact at each step, filled by its probability in `nodes`, and lines between neighbouring
+    steps by the joint probabilities `edges`.
+    """
     names = [f"● {fact}" if index in facts.marked else fact for index, fact in enumerate(facts.tokens)]
     left = max(estimate_length(name, longest=_LONGEST) for name in names) + 34
     parts = [

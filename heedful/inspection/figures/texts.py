@@ -35,7 +35,8 @@ _MAX_BRANCHES = 60
 
 
 def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw each position encoding as a heat map, and beside it the dot products between positions."""
+    """Draw each position encoding of the record as a heat map in SVG, and beside it the dot products between positions.
+    """
     if not record.encodings:
         raise DataError("this record has no vectors of positions: its model adds none, or is recurrent")
     return render_sheet(
@@ -45,6 +46,9 @@ def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_encoding(encoding: PositionEncoding) -> SvgBox:
+    """Draw a position encoding as a heat map, and beside it the dot products between positions unless it is of
+    distances.
+    """
     name = draw_heading(encoding.name, width=estimate_length(encoding.name, longest=100), longest=100)
     kind = "distance" if encoding.relative else "position"
     panels = [_draw_panel(encoding.vectors, encoding.places.tolist(), (kind, "dimension"))]
@@ -57,7 +61,9 @@ def _draw_encoding(encoding: PositionEncoding) -> SvgBox:
 def _draw_panel(
     numbers: Float[np.ndarray, "N M"], row_labels: Sequence[int], names: tuple[str, str], *, square: bool = False
 ) -> SvgBox:
-    """Draw a heat map around zero with numbered rows and a scale."""
+    """Draw a heat map around zero with numbered rows and a scale; `names` are those of rows and columns. If it is
+    `square`, the columns have the same numbers as the rows.
+    """
     rows, columns = numbers.shape
     height = float(np.clip(8 * rows, 120, 320))
     width = height if square else float(np.clip(6 * columns, 120, 460))
@@ -89,7 +95,7 @@ def _map_diverging_colours(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
 
 
 def draw_tree(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw the beam search tree from left to right; the returned text is bold.
+    """Draw the beam search tree of the record as SVG, from left to right; the returned text is bold.
 
     Pruned branches are faint; in a large tree they are left out.
     """
@@ -135,7 +141,9 @@ def _select_branches(branches: Sequence[BeamNode]) -> tuple[list[BeamNode], int]
 
 
 def _compute_layout(branches: Sequence[BeamNode]) -> tuple[dict[int, int], dict[int, int]]:
-    """Return the depth and the row of each node: the best child has its parent's row, others a new one."""
+    """Return the depth and the row of each node of the tree, by its index: the best child has its parent's row, others
+    a new one.
+    """
     children: dict[int, list[int]] = {}
     for number in sorted(range(len(branches)), key=lambda i: (not branches[i].best, -branches[i].log_probability)):
         children.setdefault(branches[number].parent, []).append(number)
@@ -166,6 +174,9 @@ def _format_numbers(branch: BeamNode) -> str:
 
 
 def _draw_edge(branch: BeamNode, start: tuple[float, float], end: tuple[float, float]) -> str:
+    """Draw a curve from a node's parent at `start` to the node at `end`; strong if it is part of the returned text,
+    dashed if the node was pruned.
+    """
     (x, y), (to_x, to_y) = start, end
     middle = (x + to_x) / 2
     attributes = 'class="hue0" stroke-width="2.5"' if branch.best else 'class="hue7" stroke-width="1.2"'
@@ -175,7 +186,7 @@ def _draw_edge(branch: BeamNode, start: tuple[float, float], end: tuple[float, f
 
 
 def _draw_node(branch: BeamNode, x: float, y: float) -> str:
-    """Draw a node with its token, numbers and fate."""
+    """Draw a node of the tree at (x, y): its token, its numbers below, and its fate as a tooltip."""
     weight = 'font-weight="700"' if branch.best else 'class="faint"' if branch.fate == "pruned" else ""
     fates = {"lived": "went on", "ended": "ended", "pruned": "was pruned"}
     below = draw_note(_format_numbers(branch), x, y + 13) if branch.parent >= 0 else ""
@@ -189,7 +200,7 @@ _MAX_ALTERNATIVES = 4
 
 
 def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw the generated tokens with their probabilities and alternatives."""
+    """Draw the generated tokens of the record as SVG, with their probabilities and alternatives."""
     if not record.written:
         raise DataError("this record has no written text, so there is no decoding to show")
     left = max(estimate_length(token.token) for token in record.written) + 40
@@ -218,7 +229,7 @@ def draw_decoding(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw each answer with its probability and alternatives."""
+    """Draw each answer in the record as SVG, with its probability and alternatives."""
     if not record.answers:
         raise DataError("this record has no answers about the text; for models that write, take --view decoding")
     boxes = [_draw_group(about, group) for about, group in record.answers_by_question.items()]
@@ -226,7 +237,7 @@ def draw_answers(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
-    """Draw the answers to one kind of question."""
+    """Draw the answers to one kind of question, whose name `about` is the heading."""
     left = max((estimate_length(answer.subject) for answer in answers if answer.subject), default=0.0)
     start = left + 14 if left else 0.0
     answer_column = start + max(estimate_length(answer.answer_text) for answer in answers) + 14
@@ -247,6 +258,7 @@ def _draw_group(about: str, answers: Sequence[ModelAnswer]) -> SvgBox:
 
 
 def _draw_bar(probability: float, x: float, y: float) -> list[str]:
+    """Draw a bar for a probability, with the number in it; x is its left end and y the line of text."""
     attributes = f'x="{x:.1f}" y="{y - 11:.1f}" height="14" rx="3"'
     return [
         f'<rect class="faint" fill-opacity="0.16" {attributes} width="{_BAR_WIDTH:.0f}"/>',
@@ -259,7 +271,9 @@ def _draw_bar(probability: float, x: float, y: float) -> list[str]:
 def _draw_alternatives(
     prediction: GeneratedToken | ModelAnswer, x: float, y: float, column_widths: Sequence[float]
 ) -> list[str]:
-    """Draw the alternatives and their probabilities in columns of the given widths."""
+    """Draw the alternatives to a token or answer, with their probabilities, in columns of the given widths from (x, y)
+    on.
+    """
     parts = []
     for (name, probability), column_width in zip(
         prediction.other_options[:_MAX_ALTERNATIVES], column_widths, strict=False
@@ -273,7 +287,7 @@ def _draw_alternatives(
 
 
 def _measure_columns(rows: Sequence[GeneratedToken | ModelAnswer]) -> list[float]:
-    """Return the widths of the columns of alternatives."""
+    """Return the widths of the columns of alternatives, one for each rank, so that those of all rows fit."""
     lists = [
         [estimate_length(name, 12) for name, _ in prediction.other_options[:_MAX_ALTERNATIVES]] for prediction in rows
     ]

@@ -86,7 +86,8 @@ def lay_out_diagram(diagram: ModelDiagram) -> DiagramLayout:
 
 
 def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw the model of a record unrolled over the tokens that it read."""
+    """Draw the model of a record as SVG, unrolled over the tokens that it read; `DataError` if its levels are unknown.
+    """
     diagram = unroll_record(record)
     if diagram is None:
         raise DataError("this record does not contain the levels of its model, so it cannot be unrolled")
@@ -126,7 +127,9 @@ def draw_diagram_svg(diagram: ModelDiagram, *, title: str) -> str:
 def _iter_row_names(
     diagram: ModelDiagram, centres: tuple[tuple[float, float], ...], first_column: int
 ) -> Iterator[tuple[float, float, str, str]]:
-    """Yield position, text anchor and text of each row's name."""
+    """Yield x, y, text anchor and text of each row's name: on the left for rows of the side that begins at
+    `first_column`, on the right for others. `centres` are those of the nodes.
+    """
     sides = sorted({column for column, _, _ in diagram.rows})
     for column, row, name in diagram.rows:
         ends = [
@@ -141,7 +144,9 @@ def _iter_row_names(
 
 
 def _draw_node(node: DiagramNode, x: float, y: float, *, opacity: float, attends: bool) -> list[str]:
-    """Draw the box of a node, or the text of a token."""
+    """Draw the box of a node with its step, or the text of a token; x and y are its centre. `opacity` is that of the
+    box, and a node that attends to a memory has a dot.
+    """
     if not node.row:
         return [draw_text(node.name, x, y + 5, anchor="middle", longest=_LONGEST)]
     position_attributes = (
@@ -165,7 +170,7 @@ def _draw_legend_entry(kind: str, y: float) -> tuple[str, str]:
 
 
 def _build_link_path(link: DiagramLink, centres: tuple[tuple[float, float], ...]) -> str:
-    """Return the SVG path of a link."""
+    """Return the SVG path of a link between two nodes, from the centres of all nodes."""
     (x, y), (to_x, to_y) = centres[link.start], centres[link.end]
     wide, high = BOX_SIZE[0] / 2, BOX_SIZE[1] / 2
     if link.kind == "up":
@@ -181,7 +186,9 @@ def _build_link_path(link: DiagramLink, centres: tuple[tuple[float, float], ...]
 
 
 def _iter_attention_paths(diagram: ModelDiagram, centres: tuple[tuple[float, float], ...]) -> Iterator[str]:
-    """Yield a line above each memory, and one from its end to each row that attends to it."""
+    """Yield the SVG path of a line above each memory, and of one from its end to each row that attends to it. `centres`
+    are those of the nodes.
+    """
     sides = sorted({column for column, _, _ in diagram.rows})
     memories: dict[int, list[int]] = {}
     rows: dict[tuple[int, float], list[float]] = {}

@@ -94,6 +94,7 @@ CaptionRecord = _PictureCaptionRecord | _ClipCaptionRecord
 
 
 def _warm_up(predictor: Any) -> object:
+    """Caption one black picture or clip."""
     if isinstance(predictor, Captioner):
         size = predictor.framing.size
         return predictor.caption([np.zeros((size, size, 3), dtype=np.uint8)])
@@ -111,6 +112,9 @@ def _field_names(predictor: Any) -> tuple[str, ...]:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a captioner on the picture or clip in a message; raise an `HTTPError` if the
+    message has another input.
+    """
     predictor = model.predictor
     name = find_inspected_field(message, *_field_names(predictor))
     search = predictor.search if message.beam is None else set_beam_width(predictor.search, message.beam)
@@ -143,8 +147,8 @@ CAPABILITIES = (
 
 @contextmanager
 def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any, *, name: str) -> Iterator[Path]:
-    """Store the clip of a request for the duration of the block; raise an `HTTPError` if its frames need too much
-    memory.
+    """Store the clip that a request sent in its field `name`, a file or a list of pictures, for the duration of the
+    block, and yield its path; raise an `HTTPError` if its frames, as the predictor decodes them, need too much memory.
     """
     with open_clip(content, context, name=name, estimate_memory=predictor.peak_memory) as path:
         max_bytes = _MAX_ARRAY_BYTES if path.suffix == ".npz" else _MAX_VIDEO_BYTES
@@ -163,6 +167,7 @@ def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any,
     accepts_files=True,
 )
 async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Mapping[str, Any]:
+    """Describe the picture or clip of a request, and return the model's name and the record of the caption."""
     check_limits(context, message)
     name = find_file_field(message, "image", "clip", "frames")
     predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
@@ -186,7 +191,9 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
 
 
 def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content: Any, *, name: str) -> Any:
-    """Decode what was sent into the small input of the captioner."""
+    """Decode the content of the request field `name` into the input of a captioner: a square picture, or a clip of
+    frames or their features.
+    """
     if isinstance(predictor, Captioner):
         return _load_picture(context, predictor, content)
     assert isinstance(predictor, VideoCaptioner), "there are no other captioners"
@@ -200,7 +207,9 @@ def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -
 
 
 def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> dict[str, Any]:
-    """Build the record of a caption, with its attention weights if `align` is set."""
+    """Build the record of a caption, which the line format writes, with the attention weights of its words to the model
+    input if `align` is set.
+    """
     record = line_format.to_json(caption)
     if align and line_format.captioner.has_attention and caption.text:
         (attention,) = line_format.captioner.attend([(model_input, caption.text)])

@@ -118,6 +118,9 @@ class ClassifyRequest(ModelRequest):
     group=GROUP,
 )
 async def _answer_classify(context: RequestContext, message: ClassifyRequest) -> Mapping[str, Any]:
+    """Classify the texts of a request, or choose among the candidates of each, as the model does; return its name and
+    the records of the answers.
+    """
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "classify", message.model)
     line_format = model.predictor.line_format()
@@ -191,6 +194,7 @@ class StoryQuestionRequest(ModelRequest):
     group=GROUP,
 )
 async def _answer_story(context: RequestContext, message: StoryQuestionRequest) -> Mapping[str, Any]:
+    """Answer the questions of a request about its story, and return the model's name and the records of the answers."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "ask", message.model)
     story = split_sentences(message.story) if isinstance(message.story, str) else message.story

@@ -90,6 +90,9 @@ class ContinuationRecord(AnswerRecord):
     "generate", "continue prompts", ModelAnswers[ContinuationRecord], {"prompts": "Once upon a time"}, group=GROUP
 )
 async def _answer_generate(context: RequestContext, message: GenerateRequest) -> Any:
+    """Continue the prompts of a request, and return the model's name and the records of the continuations, or a
+    response that streams the only one.
+    """
     prompts = to_list(message.prompts)
     check_limits(context, message, num_texts=len(prompts))
     if message.n_best > 1 and message.search is None:
@@ -126,6 +129,9 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
     "chat", "write the next turn of a dialogue", ModelAnswers[Reply], {"turns": ["Hello"]}, group=GROUP
 )
 async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any:
+    """Write the next turn of a dialogue, and return the model's name and the record of the turn, or a response that
+    streams it.
+    """
     check_limits(context, message)
     model = find_capable_model(context.registry, "chat", message.model)
     predictor: ChatPredictor = model.predictor
@@ -148,7 +154,9 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
 def _generation_options(
     context: RequestContext, search: SearchStrategy, limit: int, config: ContinuationConfig
 ) -> dict[str, Any]:
-    """Return the keyword arguments of a predictor's generation; it stops when the deadline is over."""
+    """Return the keyword arguments of a predictor's generation: the search, the stop strings of the config, and `limit`
+    tokens or the fewer that the server allows; it stops when the request's deadline is over.
+    """
     max_tokens = min(limit, context.limits.tokens)
     return {"search": search, "limit": max_tokens, "stop": config.stop, "until": lambda: context.deadline.is_over}
 
@@ -156,6 +164,7 @@ def _generation_options(
 def _build_continuation_record(
     predictor: TextGenerator, prompt: str, text_stream: TextStream, hypothesis: Hypothesis
 ) -> Mapping[str, Any]:
+    """Build the record of a prompt's continuation from its text stream, which has ended, and its final hypothesis."""
     continuation = Continuation(
         text_stream.text,
         tuple(predictor.tokenizer.to_pieces(hypothesis.ids)),
@@ -170,6 +179,7 @@ def _build_continuation_record(
 
 
 def _build_reply_record(predictor: ChatPredictor, text_stream: TextStream, hypothesis: Hypothesis) -> Mapping[str, Any]:
+    """Build the record of a reply from its text stream, which has ended, and its final hypothesis."""
     pieces = tuple(predictor.encoder.to_pieces(hypothesis.ids))
     outcome = hypothesis.log_probability, hypothesis.finished, text_stream.stop
     reply = Reply(predictor.speaker, text_stream.text, pieces, *outcome)
@@ -183,7 +193,9 @@ async def _stream_text(
     start: Callable[[], TextStream],
     build_record: Callable[[TextStream, Hypothesis], Mapping[str, Any]],
 ) -> Response:
-    """Stream the pieces of a text as they are generated, and at the end its record."""
+    """Return a response that streams the pieces of a text as they are generated, and at the end its record. `start`
+    begins to generate the text on the model; `build_record` makes the record from the ended text and its hypothesis.
+    """
 
     def work(emit: Callable[[NamedEvent], None]) -> None:
         text_stream = start()
@@ -198,7 +210,9 @@ async def _stream_text(
 
 
 def build_turns(predictor: ChatPredictor, message: DialogueRequest) -> tuple[data.DialogueTurn, ...]:
-    """Return the turns of a dialogue request; raise an `HTTPError` if a speaker is unknown."""
+    """Return the turns of the dialogue in a message; without names, the predictor's speaker and the other one
+    alternate. Raise an `HTTPError` if the predictor does not know a speaker.
+    """
     if not message.turns or not isinstance(message.turns[0], RequestTurn):
         return predictor.build_turns([turn for turn in message.turns if isinstance(turn, str)])
     speakers = predictor.encoder.speakers.names

@@ -67,6 +67,9 @@ def _warm_up(predictor: GlimpsePredictor) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a model on the picture in a message; raise an `HTTPError` if the message has
+    another input, or options of models that write text.
+    """
     find_inspected_field(message, "image")
     for name in ("pair", "beam"):
         if getattr(message, name) is not None:
@@ -92,6 +95,7 @@ CAPABILITIES = (
     accepts_files=True,
 )
 async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping[str, Any]:
+    """Classify the picture of a request, and return the model's name and the record of its class and the glimpses."""
     check_limits(context, message)
     model = find_capable_model(context.registry, "look", message.model)
     predictor: GlimpsePredictor = model.predictor

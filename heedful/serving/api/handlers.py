@@ -58,7 +58,9 @@ def check_limits(context: RequestContext, message: BaseModel, *, num_texts: int 
 async def answer_inputs(
     context: RequestContext, model: LoadedModel[Any], line_format: LineFormat[Input, Any], inputs: Sequence[Input]
 ) -> Mapping[str, Any]:
-    """Run a model on inputs, and return its name with the JSON records of the answers."""
+    """Answer inputs with the line format of a model, within the deadline of a request; return the model's name
+    (`model`) and the JSON records of the answers (`answers`).
+    """
 
     def work() -> list[Any]:
         return compute_records(context, line_format, inputs)
@@ -67,7 +69,9 @@ async def answer_inputs(
 
 
 def compute_records(context: RequestContext, line_format: LineFormat[Input, Any], inputs: Sequence[Input]) -> list[Any]:
-    """Answer inputs in chunks and return the JSON records; stop with an error when the deadline is over."""
+    """Answer inputs with a line format, in chunks, and return the JSON records; stop with an error when the deadline of
+    the request is over. An input that cannot be read gets a record with its `error`.
+    """
     results: list[Any] = []
     num_done = 0
     for chunk in iter_chunks(inputs, context.limits.rows):
@@ -82,7 +86,9 @@ def compute_records(context: RequestContext, line_format: LineFormat[Input, Any]
 
 
 def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a text model; `message.text` is never read as a file name here."""
+    """Return a function that inspects a predictor of texts on the text and the pair in a message; `message.text` is
+    never read as a file name here. Raise an `HTTPError` if the message has a file.
+    """
     for name in FILE_FIELDS:
         if getattr(message, name) is not None:
             raise bad_request(f"{name}: this model reads texts; leave it out", param=name)

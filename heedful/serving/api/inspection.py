@@ -81,6 +81,9 @@ def _has_inspectable_model(registry: ModelRegistry) -> bool:
     is_served=_has_inspectable_model,
 )
 async def _answer_inspect(context: RequestContext, message: InspectHTTPRequest) -> Mapping[str, Any] | Response:
+    """Inspect a model on the input of a request; return the record as JSON, the content of a file or a link to a page,
+    or a response with the page, as the format of the message says.
+    """
     check_limits(context, message)
     if len(message.text) + len(message.pair or "") > _MAX_CHARACTERS:
         raise bad_request(

@@ -41,6 +41,7 @@ class ServerInfo(AnswerRecord):
 
 @declare_route("/v1/heedful", "the served models and indices, and the limits", method="GET", response_type=ServerInfo)
 async def _answer_info(context: RequestContext) -> Mapping[str, Any]:
+    """Describe the served models and indices, the orderings of each index, and the limits of requests."""
     limits = context.limits
     return {
         "models": [_describe_model(model) for model in context.registry.models.values()],

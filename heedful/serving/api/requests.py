@@ -135,7 +135,7 @@ class InspectHTTPRequest(ModelRequest):
 
 
 def iter_texts(value: Any) -> Iterator[str]:
-    """Yield all texts in a value of a message."""
+    """Yield all texts in a field of a message: a text, the text of a turn, or those in a list, at any depth."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | tuple):

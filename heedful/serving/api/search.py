@@ -77,6 +77,9 @@ class SearchAnswers(AnswerRecord):
     is_served=lambda registry: bool(registry.indices),
 )
 async def _answer_search(context: RequestContext, message: SearchRequest) -> Mapping[str, Any]:
+    """Search an index for the queries of a request, and return the index's name and, for each query, the record of the
+    passages.
+    """
     queries = to_list(message.query)
     check_limits(context, message, num_texts=len(queries))
     served_index = _find_index(context.registry.indices, message.index)
@@ -101,7 +104,9 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
 
 
 def _find_index(indices: Mapping[str, LoadedModel[PassageIndex]], name: str | None) -> LoadedModel[PassageIndex]:
-    """Return the index of this name, or the only one; raise an `HTTPError` if that is not clear."""
+    """Return the one of these indices that has this name, or the only one if the name is None; raise an `HTTPError` if
+    that is not clear.
+    """
     names = ", ".join(indices)
     if name is None:
         if len(indices) > 1:
@@ -118,7 +123,9 @@ def available_orderings(index: PassageIndex) -> tuple[Ordering, ...]:
 
 
 def _choose_orderings(index: PassageIndex, message: SearchRequest) -> tuple[Ordering, ...]:
-    """Return the requested orderings; for `all`, those that the index supports."""
+    """Return the orderings that a message requests: one, the default of the index, or for `all` those that the index
+    supports. Raise an `HTTPError` if it is one that needs vectors and the index has none.
+    """
     if message.by == "all":
         return available_orderings(index)
     if message.by not in (None, "bm25") and not index.has_vectors:

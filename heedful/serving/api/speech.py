@@ -38,7 +38,9 @@ def _warm_up(predictor: SpeechRecognizer) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a speech model on the sound of a request."""
+    """Return a function that inspects a speech model on the sound in a message; raise an `HTTPError` if the message has
+    another input.
+    """
     find_inspected_field(message, "sound")
     predictor = model.predictor if message.beam is None else model.predictor.with_beam_width(message.beam)
     assert message.sound is not None, "it is perceived"
@@ -82,7 +84,9 @@ async def _answer_transcribe(context: RequestContext, message: TranscribeRequest
 async def transcribe_sound(
     context: RequestContext, message: TranscribeRequest, *, field_name: str
 ) -> tuple[str, list[Mapping[str, Any]]]:
-    """Transcribe a sound, and return the name of the model and the record; errors call the sound `field_name`."""
+    """Transcribe the sound in a message, within the limits and the deadline of the request; return the name of the
+    model and a list of the one record. Errors call the sound `field_name`.
+    """
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)
     predictor: SpeechRecognizer = model.predictor

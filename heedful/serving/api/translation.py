@@ -116,6 +116,9 @@ def _warm_up(translator: Translator) -> object:
 def _prepare_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a translation model on the text and the pair in a message, in its direction to
+    the requested language.
+    """
     _, translator = find_translator(
         context.registry, model.name, capability="translate", source=None, target_language=message.to
     )
@@ -160,7 +163,9 @@ def check_length(
 def build_line_format(
     context: RequestContext, translator: Translator, message: TranslateRequest
 ) -> TranslationLineFormat:
-    """Build the line format that translates as a message requests; raise a `RecipeError` if its options do not fit."""
+    """Build the line format with which a translator answers as a message requests, until the deadline of the request;
+    raise a `RecipeError` if the options of the message do not fit.
+    """
     config = message.build_config(translator.generation)
     limits = context.limits
     return replace(
@@ -174,8 +179,8 @@ def build_line_format(
 
 
 def build_sentences(translator: Translator, message: TranslateRequest) -> list[TranslationInput]:
-    """Build the sentences of a message, with their prefixes and constraints; raise an `HTTPError` if the counts
-    differ.
+    """Build the sentences of a message, with their prefixes and constraints and with the earlier sentences that the
+    translator reads too; raise an `HTTPError` if the counts differ.
     """
     texts = to_list(message.texts)
     if message.prefix is not None and message.prefixes is not None:
@@ -197,6 +202,9 @@ def build_sentences(translator: Translator, message: TranslateRequest) -> list[T
     "translate", "translate texts", ModelAnswers[TranslationRecord], {"texts": "A dog runs."}, group=GROUP
 )
 async def _answer_translate(context: RequestContext, message: TranslateRequest) -> Any:
+    """Translate the texts of a request, and return the model's name and the records of the translations, or a response
+    that streams the only one.
+    """
     check_limits(context, message, num_texts=len(to_list(message.texts)))
     model, translator = find_translator(
         context.registry, message.model, capability="translate", source=message.source, target_language=message.to
@@ -223,7 +231,9 @@ def _stream_translation(
     sentence: TranslationInput,
     emit: Callable[[NamedEvent], None],
 ) -> None:
-    """Translate a sentence; emit the best text so far at each step, and at the end its record."""
+    """Translate a sentence with the search of a line format, within the deadline of the request. Call `emit` with the
+    best text so far at each step, and at the end with the record of the translation and the name of the model.
+    """
     translator, text = line_format.translator, attach_context(sentence.text, sentence.before)
     with_alignment = line_format.align and translator.has_attention and not translator.unread([(text, "")])
 
@@ -272,7 +282,9 @@ async def _answer_align(context: RequestContext, message: TranslationPairsReques
 async def _answer_pairs(
     context: RequestContext, message: TranslationPairsRequest, *, capability: str, format_type: Any
 ) -> Mapping[str, Any]:
-    """Answer a request about pairs of texts with a line format."""
+    """Answer a request about pairs of texts and translations with a model that has a capability; return its name and
+    the records that a line format of the type `format_type` makes.
+    """
     check_limits(context, message, num_texts=len(message.pairs))
     model, translator = find_translator(
         context.registry, message.model, capability=capability, source=message.source, target_language=message.to

@@ -37,7 +37,9 @@ _ZIP_MAGIC: Final = b"PK\x03\x04"
 
 
 async def read_upload_fields(request: Request) -> Mapping[str, Any]:
-    """Read the fields of a multipart form or a JSON body; raise an `HTTPError` if the body is neither."""
+    """Read the fields of a request from its multipart form, whose files become bytes, or its JSON body; raise an
+    `HTTPError` if the body is neither.
+    """
     if not request.headers.get("content-type", "").lower().startswith("multipart/form-data"):
         return await read_json(request)
     async with open_form(request, max_files=MAX_FRAMES, max_fields=32 + MAX_FRAMES) as form:
@@ -49,7 +51,9 @@ async def read_upload_fields(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_field(name: str, text: str) -> Any:
-    """Parse a form field as JSON, unless it is a text field or not valid JSON."""
+    """Parse the text of a form field as JSON; return it unchanged if the field of this name is a text field, or if it
+    is not valid JSON.
+    """
     if name in _TEXT_FIELDS:
         return text
     try:
@@ -72,7 +76,9 @@ def find_file_field(message: BaseModel, *names: str) -> str:
 
 
 def find_inspected_field(message: InspectHTTPRequest, *names: str) -> str:
-    """Return the field with the file to inspect; raise an `HTTPError` if there is also a text or a number of tokens."""
+    """Return the one of these fields that holds the file to inspect; raise an `HTTPError` unless the message has
+    exactly one file, in one of them, or if there is also a text or a number of tokens.
+    """
     if message.text:
         raise bad_request("text: this model reads none; leave it out", param="text")
     if message.tokens is not None:
@@ -81,7 +87,9 @@ def find_inspected_field(message: InspectHTTPRequest, *names: str) -> str:
 
 
 def decode_content(file_content: FileContent, *, name: str, max_bytes: int) -> bytes:
-    """Return the bytes of a sent file; raise an `HTTPError` if they are too many or not valid base64."""
+    """Return the bytes of a sent file; raise an `HTTPError`, which names the request field `name`, if they are more
+    than `max_bytes` or not valid base64.
+    """
     content = file_content
     if isinstance(content, str):
         prefix, comma, encoded = content.partition(",")
@@ -97,8 +105,8 @@ def decode_content(file_content: FileContent, *, name: str, max_bytes: int) -> b
 
 @contextmanager
 def open_picture(image: FileContent, context: RequestContext) -> Iterator[Picture]:
-    """Decode the picture of a message, holding its memory during the block; raise an `HTTPError` if there is no
-    memory for it.
+    """Decode the picture that a message holds in `image`, holding its memory during the block; raise an `HTTPError` if
+    it is too large, or if there is no memory for it until the deadline of the request.
     """
     content = BytesIO(decode_content(image, name="image", max_bytes=context.limits.file))
     size = pictures.estimate_picture_memory(read_pixel_count(content, name="image", max_pixels=_MAX_PIXELS))
@@ -168,8 +176,8 @@ def open_clip(
 def _save_clip(
     file_content: FileContent | list[FileContent], folder: Path, *, name: str, bytes_left: int
 ) -> tuple[Path, int]:
-    """Save a clip in a folder, and return its path and the bytes of memory for decoding its largest picture (0 for
-    a file).
+    """Save a clip, which is a file or a list of pictures of at most `bytes_left` bytes, in a folder; return its path
+    and the bytes of memory for decoding its largest picture (0 for a file). Errors call the clip by `name`.
     """
     if not isinstance(file_content, list):
         content = decode_content(file_content, name=name, max_bytes=bytes_left)

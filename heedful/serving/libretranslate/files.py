@@ -169,7 +169,7 @@ def check_suffix(upload: UploadedFile) -> str:
 
 
 def check_size(upload: UploadedFile, *, max_bytes: int) -> None:
-    """Raise an `HTTPError` if a file has more than `max_bytes`, or several times that when unpacked."""
+    """Raise an `HTTPError` if an uploaded file has more than `max_bytes`, or several times that when unpacked."""
     size = len(upload.content)
     if size > max_bytes:
         raise bad_request(f"file: has {size:,} bytes, and {max_bytes:,} are the most; send it in parts", param="file")
@@ -183,7 +183,9 @@ def check_size(upload: UploadedFile, *, max_bytes: int) -> None:
 
 
 def estimate_memory(upload: UploadedFile, suffix: str) -> int:
-    """Estimate the bytes of memory that reading and rewriting a file takes at most; this unpacks office documents."""
+    """Estimate the bytes of memory that reading and rewriting an uploaded file takes at most, by the costs of the
+    format with this suffix; this unpacks office documents.
+    """
     cost = _MEMORY_COSTS[suffix]
     size = len(upload.content)
     for chunk in _iter_unpacked(upload.content) if suffix in BINARY_SUFFIXES else (upload.content,):
@@ -192,7 +194,9 @@ def estimate_memory(upload: UploadedFile, suffix: str) -> int:
 
 
 def _iter_unpacked(content: bytes) -> Iterator[bytes]:
-    """Yield the unpacked bytes of an office document in parts; members that are damaged end early."""
+    """Yield the unpacked bytes of an office document in parts, given the content of its zip file; members that are
+    damaged end early.
+    """
     with suppress(*_ZIP_ERRORS), zipfile.ZipFile(io.BytesIO(content)) as file:
         for member in file.infolist():
             with suppress(*_ZIP_ERRORS), file.open(member) as stream:
@@ -201,7 +205,9 @@ def _iter_unpacked(content: bytes) -> Iterator[bytes]:
 
 
 def _unpacked_size(content: bytes) -> int:
-    """Return the unpacked bytes of an office document; 0 if it is not a valid zip file, which its reader rejects."""
+    """Return the number of unpacked bytes of an office document, given the content of its file; 0 if it is not a valid
+    zip file, which its reader rejects.
+    """
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as file:
             return sum(member.file_size for member in file.infolist())

@@ -95,6 +95,9 @@ _INFO_OPTIONS: Final[Mapping[str, Any]] = {**_OPTIONS, "method": "GET", "public"
     **_TASK_OPTIONS,
 )
 async def _answer_translate(context: RequestContext, message: TranslateMessage) -> TranslateResult:
+    """Translate the text or texts of a request, with alternatives if they are requested; the result names the
+    identified languages if the source is `auto`.
+    """
     directions = context.registry.get_shared(_build_directions)
     texts = message.texts
     _check_limits(texts, message.alternatives, context.limits)
@@ -119,7 +122,9 @@ async def _answer_translate(context: RequestContext, message: TranslateMessage) 
 async def _translate_texts(
     context: RequestContext, message: TranslateMessage, *, target: str, sources: Sequence[str]
 ) -> list[list[str]]:
-    """Return the translations of each text, best first; texts for the same model are translated together."""
+    """Translate each text of a message from its own source language to `target`, and return the translations of each,
+    best first. Texts for the same model are translated together; a text in the target language is kept.
+    """
     directions = context.registry.get_shared(_build_directions)
     translations = [[text] for text in message.texts]
     indices_by_model: defaultdict[DirectedModel | None, list[int]] = defaultdict(list)
@@ -149,6 +154,9 @@ async def _translate_texts(
     **_TASK_OPTIONS,
 )
 async def _answer_detect(context: RequestContext, message: DetectMessage) -> Sequence[LanguageDetection]:
+    """Return the possible languages of a text, the most probable first, without those of confidence 0 unless the first
+    has that too.
+    """
     _check_limits([message.q], 0, context.limits)
     first, *alternatives = map(
         _format_detection, context.registry.get_shared(_build_directions).rank_languages(message.q)
@@ -165,6 +173,7 @@ async def _answer_detect(context: RequestContext, message: DetectMessage) -> Seq
     **_TASK_OPTIONS,
 )
 async def _answer_translate_file(context: RequestContext, message: TranslateFileMessage) -> TranslateFileResult:
+    """Translate and store an uploaded file, and return the URL at which it can be downloaded for some minutes."""
     directions = context.registry.get_shared(_build_directions)
     upload = message.file
     check_size(upload, max_bytes=context.limits.file)
@@ -200,6 +209,7 @@ async def _answer_translate_file(context: RequestContext, message: TranslateFile
     "/download_file/{name}", "fetch a translated file", media_type="application/octet-stream", **_INFO_OPTIONS
 )
 async def _answer_download_file(context: RequestContext) -> Response:
+    """Return a response with the stored file of the requested name; raise a 404 error if it is gone."""
     file_store = context.registry.get_shared(_build_file_store)
     stored_file = file_store.get(context.request.path_params["name"])
     if stored_file is None:
@@ -211,6 +221,7 @@ async def _answer_download_file(context: RequestContext) -> Response:
 
 @declare_route("/languages", "what is translated to what", response_type=LanguageTargets, is_list=True, **_INFO_OPTIONS)
 async def _answer_languages(context: RequestContext) -> Sequence[LanguageTargets]:
+    """List the served languages with their English names and the languages into which each is translated."""
     directions = context.registry.get_shared(_build_directions)
     return [
         LanguageTargets(code=code, name=language_name(code), targets=list(directions.find_targets(code)))
@@ -220,6 +231,7 @@ async def _answer_languages(context: RequestContext) -> Sequence[LanguageTargets
 
 @declare_route("/frontend/settings", "what a page needs to know", response_type=FrontendSettings, **_INFO_OPTIONS)
 async def _answer_settings(context: RequestContext) -> FrontendSettings:
+    """Return the settings of LibreTranslate's web page, as limits, file formats and the languages selected at first."""
     directions = context.registry.get_shared(_build_directions)
     settings = context.registry.settings
     source, target = next(iter(directions.models_by_pair))
@@ -245,6 +257,7 @@ def _format_detection(identified: LanguagePrediction) -> LanguageDetection:
 
 
 def _check_limits(texts: Sequence[str], alternatives: int, limits: ServerLimits) -> None:
+    """Raise an `HTTPError` if a request has more characters, texts or alternatives than the limits allow."""
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise bad_request(

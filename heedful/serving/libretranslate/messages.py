@@ -36,6 +36,7 @@ class UploadedFile:
 
 
 def _check_texts(value: object) -> object:
+    """Reject a value of a field that is neither a text nor a list of texts."""
     wrong_positions = (
         [number for number, text in enumerate(value, 1) if not isinstance(text, str)] if isinstance(value, list) else []
     )
@@ -181,7 +182,9 @@ async def read_fields(request: Request) -> Mapping[str, Any]:
 
 
 def _parse_query(content: bytes, part_name: str) -> list[tuple[str, str]]:
-    """Parse the names and values of a query or form in UTF-8, even if it is not percent-encoded."""
+    """Parse the names and values of a query or form from its bytes in UTF-8, even if they are not percent-encoded;
+    errors call it by `part_name`.
+    """
     try:
         return parse_qsl(content.decode(), keep_blank_values=True, errors="strict", max_num_fields=_MAX_FIELDS)
     except UnicodeDecodeError:
@@ -191,6 +194,7 @@ def _parse_query(content: bytes, part_name: str) -> list[tuple[str, str]]:
 
 
 async def _read_parts(request: Request) -> list[tuple[str, str | UploadedFile]]:
+    """Read the names and values of a multipart form with at most one file."""
     async with open_form(request, max_files=1, max_fields=_MAX_FORM_FIELDS) as form:
         return [
             (name, value if isinstance(value, str) else UploadedFile(value.filename or "", await value.read()))

@@ -84,8 +84,8 @@ class TextJob:
         return [list(dict.fromkeys(variants)) for variants in zip(*texts_by_rank, strict=True)]
 
     def _iter_candidate_texts(self, sentences: Sequence[SourceSentence]) -> Iterator[Sequence[str]]:
-        """Yield the texts of each sentence's candidates; everything else of a chunk is dropped before the next one,
-        because a file may have a million sentences.
+        """Translate sentences in chunks, and yield the texts of each sentence's candidates; everything else of a chunk
+        is dropped before the next one, because a file may have a million sentences.
         """
         for chunk in iter_chunks(sentences, _CHUNK_SIZE):
             for translation in self.translate_sentences(chunk):
@@ -94,8 +94,9 @@ class TextJob:
     def _combine_ranks(
         self, pieces: Sequence[tuple[str, str]], tail: str, translations: Sequence[Sequence[str]]
     ) -> list[str]:
-        """Join the best translations of all sentences into one text, then the second ones, and so on; a sentence
-        with fewer candidates repeats its last one.
+        """Join the best translations of all sentences into one text, then the second ones, and so on; a sentence with
+        fewer candidates repeats its last one. `pieces` are pairs of what stands before a sentence and the sentence;
+        `tail` is added at the end.
         """
         gaps = [self._fill_gap(gap, is_first=not number) for number, (gap, _) in enumerate(pieces)]
         num_ranks = max(map(len, translations))
@@ -109,9 +110,8 @@ class TextJob:
         return list(dict.fromkeys(texts))
 
     def _fill_gap(self, gap: str, *, is_first: bool) -> str:
-        """Return what stands before a sentence.
-
-        If that is empty, return a space between sentences, unless the target language is written without spaces.
+        """Return what stands before a sentence (`gap`). If it is empty, return a space, unless the sentence is the
+        first one of the text or the target language is written without spaces.
         """
         return gap or (
             "" if is_first or parse_language_code(self.directed_model.target).code in SPACELESS_LANGUAGES else " "
@@ -133,7 +133,9 @@ class _RankedTranslator:
         return MarkupTranslator(self.job.directed_model.translator, partial(self._translate_at_rank, rank))
 
     def _translate_at_rank(self, rank: int, texts: Sequence[SourceSentence]) -> list[Translation]:
-        """Translate texts, and drop the candidates above this rank; the last candidate always stays."""
+        """Translate texts, and drop the candidates that are better than this rank, where 0 is the best; the last
+        candidate always stays.
+        """
         uncached = [text for text in dict.fromkeys(texts) if text not in self._cache]
         self._cache.update(zip(uncached, self.job.translate_sentences(uncached), strict=True))
         return [
@@ -160,7 +162,9 @@ def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:
 
 
 def _translate_documents(documents: Sequence[TranslatableDocument], protecting: MarkupTranslator) -> list[str]:
-    """Translate the units of all documents together, and return the documents as texts."""
+    """Translate the units of all documents together with the translator `protecting`, which keeps their markup, and
+    return the documents as texts.
+    """
     units = [
         (document_index, index, unit)
         for document_index, document in enumerate(documents)

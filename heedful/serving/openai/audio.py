@@ -74,6 +74,9 @@ async def _read_transcription_form(request: Request) -> Mapping[str, Any]:
     is_served=partial(has_capable_model, capability="transcribe"),
 )
 async def _answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
+    """Transcribe the sound of a request, and return the text in the format that it requests: JSON, plain text, or JSON
+    with the language and the seconds of the sound.
+    """
     sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
     _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file")

@@ -62,6 +62,7 @@ class ChatMessage(OpenAIMessage):
     @model_validator(mode="before")
     @classmethod
     def _check_role(cls, message: Any) -> Any:
+        """Reject a message whose role is not supported, as `system` or `tool`, and say why."""
         role = message.get("role") if isinstance(message, Mapping) else None
         if isinstance(role, str) and role in _UNSUPPORTED_ROLES:
             raise PydanticCustomError(
@@ -72,6 +73,7 @@ class ChatMessage(OpenAIMessage):
     @field_validator("content", mode="before")
     @classmethod
     def _check_content(cls, content: Any) -> Any:
+        """Reject a content that is neither a text nor a list of objects of type `text`, each with a text."""
         text_parts = content if isinstance(content, list) else ()
         if not isinstance(content, str | list):
             raise PydanticCustomError("content", "must be a text, or a list of pieces of text")
@@ -202,6 +204,7 @@ class ChatChunk(OpenAIMessage):
     is_served=partial(has_capable_model, capability="chat"),
 )
 async def _answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
+    """Generate the next message of a dialogue, and return the chat completion, or a response that streams it."""
     model = context.registry.get_model(ChatPredictor, message.model, action="talk")
     predictor: ChatPredictor = model.predictor
     token_fields = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}
@@ -230,7 +233,9 @@ async def _answer_chat(context: RequestContext, message: ChatCompletionRequest) 
 
 
 def _convert_turns(predictor: ChatPredictor, messages: Sequence[ChatMessage]) -> Iterator[DialogueTurn]:
-    """Convert chat messages to dialogue turns with the speaker names of the model; empty messages are skipped."""
+    """Convert chat messages to dialogue turns with the speaker names that the predictor knows; empty messages are
+    skipped. Raise an `HTTPError` if a user message names no speaker and there are several.
+    """
     names = predictor.encoder.speakers.names
     for number, message in enumerate(messages):
         if message.name is None and message.role == "user" and len(names) > 2:
@@ -288,7 +293,9 @@ class ChatJob:
         return completion.model_dump(mode="json", exclude_unset=True)
 
     def stream(self, emit: Callable[[Mapping[str, Any]], None]) -> None:
-        """Generate the reply and emit a chunk for each new piece of text."""
+        """Generate the reply, and call `emit` with a chunk for each new piece of text, one with the finish reason and,
+        if it was requested, one with the usage.
+        """
         plan, eos = self.plan, self.model.predictor.encoder.special_ids.eos
         text_stream = self.model.predictor.stream(
             self.turns,
@@ -328,6 +335,9 @@ class ChatJob:
     def _build_chunk(
         self, delta: Mapping[str, Any], *, finish_reason: FinishReason | None = None, **usage: Any
     ) -> Mapping[str, Any]:
+        """Build a chunk of the stream as a JSON object: `delta` is the new part of the message, `finish_reason` is None
+        while more follows, and `usage` is the field of this name, if it was requested.
+        """
         choice = ChatChunkChoice(index=0, delta=ChatDelta(**delta), logprobs=None, finish_reason=finish_reason)
         chunk = ChatChunk(
             id=self._completion_id,

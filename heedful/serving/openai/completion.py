@@ -115,6 +115,7 @@ class CompletionResponse(OpenAIMessage):
     is_served=partial(has_capable_model, capability="generate"),
 )
 async def _answer_completion(context: RequestContext, message: CompletionRequest) -> HandlerResult:
+    """Continue the prompts of a request, and return the completions, or a response that streams them."""
     model = context.registry.get_model(TextGenerator, message.model, action="write")
     predictor: TextGenerator = model.predictor
     limits = _check_request(context, message)
@@ -134,7 +135,9 @@ async def _answer_completion(context: RequestContext, message: CompletionRequest
 
 
 def _check_request(context: RequestContext, message: CompletionRequest) -> ServerLimits:
-    """Return the server's limits; raise an `HTTPError` if the request contradicts itself or exceeds them."""
+    """Return the server's limits; raise an `HTTPError` if the fields of a completion request contradict each other, as
+    a `best_of` below `n`, or if the request exceeds the limits.
+    """
     limits = check_limits(context, message, message.prompts, requested_tokens={"max_tokens": message.max_tokens})
     field_name = "n" if message.best_of is None else "best_of"
     if message.num_candidates < (message.n or 1):
@@ -208,7 +211,9 @@ class CompletionJob:
         return self._build_response(choices, usage=usage, **self._find_notes())
 
     def stream(self, emit: Callable[[Mapping[str, Any]], None]) -> None:
-        """Generate all completions and emit their pieces in turn."""
+        """Generate the completions of all prompts at the same time, and call `emit` with a chunk for each new piece, in
+        turn; a last chunk has the usage if it was requested.
+        """
         streams = [_CompletionStream(self, prompt, index) for index, prompt in enumerate(self.message.prompts)]
         usage, notes = {"usage": None} if self.message.includes_usage else {}, self._find_notes()
         active = [(completion_stream, completion_stream.iter_choices()) for completion_stream in streams]
@@ -232,7 +237,9 @@ class CompletionJob:
             )
 
     def _generate(self, prompts: Sequence[str]) -> list[list[Continuation]]:
-        """Generate the completions of each prompt, sorted by `best_of` if that is given."""
+        """Generate the completions of each prompt; if `best_of` is given, sort them by mean log-probability, best
+        first.
+        """
         if not self.message.max_completion_tokens:
             return [[Continuation("", (), 0.0, finished=False)] * self.message.num_candidates for _ in prompts]
         plan = self.plan
@@ -246,7 +253,9 @@ class CompletionJob:
     def _compute_logprobs(
         self, trackers: Sequence[TokenTracker], chosen: Sequence[Continuation]
     ) -> Sequence[TokenLogprobs | None]:
-        """Return the log-probabilities of the tokens of each completion; None if they were not requested."""
+        """Return the log-probabilities of the tokens of each chosen completion, and of its prompt if that is echoed;
+        None for each if they were not requested. There is a tracker, which knows the prompt, for each completion.
+        """
         num_likeliest, echo = self.message.logprobs, bool(self.message.echo)
         if num_likeliest is None:
             return [None] * len(chosen)
@@ -290,6 +299,7 @@ class CompletionJob:
             yield item
 
     def _build_response(self, choices: Sequence[CompletionChoice], **fields: Any) -> Mapping[str, Any]:
+        """Build the response, or one event of its stream, as a JSON object with these choices and further fields."""
         response = CompletionResponse(
             id=f"cmpl-{self.context.id}",
             object="text_completion",
@@ -342,7 +352,9 @@ class _CompletionStream:
         )
 
     def iter_choices(self) -> Iterator[CompletionChoice]:
-        """Yield the prompt if it is to be echoed, the text as it is generated, and the finish reason."""
+        """Yield choices with the prompt if it is to be echoed, with the text as it is generated, and with the finish
+        reason.
+        """
         message, prompt = self._job.message, self.tracker.text
         before = self._predict(self.tracker.prompt_ids)
         if message.echo and prompt:
@@ -375,14 +387,18 @@ class _CompletionStream:
         )
 
     def _take_new_tokens(self, text_stream: TextStream) -> list[TokenEntry]:
-        """Return the entries of the tokens that are new since the last call, without the end token."""
+        """Return the entries of the tokens of a text stream that are new since the last call, without the end token;
+        empty if no log-probabilities are requested.
+        """
         eos = self._job.predictor.tokenizer.special.eos
         ids = [number for number in text_stream.ids[self.num_written :] if number != eos]
         self.num_written += len(ids)
         return [] if self._prediction_reader is None else self.tracker.add_tokens(ids, self._predict(ids))
 
     def _predict(self, ids: Sequence[int]) -> list[TokenPrediction]:
-        """Return what the model predicted at each token if log-probabilities are requested; ids are read in chunks."""
+        """Read token ids in chunks, and return what the model predicted at each; empty if no log-probabilities are
+        requested.
+        """
         if self._prediction_reader is None:
             return []
         return [
@@ -394,6 +410,9 @@ class _CompletionStream:
     def _build_choice(
         self, text: str, entries: Sequence[TokenEntry], *, finish_reason: FinishReason | None = None
     ) -> CompletionChoice:
+        """Build the choice for a new piece of text with the entries of its tokens; `finish_reason` is None while more
+        follows.
+        """
         num_likeliest = self._job.message.logprobs
         logprobs = None if num_likeliest is None else build_logprobs(entries, num_likeliest=num_likeliest)
         return CompletionChoice(index=self._index, text=text, logprobs=logprobs, finish_reason=finish_reason)

@@ -76,6 +76,9 @@ class EmbeddingResponse(OpenAIMessage):
     is_served=partial(has_capable_model, capability="embed"),
 )
 async def _answer_embedding(context: RequestContext, message: EmbeddingRequest) -> HandlerResult:
+    """Compute the vectors of the texts of a request, and return them with the number of tokens; raise an `HTTPError` if
+    the request exceeds the limits or names another size of vectors.
+    """
     model = context.registry.get_model((TextEmbedder,), message.model, action="make vectors of texts")
     limits, texts = context.limits, message.texts
     if len(texts) > limits.batch:
@@ -109,7 +112,7 @@ async def _answer_embedding(context: RequestContext, message: EmbeddingRequest) 
 
 
 def _encode_vector(vector: Float[np.ndarray, " d"], encoding: str | None) -> list[float] | str:
-    """Return a vector as a list of numbers, or as base64 of little-endian float32."""
+    """Return a vector as base64 of little-endian float32 if the encoding is `base64`, else as a list of numbers."""
     float32_vector = np.ascontiguousarray(vector, dtype="<f4")
     if encoding == "base64":
         return base64.b64encode(float32_vector.tobytes()).decode("ascii")

@@ -34,7 +34,7 @@ def _require_absent(value: Any) -> Any:
 
 
 def check_texts(texts: Any) -> Any:
-    """Check that the value of a field is a text or a list of at least one text."""
+    """Return the value of a field if it is a text or a list of at least one text, else reject it."""
     if isinstance(texts, list) and not all(isinstance(text, str) for text in texts):
         raise PydanticCustomError("texts", "must be a text or a list of texts; lists of token ids are not read here")
     if texts == [] or not isinstance(texts, str | list):
@@ -100,6 +100,7 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("stop", mode="before")
     @classmethod
     def _check_stop(cls, stop: Any) -> Any:
+        """Reject stop strings that are neither a string nor a list of strings, too many, or empty."""
         is_text_list = isinstance(stop, list) and all(isinstance(text, str) for text in stop)
         if not (stop is None or isinstance(stop, str) or is_text_list):
             raise PydanticCustomError("stop", "must be a string, or a list of strings")
@@ -193,6 +194,9 @@ def build_plan(
 
 
 def _build_penalties(message: TextGenerationRequest, vocab_size: int) -> Sequence[LogitsProcessor]:
+    """Build the penalties and the logit bias that a request sets; raise an `HTTPError` if the bias has a token id that
+    is not below `vocab_size`.
+    """
     penalties: list[LogitsProcessor] = []
     presence, frequency = message.presence_penalty or 0.0, message.frequency_penalty or 0.0
     if presence or frequency:
@@ -245,7 +249,7 @@ class TokenUsage(OpenAIMessage):
 
     @classmethod
     def from_counts(cls, num_prompt_tokens: int, num_completion_tokens: int) -> TokenUsage:
-        """Build the usage from the two counts, with their sum."""
+        """Build the usage from the numbers of prompt and completion tokens, with their sum."""
         return cls(
             prompt_tokens=num_prompt_tokens,
             completion_tokens=num_completion_tokens,

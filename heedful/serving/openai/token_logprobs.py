@@ -65,7 +65,8 @@ class TokenTracker:
         self._length = 0
 
     def prompt_entries(self, predictions: Iterable[TokenPrediction]) -> list[TokenEntry]:
-        """Return entries for the tokens of the prompt, whose texts add up to it.
+        """Return an entry for each token of the prompt, with the prediction at its position; the texts of the entries
+        add up to the prompt.
 
         Raises:
             DataError: the tokens cannot be located in the prompt.
@@ -98,6 +99,7 @@ class TokenTracker:
         return list(self._iter_new_entries(ids, predictions))
 
     def _iter_new_entries(self, ids: Sequence[int], predictions: Iterable[TokenPrediction]) -> Iterator[TokenEntry]:
+        """Add generated tokens one by one, and yield an entry for each, with the prediction at its position."""
         for token_id, prediction in zip(ids, predictions, strict=True):
             context = [*self.prompt_ids[-_CONTEXT_TOKENS:], *self._ids[-_CONTEXT_TOKENS:]]
             self._ids.append(token_id)
@@ -109,7 +111,9 @@ class TokenTracker:
     def _build_entry(
         self, token_id: int, text: str, start: int, prediction: TokenPrediction, context: Sequence[int]
     ) -> TokenEntry:
-        """Build the entry of a token; its name in the tokenizer replaces an empty text."""
+        """Build the entry of a token that adds `text` behind `start` characters; its name in the tokenizer replaces an
+        empty text. The most probable tokens come from the prediction, and `context` are the ids before the token.
+        """
         name = text or self._tokenizer.to_pieces([token_id])[0]
         likeliest: dict[str, float] = {}
         for other_id, value in prediction.top_tokens:
@@ -141,7 +145,9 @@ def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]
 
 
 def build_logprobs(entries: Sequence[TokenEntry], *, num_likeliest: int) -> TokenLogprobs:
-    """Convert token entries to OpenAI's format, with the most probable tokens if any were requested."""
+    """Convert token entries to OpenAI's format, with the most probable tokens at each position unless `num_likeliest`,
+    the requested number of them, is 0.
+    """
     return TokenLogprobs(
         tokens=[entry.text for entry in entries],
         token_logprobs=[entry.log_probability for entry in entries],

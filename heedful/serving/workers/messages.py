@@ -196,7 +196,7 @@ def _load_reference(path: str) -> Any:
 def _rebuild_error(
     error_type: type[BaseException], args: tuple[Any, ...], attributes: Mapping[str, Any]
 ) -> BaseException:
-    """Rebuild an exception without calling its constructor."""
+    """Rebuild an exception from its type, arguments and attributes without calling its constructor."""
     error = error_type.__new__(error_type, *args)
     vars(error).update(attributes)
     return error
@@ -211,7 +211,9 @@ class _SharedPickler(pickle.Pickler):
         self._shared_objects = shared_objects
 
     def reducer_override(self, value: object) -> Any:
-        """Reduce shared objects to their paths, and exceptions to type, arguments and attributes."""
+        """Reduce a shared object to its path, and an exception to type, arguments and attributes; return
+        `NotImplemented` for any other value, which is then pickled as usual.
+        """
         path = self._shared_objects.find_path(value)
         if path is not None:
             return _load_reference, (path,)

@@ -51,7 +51,7 @@ _GC_THRESHOLD: Final = 50_000
 
 
 def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
-    """Load the models and answer requests until the other end of the pipe is closed.
+    """Load the models of the settings, and answer requests from the pipe `connection` until its other end is closed.
 
     `IGNORED_SIGNALS` are ignored: the process ends when its parent does.
     """
@@ -122,7 +122,7 @@ class WorkerRequestHandler:
                 self._connection.send_bytes(self._shared_objects.dumps(messages))
 
     def handle_message(self, content: bytes) -> bool:
-        """Handle one message of the parent; return False if it was the last one."""
+        """Handle one message of the parent, given as pickled bytes; return False if it was the last one."""
         message: ParentMessage = self._shared_objects.loads(content)
         match message:
             case RunJobMessage():
@@ -163,6 +163,7 @@ class WorkerRequestHandler:
         self._schedulers[message.model].submit(request)
 
     def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
+        """Send the answers of a finished request, or its error if it failed or an answer cannot be pickled."""
         try:
             answers = self._shared_objects.dumps(request.get_answers())
         except Exception as error:  # of the model, or an answer that cannot be sent

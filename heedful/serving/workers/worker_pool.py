@@ -50,8 +50,8 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_workers: int) -> None:
-    """Load the models into worker processes, and into the registry, whose predictors prepare requests and are
-    inspected.
+    """Load the models into `num_workers` worker processes, and into the registry, whose predictors prepare requests and
+    are inspected; `log` is called with messages about assumptions.
 
     Raises:
         RecipeError: something cannot be computed on the device in the settings.
@@ -118,7 +118,9 @@ class WorkerPool:
         return RemoteBackend(self, model)
 
     def submit(self, model: str, request: InferenceRequest) -> None:
-        """Send a request to the worker with the smallest load."""
+        """Send a request for the model of this key to the ready worker with the smallest load; fail the request if no
+        worker is ready.
+        """
         ready_workers = [worker for worker in self._workers if worker.is_ready]
         if not ready_workers:
             request.fail(unavailable("loading"))
@@ -215,7 +217,9 @@ class WorkerProcess:
             raise self._error
 
     def submit(self, request_number: int, model: str, request: InferenceRequest) -> None:
-        """Send a request to the process."""
+        """Send a request for the model of this key to the process, under a number; fail the request if the process has
+        ended.
+        """
         job, deadline, shared_objects = request.job, request.deadline, self._pool.shared_objects
         answer_batch, examples = shared_objects.dumps(job.answer_batch), shared_objects.dumps(job.examples)
         with_partials = job.on_tokens is not None
@@ -306,6 +310,9 @@ class WorkerProcess:
         return has_answered
 
     def _handle_message(self, message: WorkerMessage) -> None:
+        """Handle a message of the process: that it is ready or could not load, counts for the metrics, or the answers,
+        partial outputs or error of a request.
+        """
         match message:
             case ReadyMessage():
                 self.is_ready = True
@@ -327,7 +334,9 @@ class WorkerProcess:
                     waiting_request.fail(error)
 
     def _set_answers(self, request: InferenceRequest, content: bytes) -> None:
-        """Unpickle the answers to a request and store them there."""
+        """Unpickle `content`, the answers to a request, and store them in the request; fail the request if that is
+        impossible.
+        """
         try:
             answers = self._pool.shared_objects.loads(content)
         except Exception as error:  # the caller gets the error, and others continue
@@ -359,8 +368,8 @@ class WorkerProcess:
 
 
 def worker_settings(registry: ModelRegistry, num_workers: int) -> ServerSettings:
-    """Return the settings with which each worker loads the models: the engines that were chosen here instead of
-    `auto`, and a share of the threads.
+    """Return the settings with which each of the workers loads the models of a registry: the engines that were chosen
+    here instead of `auto`, and a share of the threads unless their number is set.
     """
     settings = registry.settings
     models = {
@@ -372,7 +381,7 @@ def worker_settings(registry: ModelRegistry, num_workers: int) -> ServerSettings
 
 
 def _find_modules(registry: ModelRegistry, name: str) -> list[nn.Module]:
-    """Return the PyTorch modules of a model, or of all tasks of a model with several."""
+    """Return the PyTorch modules of the model of this name in a registry, or of all tasks of a model with several."""
     predictors = {
         key: model.predictor for key, model in registry.models.items() if key == name or key.startswith(f"{name}/")
     }

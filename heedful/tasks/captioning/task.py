@@ -224,7 +224,8 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
         return read_picture(path)
 
     def make_extractor(self, run: CaptioningRun) -> tuple[ArraySpec, Callable[[Path], np.ndarray]]:
-        """Return the type and shape of a picture's features, and a function that extracts them from a file, [1, ...].
+        """Return the type and shape of a picture's features, and a function that extracts them from a file, [1, ...] as
+        for a clip of one frame.
         """
         picture_features, framing = self._get_picture_features(run), run.recipe.data.framing
         return picture_features.array_spec, lambda path: picture_features(framing(read_picture(path)))[None]

@@ -70,8 +70,7 @@ _HEAD_BY_ANSWER_TYPE: Final[Mapping[AnswerType, HeadType]] = {
 
 
 def define_custom_task(data: ClassificationDataConfig, labels: tuple[str, ...]) -> BenchmarkDefinition:
-    """Define a task with the user's own files like a benchmark task; `labels` are its classes, empty if there are none.
-    """
+    """Define a task with the user's own files like a benchmark task; `labels` are its classes, if it has any."""
     metrics, positive = METRICS[data.answer_type], data.positive_class
     if positive is not None:
         metrics = (*metrics, "f1")

@@ -68,8 +68,7 @@ class LabelledFileConfig(Config):
 
     @abstractmethod
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label per line; `numbers` says that labels are numbers, not classes.
-        """
+        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers and no classes."""
 
 
 class LabelledJsonlConfig(LabelledFileConfig):
@@ -105,8 +104,8 @@ class LabelledJsonlConfig(LabelledFileConfig):
         return super().has_pairs or self.candidates is not None
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label, or of candidates, per line; `numbers` says that labels are
-        numbers, not classes.
+        """Open a reader of one or two texts with a label, or of candidates, per line; `numbers` if labels are numbers
+        and no classes.
         """
         from heedful.data.labelled import ChoicesJsonl, LabelledJsonl
 
@@ -133,8 +132,7 @@ class LabelledTsvConfig(LabelledFileConfig):
         return header
 
     def reader(self, *, numbers: bool = False) -> ExampleReader[LabelledExample | MultipleChoiceExample]:
-        """Open a reader of one or two texts with a label per line; `numbers` says that labels are numbers, not classes.
-        """
+        """Open a reader of one or two texts with a label per line; `numbers` if labels are numbers and no classes."""
         from heedful.data.labelled import LabelledCsv, LabelledTsv
 
         reader_class = LabelledCsv if isinstance(self, LabelledCsvConfig) else LabelledTsv
@@ -339,8 +337,7 @@ class ClassificationRecipe(FineTuningRecipe):
     @field_validator("training")
     @classmethod
     def _check_hops(cls, training: ClassificationTrainingConfig, info: ValidationInfo) -> ClassificationTrainingConfig:
-        """Set `decorrelation` to 1 if the model has hops and the recipe leaves it out; reject it if the model has none.
-        """
+        """Set `decorrelation` to 1 if the model has hops and the recipe leaves it out; reject it without hops."""
         model = info.data.get("model")
         if model is None:
             return training

@@ -238,8 +238,7 @@ class DialogueEncoder:
         return encoded_turns[::-1]
 
     def encode_source(self, turns: Sequence[DialogueTurn]) -> list[int]:
-        """Encode the turns before a reply as one sequence that fits into `max_length`; the oldest turns are left out.
-        """
+        """Encode the turns before a reply as one sequence that fits into `max_length`, without the oldest turns."""
         return [self.tokenizer.special.bos, *(number for ids in self.encode_context(turns) for number in ids)]
 
     def build_encoding(self) -> ExampleEncoder[Exchange]:
@@ -262,8 +261,7 @@ class DialogueEncoder:
         )
 
     def to_tokens(self, rows: Int[np.ndarray, "B T"]) -> Tokens:
-        """Convert rows of ids, padded with -1 on the right, to tokens; the segment of each is the index of its speaker.
-        """
+        """Convert rows of ids, padded with -1 on the right, to tokens; a token's segment is its speaker's index."""
         tokens = to_tokens(rows)
         speaker_columns = np.maximum.accumulate(
             np.where(rows >= self.tokenizer.size, np.arange(rows.shape[1]), 0), axis=1

@@ -136,8 +136,8 @@ class ConversationRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_training(cls, training: ConversationTrainingConfig, info: ValidationInfo) -> ConversationTrainingConfig:
-        """Return the training config, adapted to a model that samples its attention or checked to fit one that does
-        not.
+        """Return the training config, with REINFORCE settings added if the model samples its attention; reject such
+        settings if it does not.
         """
         model = info.data.get("model")
         return (

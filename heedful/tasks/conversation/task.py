@@ -43,8 +43,7 @@ class ConversationTask(Task[ConversationRecipe, ConversationModel]):
     comparison_class: ClassVar = ConversationComparison
 
     def learn_vocabularies(self, recipe: ConversationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn the tokenizer of all turns, unless `existing` is a tokenizer to use instead, and collect the speakers.
-        """
+        """Learn the tokenizer of all turns, unless `existing` is one to use instead, and collect the speakers."""
         dialogues = recipe.data.reader("train").dialogues
         tokenizer = learn_or_reuse_tokenizer(
             recipe, (turn.text for dialogue in dialogues for turn in dialogue.turns), existing=existing, generated=True

@@ -198,8 +198,7 @@ def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: P
 
 
 def _list_entries(folder: Path, *, folders: bool) -> list[Path]:
-    """Return the sorted files of a folder, or its subfolders if `folders` is true; raise `DataError` if there are none.
-    """
+    """Return the sorted files of a folder, or its subfolders if `folders`; raise `DataError` if there are none."""
     try:
         entries = sorted(path for path in folder.iterdir() if path.is_dir() == folders and path.name[0] != ".")
     except OSError as error:

@@ -150,8 +150,7 @@ class DocumentPieces(TextPieces):
     """Pieces that never contain tokens of two documents; a long document has several."""
 
     def plan_epoch(self, *, tokens: int, seed: int, epoch: int) -> Sequence[RowIndices]:
-        """Return the starts of the pieces of an epoch, in shuffled batches of similar length and about `tokens` tokens.
-        """
+        """Return the starts of the pieces of an epoch, in shuffled batches of similar length and about `tokens` ids."""
         windows = self.build_windows(context=self.length, stride=self.length)
         lengths = windows.stops - windows.starts
         batches = batch_by_size(np.stack((lengths, lengths), 1), max_tokens=tokens, seed=seed, epoch=epoch)

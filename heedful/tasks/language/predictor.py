@@ -358,8 +358,7 @@ class TextGenerator(Predictor):
         return run_batched(documents, token_predictor, size=len, batch_tokens=batch_tokens, max_rows=256)
 
     def build_incremental_predictor(self, *, top_k: int) -> IncrementalTokenPredictor:
-        """Build a predictor of the `top_k` most probable tokens at each position of one document that arrives in parts.
-        """
+        """Build a predictor of the `top_k` most probable tokens at each position of a document that comes in parts."""
         return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:

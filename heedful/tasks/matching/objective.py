@@ -133,8 +133,8 @@ class MatchingObjective(TrainingObjective[TextPairBatch]):
         return Loss(total, len(source), {"nll": LossPart(plain_loss.detach(), len(source))})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Compute the loss of the pairs of each batch, and the share of texts whose closest text is their partner,
-        among all.
+        """Compute `loss`, the contrastive loss per pair among the pairs of each batch, and `recall`, the share of texts
+        whose closest text among all is their partner.
         """
         assert isinstance(model, TextMatcher)
         total = 0.0
@@ -162,7 +162,7 @@ def _text_keys(side: CorpusSide, rows: RowIndices) -> list[bytes]:
 
 
 def _chunk_texts(side: CorpusSide, rows: RowIndices, *, tokens: int) -> TextChunks:
-    """Collate the texts of a side into chunks of similar length."""
+    """Collate the texts of a side in these rows into chunks of similar length and about `tokens` tokens."""
     plan = batch_by_length(side.lengths[rows], max_tokens=tokens, max_rows=len(rows))
     chunks = tuple(to_tokens(side.collate_ids(rows[chunk])) for chunk in plan)
     return TextChunks(chunks, torch.from_numpy(np.argsort(np.concatenate(plan))))

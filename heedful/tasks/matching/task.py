@@ -76,7 +76,7 @@ def embed_normalized(predictor: TextEmbedder, texts: Sequence[str]) -> Float[np.
 
 
 def _compute_metrics(ranks: Ranks) -> Mapping[str, Metric]:
-    """Compute recall and MRR of ranks."""
+    """Compute recall@1, recall@5 and MRR of the ranks of targets and of sources, by name."""
     metrics: dict[str, Metric] = {}
     for side, side_ranks in zip(("targets", "sources"), ranks, strict=True):
         metrics |= {f"{side} recall@{k}": build_mean_metric(side_ranks <= k) for k in (1, 5)}
@@ -117,7 +117,9 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
     def build_encoder_with_head(
         self, recipe: MatchingRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TextMatcher:
-        """Build an encoder with a temperature."""
+        """Build a matching model from the given encoder, or a new one, with a temperature; `sizes` has the vocabulary
+        size.
+        """
         if encoder is None:
             encoder = build_encoder(recipe.model, vocabulary=sizes[TEXT_FILE], longest=recipe.data.max_length)
         config = recipe.training
@@ -126,7 +128,7 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
     def build_objective(
         self, run: MatchingRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> MatchingObjective:
-        """Build the contrastive objective."""
+        """Build the contrastive objective on a training and a validation corpus."""
         config = run.recipe.training
         return MatchingObjective(
             train,
@@ -148,7 +150,7 @@ class MatchingTask(FineTuningTask[MatchingRecipe, TextMatcher]):
         return "recall"
 
     def build_predictor(self, run: MatchingRun, model: TextMatcher, *, step: int | None = None) -> Embedder:
-        """Build the embedder."""
+        """Build the embedder of a trained model; `step` is not used."""
         return Embedder(model.encoder, tokenizer=run.tokenizer, max_length=run.recipe.data.max_length)
 
 

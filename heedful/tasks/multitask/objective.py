@@ -83,11 +83,15 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {name: sizes[name] ** (1 / self.temperature) / total if name in sizes else 0.0 for name in self._names}
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Return the batches of all tasks; row indices continue from task to task."""
+        """Return the batches of all tasks, shuffled; an index is a row of a task plus the number of examples of the
+        tasks before it.
+        """
         return [rows for update in self.plan_updates(epoch, accumulate=1) for rows in update]
 
     def plan_updates(self, epoch: int, *, accumulate: int) -> Sequence[Sequence[RowIndices]]:
-        """Return updates of one task each: `accumulate` of its batches, or those that are left in the epoch."""
+        """Return the batches of each update of an epoch: `accumulate` batches of one task, or those that are left of
+        it.
+        """
         updates_by_task, task_order = [], []
         for task_index, name in enumerate(self._batch_counts):
             batches = self._epoch_batches(name, epoch)
@@ -99,19 +103,19 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return [next(updates_by_task[task_order[index]]) for index in shuffled]
 
     def member_name(self, rows: RowIndices) -> str:
-        """Return the task of these examples."""
+        """Return the name of the task that the examples in `rows` belong to; all belong to one."""
         return self._names[self._find_task_index(rows)]
 
     def build_batch(self, rows: RowIndices) -> MemberBatch:
-        """Build the batch of these examples of one task."""
+        """Build the batch of the examples in `rows`, all of one task."""
         name = self.member_name(rows)
         return MemberBatch(
             name, self.members[name].objective.build_batch(rows - self._starts[self._find_task_index(rows)])
         )
 
     def loss(self, model: MultitaskModel, batch: MemberBatch) -> Loss:
-        """Compute lambda_t L_t, whose gradient the update divides by the labels of this task alone; loss parts have
-        no lambda.
+        """Compute lambda_t L_t of a batch, whose gradient the update divides by the labels of this task alone; loss
+        parts have no lambda.
         """
         member = self.members[batch.name]
         member_loss = member.objective.loss(model.get_head(batch.name), batch.batch)
@@ -123,7 +127,7 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         )
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Forward the update to its task."""
+        """Forward the update's mean `nll` to the objective of the task `member`."""
         self.members[member].objective.on_update(nll)
 
     def state_dict(self) -> Mapping[str, Tensor]:
@@ -132,7 +136,7 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {f"{name}.{key}": tensor for name, tensors in states for key, tensor in tensors.items()}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor]) -> None:
-        """Restore the state of each task."""
+        """Restore the state of each task that `state_dict` returned, given as `tensors`."""
         for name, member in self.members.items():
             prefix = f"{name}."
             member_state = {key.removeprefix(prefix): t for key, t in tensors.items() if key.startswith(prefix)}
@@ -170,7 +174,9 @@ class MultitaskObjective(TrainingObjective[MemberBatch]):
         return {name: scale * size ** (exponent - 1) for name, size in sizes.items()}
 
     def _epoch_batches(self, name: str, epoch: int) -> list[RowIndices]:
-        """Return the batches of a task in an epoch, in the task's own order."""
+        """Return the batches of the task `name` in an epoch, in the task's own order, with row indices that continue
+        from task to task.
+        """
         task, start = self.members[name].objective, self._starts[self._names.index(name)]
         first_pass, last_pass = (self._passes_per_epoch[name] * number for number in (epoch, epoch + 1))
         batches: list[RowIndices] = []

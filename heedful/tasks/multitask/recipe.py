@@ -116,7 +116,7 @@ class MultitaskRecipe(FineTunableRecipe):
         return {name: task.data for name, task in self.tasks.items()}
 
     def build_single_recipe(self, name: str) -> FineTuningRecipe:
-        """Build the recipe for training one of the tasks alone and from scratch; the model must be known."""
+        """Build the recipe for training the task `name` alone and from scratch; the model must be known."""
         task = self.tasks[name]
         shared = FineTuningTrainingConfig.model_fields.keys() - {"schedule", "adapter"}  # the encoder is that of all
         training: dict[str, Any] = {key: getattr(self.training, key) for key in shared}
@@ -134,6 +134,9 @@ class MultitaskRecipe(FineTunableRecipe):
     @field_validator("tasks")
     @classmethod
     def _check_names(cls, tasks: dict[str, AnyMemberConfig]) -> dict[str, AnyMemberConfig]:
+        """Reject task names with other characters than letters, digits, - and _, names that are too similar, and
+        recipes in which no task has a weight.
+        """
         names: dict[str, str] = {}
         for name in tasks:
             if not _TASK_NAME.fullmatch(name):
@@ -150,6 +153,9 @@ class MultitaskRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_positions(cls, model: TaggerConfig, info: ValidationInfo) -> TaggerConfig:
+        """Reject models that have fewer positions than the `max_length` of a task, and models other than Transformers
+        for tasks that find answers.
+        """
         tasks: Mapping[str, AnyMemberConfig] = info.data.get("tasks", {})
         for name, task in tasks.items():
             if is_model_known(info):
@@ -163,6 +169,7 @@ class MultitaskRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_monitor(cls, training: MultitaskTrainingConfig, info: ValidationInfo) -> MultitaskTrainingConfig:
+        """Reject a `monitor` that is not "mean", "loss" or TASK/METRIC with the name of a task."""
         tasks = info.data.get("tasks", {})
         name, slash, _ = training.monitor.rpartition("/")
         if tasks and ((slash and name not in tasks) or (not slash and training.monitor not in ("mean", "loss"))):

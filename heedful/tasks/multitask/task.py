@@ -78,13 +78,13 @@ class MultitaskEvaluator(LabelEvaluator):
         )
 
     def check_recipe(self, recipe: Recipe) -> None:
-        """Check the number of examples of each task."""
+        """Raise `RecipeError` if a task has fewer training examples than the recipe asks for."""
         assert isinstance(recipe, MultitaskRecipe)
         for name, evaluator in self.evaluators.items():
             evaluator.check_recipe(recipe.build_single_recipe(name))
 
     def predict(self, predictor: MultiHeadPredictor, recipe: Recipe) -> Mapping[str, Any]:
-        """Return the answers of each task's head."""
+        """Return the answers of each task's head, by task name."""
         assert isinstance(recipe, MultitaskRecipe)
         return {
             name: evaluator.predict(predictor.head(name), recipe.build_single_recipe(name))
@@ -92,7 +92,7 @@ class MultitaskEvaluator(LabelEvaluator):
         }
 
     def compute_metrics(self, answers: Mapping[str, Any]) -> Mapping[str, Metric]:
-        """Compute the metrics of each task."""
+        """Compute the metrics of each task from its answers; the names are TASK/METRIC."""
         return {
             f"{name}/{metric_name}": metric
             for name, evaluator in self.evaluators.items()
@@ -108,7 +108,7 @@ class MultitaskReport(LabelReport):
     evaluator: MultitaskEvaluator
 
     def format_text(self) -> str:
-        """Format a table for each task."""
+        """Format the heading, the metrics and the warnings of each task."""
         tables = (
             "\n".join((report.heading, report.format_table(), *report.warnings))
             for report in self._task_reports.values()
@@ -147,14 +147,16 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     comparison_class: ClassVar = LabelComparison
 
     def learn_vocabularies(self, recipe: MultitaskRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn or reuse the tokenizer of all texts, and learn the labels of each task."""
+        """Learn the tokenizer of all texts, unless `existing` is a tokenizer to use instead, and learn the labels of
+        each task.
+        """
         return {
             TEXT_FILE: learn_or_reuse_tokenizer(recipe, _iter_texts(recipe), existing=existing),
             **_load_labels(recipe, None),
         }
 
     def load_vocabularies(self, recipe: MultitaskRecipe, folder: Path) -> Vocabularies:
-        """Load the tokenizer and the labels of each task."""
+        """Load the tokenizer and the labels of each task from a run folder."""
         return {TEXT_FILE: load_tokenizer(folder / TEXT_FILE), **_load_labels(recipe, folder)}
 
     def build_encoding(self, run: MultitaskRun) -> ExampleEncoder[Any]:
@@ -162,7 +164,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         raise AssertionError("members encode")
 
     def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
-        """Build the evaluators of all tasks, or of one of them."""
+        """Build the evaluators of all tasks, or of the task that `options` names."""
         assert recipe is not None, "only a run answers with labels"
         evaluators = {}
         for name in recipe.tasks if options.task is None else (options.task,):
@@ -172,7 +174,8 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
 
     def build_model(self, recipe: MultitaskRecipe, sizes: VocabSizes) -> MultitaskModel:
         """Build a model with one head per task, on the encoder of the first classification task, which has a text
-        summary that others do not need.
+        summary that others do not need. `sizes` has the vocabulary sizes; raise `RecipeError` if a task needs another
+        encoder.
         """
         classification_names = [name for name, task in recipe.tasks.items() if task.kind == "classification"]
         first = (classification_names or list(recipe.tasks))[0]
@@ -190,7 +193,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return MultitaskModel({name: heads[name] for name in recipe.tasks})
 
     def member_runs(self, run: MultitaskRun) -> Mapping[str, Run[Any, Any]]:
-        """Return a run for each task."""
+        """Return a run for each task, by name, with the recipe and the vocabularies of that task."""
         runs: dict[str, Run[Any, Any]] = {}
         for name in run.recipe.tasks:
             recipe, task = _get_member(run.recipe, name)
@@ -207,7 +210,9 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     def build_joint_objective(
         self, run: MultitaskRun, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device
     ) -> MultitaskObjective:
-        """Build the weighted sum of the tasks' objectives."""
+        """Build the weighted sum of the tasks' objectives; `corpora` has the training and the validation corpus of each
+        task.
+        """
         members: dict[str, MultitaskMember] = {}
         for name, member in run.member_runs.items():
             try:
@@ -227,7 +232,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     def build_predictor(
         self, run: MultitaskRun, model: MultitaskModel, *, step: int | None = None
     ) -> MultiHeadPredictor:
-        """Build a predictor for each task."""
+        """Build a predictor for each task; `step` is passed on to them."""
         predictors = {
             name: member.task.build_predictor(member, model.get_head(name), step=step)
             for name, member in run.member_runs.items()
@@ -235,7 +240,9 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return MultiHeadPredictor(predictors, location=str(run.folder))
 
     def result_files(self, run: MultitaskRun, objective: TrainingObjective[Any]) -> Mapping[str, BaseModel]:
-        """Return the results of each task about the final model."""
+        """Return the results about the final model that each task takes from its objective, by their paths in the run
+        folder.
+        """
         assert isinstance(objective, MultitaskObjective)
         return {
             (member.folder / file).relative_to(run.folder).as_posix(): content
@@ -244,7 +251,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         }
 
     def training_warnings(self, run: MultitaskRun, metrics: Mapping[str, float]) -> Sequence[str]:
-        """Return the warnings of each task."""
+        """Return the warnings that each task gives about its metrics, whose names are TASK/METRIC."""
         messages = []
         for name, member in run.member_runs.items():
             task_metrics = {
@@ -276,7 +283,9 @@ def _load_labels(recipe: MultitaskRecipe, folder: Path | None) -> Vocabularies:
 
 
 def _select_member_files(name: str, files: Mapping[str, T], tokenizer_files: Sequence[str], text: T) -> dict[str, T]:
-    """Return the files of one task under the names they have there, with `text` for its tokenizer files."""
+    """Return the files of the task `name`, without the prefix of its folder, with `text` as the content of its
+    tokenizer files.
+    """
     prefix = f"tasks/{name}/"
     labels = {file.removeprefix(prefix): value for file, value in files.items() if file.startswith(prefix)}
     return dict.fromkeys(tokenizer_files, text) | labels
@@ -285,7 +294,9 @@ def _select_member_files(name: str, files: Mapping[str, T], tokenizer_files: Seq
 def _build_member_model(
     recipe: MultitaskRecipe, name: str, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
 ) -> SingleHeadModel:
-    """Build the model of one task, with its own encoder or a given one."""
+    """Build the model of the task `name` on a new or the given encoder; `sizes` has the sizes of the vocabularies of
+    all tasks.
+    """
     member, task = _get_member(recipe, name)
     model: SingleHeadModel = task.build_encoder_with_head(
         member, _select_member_files(name, sizes, task.tokenizer_files, sizes[TEXT_FILE]), encoder=encoder
@@ -302,6 +313,6 @@ def _iter_texts(recipe: MultitaskRecipe) -> Iterator[str]:
 
 
 def _encoder_shapes(head: SingleHeadModel) -> dict[str, torch.Size]:
-    """Return the shapes of an encoder's parameters, without those of a text summary."""
+    """Return the shapes of the encoder's parameters by name, without those of a text summary."""
     parameters = head.encoder.named_parameters()
     return {name: parameter.shape for name, parameter in parameters if not name.startswith("summary.")}

@@ -54,7 +54,9 @@ class EncodedSentence:
 def encode_sentences(
     documents: Iterable[DocumentChunk], tokenizer: Tokenizer, split: Callable[[str], Iterable[str]]
 ) -> Iterator[EncodedSentence]:
-    """Split documents into sentences and encode them; drop sentences without ids, cut long ones into parts."""
+    """Split documents into sentences with `split` and encode them; drop sentences without ids, cut long ones into
+    parts.
+    """
     starts_document = True
     for document in documents:
         for sentence in split(document.text):
@@ -87,7 +89,9 @@ class PassagePairing(ABC):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Return the passage that starts with the given sentences, and how many of them it consumed."""
+        """Return the passage that starts with the given sentences, and how many of them it consumed. `max_ids` is the
+        number of ids to fill, and `rng` makes the random choices.
+        """
 
 
 @final
@@ -99,7 +103,7 @@ class NoPairing(PassagePairing):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Return all the sentences as one segment."""
+        """Return all the sentences as one segment, and their number; the limit and `rng` are not used."""
         return PassageSegments(documents.find_id_range(sentences), None, follows=True), len(sentences)
 
 
@@ -110,7 +114,10 @@ class NextSentencePairing(PassagePairing):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Cut at random; keep the end or replace it by another document's (Devlin et al. 2019, 3.1, A.2)."""
+        """Cut the sentences at a random point; keep the second segment or replace it by sentences of another document
+        (Devlin et al. 2019, 3.1, A.2). Return the passage and how many sentences it consumed. Both segments should have
+        `max_ids` ids.
+        """
         split = sentences.start + 1 + rng.next_int(len(sentences) - 1)
         first = range(sentences.start, split)
         if rng.next_float() < 0.5:
@@ -132,7 +139,9 @@ class SentenceOrderPairing(PassagePairing):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Cut the sentences at a random point, and swap the two segments in half of the cases."""
+        """Cut the sentences at a random point, and swap the two segments in half of the cases; return the passage and
+        the number of sentences. `max_ids` is not used.
+        """
         split = sentences.start + 1 + rng.next_int(len(sentences) - 1)
         segments = (
             documents.find_id_range(range(sentences.start, split)),
@@ -174,26 +183,30 @@ class DocumentIndex:
         return self.num_documents < len(self)
 
     def get_document_number(self, sentence: int) -> int:
-        """Return the number of the document that contains a sentence."""
+        """Return the number of the document that contains the sentence with this number."""
         return self._document_numbers[sentence]
 
     def find_document_sentences(self, sentence: int) -> range:
-        """Return the sentence numbers of the document that contains a sentence."""
+        """Return the numbers of all sentences in the document that contains the sentence with this number."""
         number = self.get_document_number(sentence)
         return range(self._first_sentences[number], self._first_sentences[number + 1])
 
     def find_id_range(self, sentences: range) -> range:
-        """Return the range of the sentences' ids in the stream."""
+        """Return the index range of the sentences' ids in the stream, given the range of their numbers."""
         return range(self._starts[sentences.start], self._starts[sentences.stop])
 
     def take_sentences(self, start: int, *, max_ids: int) -> range:
-        """Return the sentences of one document from `start` on that fill `max_ids` ids; the last may exceed it."""
+        """Return the numbers of sentences of one document from number `start` on that fill `max_ids` ids; the last may
+        exceed it.
+        """
         last = self.find_document_sentences(start).stop
         full = bisect_left(self._starts, self._starts[start] + max_ids, start, last)
         return range(start, max(start + 1, full))
 
     def sample_other_document(self, sentence: int, *, max_ids: int, rng: SeededRandom) -> range:
-        """Return sentences from a random position in a document other than that of `sentence`."""
+        """Return the numbers of sentences that fill `max_ids` ids, from a random position in a document other than that
+        of `sentence`.
+        """
         document = self._document_numbers[sentence]
         other_document = rng.next_int(self.num_documents - 1)
         other_document += other_document >= document
@@ -263,7 +276,9 @@ class PassageSampler:
         return _trim_passage(sample[0], max_ids=self.max_ids, rng=SeededRandom(self.seed, number, _TRIMMING_STREAM))
 
     def _sample_passage(self, number: int) -> tuple[PassageSegments, int] | None:
-        """Return the uncut passage with a number and how many sentences it consumed; None if none starts there."""
+        """Return the uncut passage with a number and how many sentences it consumed; None if no passage with two
+        sentences can start there.
+        """
         start = number % len(self.documents)
         rng = SeededRandom(self.seed, number, _PAIRING_STREAM)
         max_ids = self.max_ids
@@ -282,7 +297,9 @@ class PassageSampler:
 
 
 def _trim_passage(passage: PassageSegments, *, max_ids: int, rng: SeededRandom) -> PassageSegments:
-    """Remove ids from the start or end of the longer segment until the passage fits (Devlin et al. 2019)."""
+    """Remove ids from the start or end of the longer segment, at random, until the passage has at most `max_ids` ids
+    (Devlin et al. 2019).
+    """
     first, second = passage.first, passage.second
     if second is None:
         return PassageSegments(first[:max_ids], None, passage.follows)
@@ -319,7 +336,8 @@ class MaskingStrategy(ABC):
 
     @final
     def choose_tokens(self, continues: Bool[np.ndarray, " T"], rng: SeededRandom) -> Bool[np.ndarray, " T"]:
-        """Which of the tokens of a text; `continues` says of each whether it goes on with the word before it.
+        """Choose the tokens of a text to predict, and return a mask of them; `continues` says of each token whether it
+        belongs to the word of the token before it.
 
         The number is share * T rounded up or down at random, so that the share is right in the mean, whatever T is;
         where tokens are chosen by groups, the last group may be chosen in part or left out to keep to it.
@@ -363,6 +381,9 @@ class SpanMasking(MaskingStrategy):
     """
 
     def _choose_count(self, continues: Bool[np.ndarray, " T"], count: int, rng: SeededRandom) -> Bool[np.ndarray, " T"]:
+        """Choose random spans of words, with lengths from a geometric distribution, until `count` tokens are chosen;
+        return a mask of them. `continues` says which tokens do not begin a word.
+        """
         chosen = np.zeros(len(continues), dtype=bool)
         # a piece that continues a word from before the text is a word here
         word_starts = np.unique(np.concatenate(([0], np.flatnonzero(~continues), [len(continues)])))
@@ -383,7 +404,9 @@ def mask_tokens(
     words: Int[np.ndarray, " W"],
     rng: SeededRandom,
 ) -> Int[np.ndarray, " T"]:
-    """Return the ids; chosen ones become `mask` (80 %), a random one of `words` (10 %) or stay (10 %)."""
+    """Return the ids of a text; each chosen one becomes `mask` (80 %), a random one of the ids `words` (10 %) or stays
+    (10 %).
+    """
     action_draws, word_draws = rng.uniform(2 * len(ids)).reshape(2, -1)
     masked = np.where(chosen & (action_draws < 0.8), mask, ids)
     return np.where(chosen & (action_draws >= 0.9), words[(word_draws * len(words)).astype(np.int64)], masked)

@@ -52,7 +52,7 @@ class PretrainingMetric(SummedCountsMetric):
         return np.stack(list(self.sums.values()), 1)
 
     def score_sums(self, sums: Float[np.ndarray, "samples counts"]) -> Float[np.ndarray, " samples"]:
-        """Compute the metric from resampled sums."""
+        """Compute the metric from each row of resampled sums, whose columns are those of `counts`."""
         metrics = self.pretraining_loss.compute_metrics(dict(zip(self.sums, sums.T, strict=True)))
         return np.asarray(metrics[self.name], dtype=np.float64)
 
@@ -90,7 +90,7 @@ class PassageEvaluator(Evaluator):
         return f"{self.size:,} {'documents' if self.by_document else 'stretches of the text'}"
 
     def predict(self, predictor: MaskedLanguageModelPredictor | ReplacedTokenPredictor, recipe: Recipe) -> ExampleSums:
-        """Return the loss's sums for each resampled unit.
+        """Return the sums of the predictor's losses and correct answers for each resampled unit, by name.
 
         Raises:
             RecipeError: the model was trained with another objective, or reads shorter passages.
@@ -118,14 +118,16 @@ class PassageEvaluator(Evaluator):
         return sums
 
     def compute_metrics(self, answers: ExampleSums) -> Mapping[str, Metric]:
-        """Return the metrics that training reports."""
+        """Compute the metrics that training reports from the sums in `answers`."""
         return {
             name: PretrainingMetric(self.pretraining_loss, name, answers)
             for name in sorted(self.pretraining_loss.metrics)
         }
 
     def _require_compatible(self, recipe: PretrainingRecipe) -> None:
-        """Raise `RecipeError` if a recipe's objective or pairing differs, or its passages are shorter."""
+        """Raise `RecipeError` if the objective or the pairing of a recipe differs from those of the first run, or its
+        passages are shorter.
+        """
         for key, other_value, own_value in (
             ("training.objective.kind", recipe.training.objective.kind, self.recipe.training.objective.kind),
             ("training.pairing", recipe.training.pairing, self.recipe.training.pairing),

@@ -59,7 +59,7 @@ class PretrainingLoss(ABC):
 
     @final
     def compute_loss(self, model: Any, batch: MaskedBatch) -> Loss:
-        """Compute the training loss, summed over masked tokens."""
+        """Compute the training loss of a batch, summed over masked tokens."""
         sums, (second_name, count_name) = self.run_model(model, batch, learning=True), self.second_names
         parts = {
             "nll": LossPart(sums["masked"].detach(), sums["tokens"]),
@@ -74,11 +74,13 @@ class PretrainingLoss(ABC):
 
     @abstractmethod
     def run_model(self, model: Any, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Run the model on a batch; return losses and counts, and numbers of correct answers if not `learning`."""
+        """Run the model on a batch; return sums of losses and counts by name, and if not `learning` also the numbers of
+        correct answers.
+        """
 
     @abstractmethod
     def compute_metrics(self, sums: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Compute metrics from sums over all batches; arrays of resampled sums give arrays."""
+        """Compute metrics by name from sums over all batches; arrays of resampled sums give arrays."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ class _MaskedPredictions:
     def from_hidden(
         cls, model: MaskedLanguageModel, hidden: Float[Tensor, "B T d_model"], labels: Int[Tensor, "B T"]
     ) -> _MaskedPredictions:
-        """Apply the masked language modelling head to the hidden states at masked positions."""
+        """Apply the masked language modelling head to the hidden states at masked positions, whose label is not -1."""
         indices = (labels >= 0).flatten().nonzero().squeeze(1)
         targets = labels.flatten().index_select(0, indices)
         vectors = model.masked(hidden.flatten(0, 1).index_select(0, indices))
@@ -138,7 +140,9 @@ class MaskedTokenLoss(PretrainingLoss):
         }
 
     def run_model(self, model: MaskedLanguageModel, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Predict the masked tokens, and whether the second segment follows the first."""
+        """Predict the masked tokens of a batch, and whether the second segment follows the first; return sums of losses
+        and counts by name, with correct tokens only if not `learning`.
+        """
         memory = model(batch.tokens)
         predictions = _MaskedPredictions.from_hidden(model, memory.values, batch.labels)
         sums: dict[str, Any] = {"masked": predictions.nll, "tokens": len(predictions.indices)}
@@ -191,7 +195,9 @@ class ReplacedTokenLoss(PretrainingLoss):
         }
 
     def run_model(self, model: ReplacedTokenDetector, batch: MaskedBatch, *, learning: bool) -> dict[str, Any]:
-        """Replace masked tokens with the generator and run the detector; evaluation takes the best tokens."""
+        """Replace the masked tokens of a batch with the generator and run the detector; return sums of losses and
+        counts by name. With `learning` tokens are sampled, else the most probable ones are taken.
+        """
         generator, is_token = model.generator, batch.tokens.positions >= 0
         assert generator is not None, "a model in training has a generator"
         predictions = _MaskedPredictions.from_hidden(generator, generator(batch.tokens).values, batch.labels)
@@ -223,7 +229,7 @@ class ReplacedTokenLoss(PretrainingLoss):
 
 
 def _choose_replacements(logits: Float[Tensor, "N V"], *, draws: bool) -> Int[Tensor, " N"]:
-    """Return the most probable token of each row, or a sample if `draws`."""
+    """Return the most probable token of each row of logits, or a sample if `draws`."""
     if not draws:
         return logits.argmax(-1)
     # the largest of log-probabilities with Gumbel noise is a draw
@@ -259,7 +265,9 @@ class MaskedPassageBatches:
         self.word_ids = np.array([number for number in range(tokenizer.size) if number not in silent])
 
     def plan_epoch(self, epoch: int, *, tokens: int, seed: int) -> Sequence[RowIndices]:
-        """Return the passage numbers of each batch of an epoch."""
+        """Return the passage numbers of each batch of an epoch; a batch has about `tokens` tokens, and the seed
+        shuffles.
+        """
         numbers, lengths = self.passages.plan(epoch)
         lengths_per_side = np.stack([lengths, lengths], 1)
         return [numbers[rows] for rows in batch_by_size(lengths_per_side, max_tokens=tokens, seed=seed, epoch=epoch)]
@@ -281,7 +289,9 @@ class MaskedPassageBatches:
         )
 
     def _assemble_ids(self, number: int) -> tuple[np.ndarray, int, int]:
-        """Return a passage's ids, the start of its second segment, and 1, 0 or -1 for whether that follows."""
+        """Return the ids of the passage with this number, the start of its second segment, and 1 or 0 for whether that
+        segment follows, or -1 without one.
+        """
         passage = self.passages[number]
         stream, bos, eos = self.passages.documents.stream, self.special.bos, self.special.eos
         first = np.asarray(stream[passage.first.start : passage.first.stop], dtype=np.int64)
@@ -291,7 +301,9 @@ class MaskedPassageBatches:
         return np.concatenate(([bos], first, [eos], second, [eos])), len(first) + 2, int(passage.follows)
 
     def _mask_ids(self, ids: np.ndarray, number: int) -> tuple[list[int], list[int]]:
-        """Mask the ids of a passage; return the input ids, and the labels with -1 at positions that are not asked."""
+        """Mask ids of the passage with this number; return the input ids, and the labels with -1 where nothing is
+        predicted.
+        """
         rng = SeededRandom(self.passages.seed, number, _MASKING_STREAM)
         text_indices = np.flatnonzero((ids != self.special.bos) & (ids != self.special.eos))
         text = ids[text_indices]
@@ -338,7 +350,7 @@ class PretrainingObjective(TrainingObjective[MaskedBatch]):
         return self.train.plan_epoch(epoch, tokens=self.batch_tokens, seed=self.seed)
 
     def build_batch(self, rows: RowIndices) -> MaskedBatch:
-        """Build the batch of these passages on the model's device."""
+        """Build the batch of the passages with the numbers `rows` on the model's device."""
         return move_to_device(self.train.build_batch(rows), self.device)
 
     def loss(self, model: Any, batch: MaskedBatch) -> Loss:

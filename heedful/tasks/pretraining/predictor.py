@@ -115,7 +115,7 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         return [replace(filled, cut=cut) for filled, (_, cut) in zip(filled_texts, encoded, strict=True)]
 
     def _fill_batch(self, batch: list[list[int]], top: int) -> Iterator[FilledText]:
-        """Fill the gaps of a batch of encoded texts."""
+        """Fill the gaps of a batch of encoded texts, with the `top` best tokens as candidates for each."""
         guesses = self._predict_gaps(batch, top=top)
         return (self._build_filled_text(ids, guesses) for ids in batch)
 
@@ -128,7 +128,9 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         return self.inspect(request.require_no_generation().source, request.target, scope=request.selection)
 
     def _encode_gaps(self, text: str, number: int, *, blank: str) -> tuple[list[int], int]:
-        """Encode a text with gaps; return the ids, and the number of ids that were cut off."""
+        """Encode a text with the placeholder `blank` in its gaps; return the ids, and the number of ids that were cut
+        off. Raise `DataError` for text `number` if it has no gap.
+        """
         if blank not in text:
             raise DataError(f"text {number}: has no {blank}; write it where a token is missing")
         ids, max_ids = self.tokenizer.encode_with_masks(text, blank=blank), self.embedder.max_text_tokens
@@ -137,7 +139,8 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
     def inspect(
         self, text: str, second: str | None = None, *, scope: InspectionSelection | None = None, blank: str = "[MASK]"
     ) -> InspectionRecord:
-        """Record the attention of a model that reads texts with gaps, and the candidates for each gap.
+        """Record the attention of a model that reads one or two texts with the placeholder `blank` in their gaps, and
+        the candidates for each gap. `scope` selects layers, heads and details; all by default.
 
         If the model was trained on sentence pairs, a second text adds whether it follows the first.
         """
@@ -192,27 +195,31 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
         )
 
     def _predict_gaps(self, rows: list[list[int]], *, top: int) -> _GapPredictions:
-        """Return the best tokens and their probabilities for each gap, row by row; special tokens are excluded."""
+        """Return the ids of the `top` best tokens and their probabilities for each gap, row by row; special tokens are
+        excluded.
+        """
         tokens = self.embedder.pad_rows(rows)
         probabilities = self._compute_gap_probabilities(tokens, self.model(tokens).values)
         best = probabilities.topk(min(top, probabilities.size(-1) - len(self.tokenizer.special.skipped_ids)))
         return iter(list(zip(best.indices.tolist(), best.values.tolist(), strict=True)))
 
     def _compute_gap_probabilities(self, tokens: Tokens, hidden: Float[Tensor, "B T d_model"]) -> Float[Tensor, "N V"]:
-        """Return the probabilities of all tokens at each gap, row by row; special tokens have 0."""
+        """Return the probabilities of all tokens at each gap, row by row, from the hidden vectors of all tokens;
+        special tokens have 0.
+        """
         special = self.tokenizer.special
         # an id of a padded place may be any
         gaps = (tokens.ids == special.mask) & (tokens.positions >= 0)
         return self._compute_logits(hidden[gaps]).softmax(-1)
 
     def _compute_logits(self, hidden: Float[Tensor, "N d_model"]) -> Float[Tensor, "N V"]:
-        """Return the logits of all tokens; special tokens have -inf."""
+        """Return the logits of all tokens for each hidden vector; special tokens have -inf."""
         logits: Tensor = self.model.masked.output(self.model.masked(hidden))
         silent = torch.tensor(sorted(self.tokenizer.special.skipped_ids), device=logits.device)
         return logits.index_fill(-1, silent, -torch.inf)
 
     def _build_filled_text(self, ids: list[int], guesses: _GapPredictions) -> FilledText:
-        """Put the best token into each gap and collect the candidates."""
+        """Take the candidates for each gap in `ids` from the iterator `guesses`, and put the best one into the gap."""
         filled_ids, gaps = [], []
         for number in ids:
             if number != self.tokenizer.special.mask:
@@ -241,7 +248,7 @@ class FillLineFormat(TextLineFormat[FilledText]):
     chunk_size: ClassVar = 1024
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[FilledText]:
-        """Fill the gaps of the texts."""
+        """Fill the gaps of the texts; `start` is the number of the first one."""
         return self.predictor.fill(inputs, top=self.top, blank=self.blank, first=start)
 
     def format_answer(self, answer: FilledText) -> str:
@@ -302,7 +309,9 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         return len(text) <= CHARACTERS_PER_TOKEN * max_ids and len(self.tokenizer.encode(text)) <= max_ids
 
     def inspect(self, text: str, *, scope: InspectionSelection | None = None) -> InspectionRecord:
-        """Record the attention of a model that reads one text, and the probability that each token was replaced."""
+        """Record the attention of a model that reads one text, and the probability that each token was replaced.
+        `scope` selects layers, heads and details; all by default.
+        """
         require_text(text, name="text")
         scope = scope or InspectionSelection()
         ids = self.embedder.add_special_tokens(self.tokenizer.encode(text), 1)
@@ -342,6 +351,7 @@ class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
         )
 
     def _score_batch(self, rows: list[list[int]]) -> Iterator[list[ReplacedTokenScore]]:
+        """Yield the tokens of each row of ids with their probabilities of replacement, without begin and end."""
         for ids, probabilities in zip(
             rows, self._compute_probabilities(self.embedder.pad_rows(rows)).tolist(), strict=True
         ):

@@ -115,7 +115,7 @@ class PretrainingRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_max_length(cls, model: EncoderConfig, info: ValidationInfo) -> EncoderConfig:
-        """Check that the model has a position for every token of a passage."""
+        """Reject models that have fewer positions than `data.max_length`."""
         data, longest = info.data.get("data"), model.length_limit
         if data is not None and longest is not None and is_model_known(info) and longest.tokens < data.max_length:
             raise config_error(longest.key, f"= {longest.tokens} must not be below data.max_length = {data.max_length}")
@@ -124,7 +124,9 @@ class PretrainingRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_pairing(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
-        """Check that the objective and the model support sentence pairs."""
+        """Reject sentence pairs for objectives that only detect replaced tokens, and for models with fewer than two
+        segments.
+        """
         model = info.data.get("model")
         if training.pairing == "alone":
             return training

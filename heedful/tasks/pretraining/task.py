@@ -86,7 +86,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
         return 'detect RUN --text "..."' if detects else self.default_example_command
 
     def learn_vocabularies(self, recipe: PretrainingRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn a text vocabulary with a mask token, or check the given one.
+        """Learn a text vocabulary with a mask token, or check and return the tokenizer `existing`.
 
         Raises:
             RecipeError: the given vocabulary has no mask token.
@@ -117,7 +117,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
     def build_objective(
         self, run: Run[PretrainingRecipe, PretrainedModel], train: Corpus, validation: Corpus, *, device: torch.device
     ) -> PretrainingObjective:
-        """Build the pre-training objective."""
+        """Build the pre-training objective on a training and a validation corpus."""
         config = run.recipe.training
         return PretrainingObjective(
             _build_passages(
@@ -131,7 +131,7 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
         )
 
     def build_evaluator(self, recipe: PretrainingRecipe | None, options: EvaluatorOptions) -> PassageEvaluator:
-        """Build the evaluator of passages of the evaluated part, made as in training."""
+        """Build the evaluator of passages of the evaluated part, made as in training; the options are not used."""
         assert recipe is not None, "only a run fills hidden tokens"
         part = recipe.data.evaluation_part
         with prefix_data_errors(f"data.{part}"):
@@ -148,7 +148,9 @@ class PretrainingTask(Task[PretrainingRecipe, PretrainedModel]):
     def build_predictor(
         self, run: Run[PretrainingRecipe, PretrainedModel], model: PretrainedModel, *, step: int | None = None
     ) -> MaskedLanguageModelPredictor | ReplacedTokenPredictor:
-        """Build the predictor that fills masks, or the one that detects replaced tokens."""
+        """Build the predictor that fills masks, or the one that detects replaced tokens, by the class of the model;
+        `step` is not used.
+        """
         length = run.recipe.data.max_length  # positions beyond it were never learned
         if isinstance(model, MaskedLanguageModel):
             return MaskedLanguageModelPredictor(model, tokenizer=run.tokenizer, max_length=length)
@@ -161,7 +163,9 @@ TASK: Final = PretrainingTask()
 def build_masked_language_model(
     config: EncoderConfig, *, vocabulary: int, longest: int, paired: bool
 ) -> MaskedLanguageModel:
-    """Build a freshly initialised encoder with BERT's heads; the sentence-pair head only if `paired`."""
+    """Build a freshly initialised encoder with BERT's heads; the sentence-pair head only if `paired`. `vocabulary` is
+    its number of tokens, `longest` the tokens of the longest input.
+    """
     pooling = FirstTokenPooler(config.d_model) if paired else None
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooling)
     output = nn.Linear(config.d_model, vocabulary)
@@ -175,7 +179,9 @@ def build_masked_language_model(
 def build_detector(
     config: EncoderConfig, *, vocabulary: int, longest: int, generator_layers: int
 ) -> ReplacedTokenDetector:
-    """Build a freshly initialised detector and generator that share their embedding."""
+    """Build a freshly initialised detector and a generator of `generator_layers` layers that share their embedding.
+    `vocabulary` is their number of tokens, `longest` the tokens of the longest input.
+    """
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     generator_config = config.model_copy(update={"layers": generator_layers})
     generator = build_masked_language_model(generator_config, vocabulary=vocabulary, longest=longest, paired=False)
@@ -190,7 +196,9 @@ def build_detector(
 
 
 def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int) -> ReplacedTokenDetector:
-    """Build a freshly initialised detector without a generator; it can be used but not trained."""
+    """Build a freshly initialised detector without a generator; it can be used but not trained. `vocabulary` is its
+    number of tokens, `longest` the tokens of the longest input.
+    """
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
     model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=build_activation(config))
     get_initializer(config)(model)
@@ -200,7 +208,9 @@ def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int
 def build_pretrained(
     config: EncoderConfig, training: PretrainingTrainingConfig, *, vocabulary: int, longest: int
 ) -> PretrainedModel:
-    """Build the freshly initialised model that the recipe's objective needs."""
+    """Build the freshly initialised model that the objective in `training` needs: a detector with a generator, or a
+    masked language model. `vocabulary` is its number of tokens, `longest` the tokens of the longest input.
+    """
     objective = training.objective
     if isinstance(objective, ReplacedTokensConfig):
         layers = objective.generator_layers
@@ -212,6 +222,9 @@ def build_pretrained(
 def _build_passages(
     recipe: PretrainingRecipe, corpus: Corpus, tokenizer: Tokenizer, *, masking: MaskingStrategy
 ) -> MaskedPassageBatches:
+    """Build the batches of masked passages of a corpus, as the recipe configures them, with the given choice of masked
+    tokens.
+    """
     config = recipe.training
     passages = PassageSampler(
         corpus,

@@ -62,7 +62,7 @@ class WindowBatch:
 def split_into_windows(
     tokenizer: Tokenizer, question: str, context: str, *, settings: WindowSettings, location: str
 ) -> list[ContextWindow]:
-    """Combine a question with each window of its context.
+    """Cut a context into windows as the settings say, and return each combined with the question.
 
     Raises:
         DataError: tokens of the context cannot be aligned with its text; the message starts with `location`.
@@ -85,7 +85,9 @@ def split_into_windows(
 def label_windows(
     tokenizer: Tokenizer, questions: Iterable[ExtractiveQuestion], *, settings: WindowSettings
 ) -> Iterator[LabelledWindow]:
-    """Yield the labelled windows of all questions; each window gets the first answer that lies completely in it."""
+    """Cut the contexts of all questions into windows as the settings say, and yield them with labels; each window gets
+    the first answer that lies completely in it.
+    """
     for question in questions:
         for window in split_into_windows(
             tokenizer, question.question, question.context, settings=settings, location=question.location
@@ -97,7 +99,7 @@ def label_windows(
 
 
 def build_window_encoding(tokenizer: Tokenizer, *, max_length: int) -> ExampleEncoder[LabelledWindow]:
-    """Return the encoding of a window: answer start and end, context start, and ids."""
+    """Return the encoding of a window of at most `max_length` ids: answer start and end, context start, and ids."""
     sizes = dict.fromkeys(("first", "last", "begin"), max_length + 1)
     return ExampleEncoder(
         sizes | {"tokens": tokenizer.size},

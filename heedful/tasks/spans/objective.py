@@ -53,7 +53,7 @@ class SpanObjective(CorpusObjective[WindowBatch]):
         return np.stack([lengths, lengths], 1)
 
     def loss(self, model: TokenClassifier, batch: WindowBatch) -> Loss:
-        """Compute the mean of the start and end negative log-likelihoods (Devlin et al. 2019, 4.2)."""
+        """Compute the mean of the start and end negative log-likelihoods of a batch (Devlin et al. 2019, 4.2)."""
         start_logits, end_logits = compute_span_logits(model, batch).unbind(-1)
         total = functional.cross_entropy(start_logits, batch.answer_starts, reduction="sum")
         total = (total + functional.cross_entropy(end_logits, batch.answer_ends, reduction="sum")) / 2
@@ -86,6 +86,8 @@ class SpanObjective(CorpusObjective[WindowBatch]):
 
 
 def _center_threshold(threshold: float, silence: Sequence[float]) -> float:
-    """Return an equivalent threshold midway between two questions, so that rounding changes no answer."""
+    """Return a threshold that gives the same answers, midway between the margins (`silence`) of two questions, so that
+    rounding changes no answer.
+    """
     next_lower = max((margin for margin in silence if margin < threshold), default=threshold - 2)
     return (threshold + next_lower) / 2

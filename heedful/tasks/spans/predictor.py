@@ -146,6 +146,7 @@ class QuestionAnsweringPredictor(Predictor):
     def _choose_answer(
         self, windows: Sequence[ContextWindow], logits: Sequence[Float[np.ndarray, "T 2"]], context: str, *, n_best: int
     ) -> SpanAnswer:
+        """Choose the `n_best` spans of a context from the logits of its windows, with the predictor's threshold."""
         return choose_best_answer(
             windows, logits, context, max_answer=self.max_answer, threshold=self.threshold, n_best=n_best
         )
@@ -225,7 +226,9 @@ class QuestionAnsweringPredictor(Predictor):
     def _build_end_answers(
         self, logits: Float[torch.Tensor, "T 2"], window: ContextWindow, *, max_options: int
     ) -> list[ModelAnswer]:
-        """Return the most probable first and last tokens of the answer in one window."""
+        """Return the most probable first and last tokens of the answer in one window, `max_options` of each, from its
+        start and end logits.
+        """
         names = ["no answer", *self.tokenizer.to_pieces(window.ids[1:])]
         answers = []
         for about, probabilities in zip(
@@ -284,14 +287,16 @@ class QuestionLineFormat(LineFormat[tuple[str, str], SpanAnswer]):
     chunk_size: ClassVar = 256
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
-        """Parse questions and contexts."""
+        """Parse each line that is not empty into question and context; `source_name` is the file that error messages
+        name.
+        """
         for number, line in enumerate(lines, 1):
             if line.strip():
                 record = Fields.from_line(line, location=f"{source_name}:{number}")
                 yield record.get_text("question"), record.get_text("context")
 
     def answer_inputs(self, inputs: Sequence[tuple[str, str]], *, start: int) -> list[SpanAnswer]:
-        """Answer the questions."""
+        """Answer the questions; `start` is the number of the first one."""
         return self.predictor.answer_all(inputs, n_best=self.n_best, first=start)
 
     def to_record(self, answer: SpanAnswer) -> SpanAnswerRecord:
@@ -330,7 +335,8 @@ def choose_best_answer(
     threshold: float | None,
     n_best: int = 1,
 ) -> SpanAnswer:
-    """Choose the best spans of a context from the logits of all its windows (Devlin et al. 2019, 4.2 and 4.3).
+    """Choose the `n_best` spans of a context, of at most `max_answer` tokens, from the logits of all its windows
+    (Devlin et al. 2019, 4.2 and 4.3). There is no answer if its margin reaches `threshold`; None always answers.
 
     The score of a span is the sum of its start and end logit; a span that starts where another window has more context
     is left to that window. The score of no answer is the smallest score of `NO_ANSWER` over the windows, because only
@@ -361,7 +367,9 @@ def choose_best_answer(
 def _find_best_spans(
     window: ContextWindow, values: Float[np.ndarray, "T 2"], *, max_answer: int
 ) -> list[tuple[int, int, float]]:
-    """Return the best spans of a window as first index, last index and score."""
+    """Return the best spans of a window as first index, last index and score, from the start and end logits `values`; a
+    span has at most `max_answer` tokens.
+    """
     count = len(window.offsets)
     if not count:
         return []

@@ -81,7 +81,9 @@ class SpansDataConfig(FineTuningDataConfig):
     @field_validator("stride")
     @classmethod
     def _check_stride(cls, stride: int, info: ValidationInfo) -> int:
-        """Check that windows have room for context and leave no gaps."""
+        """Reject a question length that leaves no room for context in a window, and a stride that leaves gaps between
+        windows.
+        """
         length, question = info.data.get("max_length"), info.data.get("max_question")
         if length is None or question is None:
             return stride
@@ -100,7 +102,7 @@ class SpansDataConfig(FineTuningDataConfig):
         return stride
 
     def reader(self, part: str) -> ExampleReader[ExtractiveQuestion]:
-        """Build the reader of a part of the data."""
+        """Build the reader of the data `part`: train, validation or test."""
         config: QuestionsConfig = getattr(self, part)
         return cast(
             "ExampleReader[ExtractiveQuestion]",

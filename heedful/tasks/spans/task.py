@@ -35,7 +35,7 @@ _TOKENS_PER_WORD: Final = 1.35
 
 
 def count_windows(questions: Iterable[ExtractiveQuestion], *, window: int) -> TrainingAmount:
-    """Estimate the number of windows and tokens of a data set, with windows that overlap by half.
+    """Estimate the number of windows of `window` tokens, which overlap by half, and of their tokens.
 
     Raises:
         DataError: there are no questions.
@@ -109,7 +109,7 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
     default_example_command: ClassVar = 'answer RUN --question "..." --context "..."'
 
     def choose_settings(self, recipe: SpansRecipe, budget: ComputeBudget) -> Settings:
-        """Choose training settings for the number of questions and the budget."""
+        """Choose training settings for the number of questions and the compute budget."""
         train_size, validation_size = (
             count_windows(read_examples(recipe, part), window=recipe.data.max_length)
             for part in ("train", "validation")
@@ -140,21 +140,21 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
         return build_window_encoding(run.tokenizer, max_length=run.recipe.data.max_length)
 
     def data_warnings(self, run: SpansRun, corpus: Corpus) -> Sequence[str]:
-        """Return how many windows contain an answer."""
+        """Return a message that says how many windows of a corpus contain an answer."""
         num_answered = int((corpus["first"].stream != NO_ANSWER).sum())
         return (f"{len(corpus):,} windows, {num_answered:,} with an answer",)
 
     def build_encoder_with_head(
         self, recipe: SpansRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TokenClassifier:
-        """Build an encoder with two logits per token."""
+        """Build the given encoder, or a new one, with two logits per token; `sizes` has the vocabulary size."""
         longest = recipe.data.max_length
         return build_span_classifier(recipe.model, vocabulary=sizes[TEXT_FILE], longest=longest, encoder=encoder)
 
     def build_objective(
         self, run: SpansRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> SpanObjective:
-        """Build the objective of answer start and end positions."""
+        """Build the objective of answer start and end positions on a training and a validation corpus."""
         return SpanObjective(
             train,
             validation,
@@ -171,7 +171,7 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
         return {THRESHOLD_FILE: NoAnswerThreshold(threshold=objective.threshold)}
 
     def build_part_evaluator(self, recipe: SpansRecipe, part: str) -> LabelEvaluator:
-        """Build the evaluator of a part of the data."""
+        """Build the evaluator of the questions of the data `part`."""
         total = sum(1 for _ in recipe.data.reader("train"))
         return build_question_evaluator(list(recipe.data.reader(part)), total=total)
 
@@ -194,7 +194,9 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
     def build_predictor(
         self, run: SpansRun, model: TokenClassifier, *, step: int | None = None
     ) -> QuestionAnsweringPredictor:
-        """Build the predictor; unfinished models give no answer where that is more probable."""
+        """Build the predictor with the run's threshold for giving no answer. Unfinished models, and checkpoints with a
+        `step`, give no answer where that is more probable.
+        """
         path = run.folder / THRESHOLD_FILE
         finished = step is None and path.exists()
         return _bind_predictor(run)(

@@ -102,7 +102,7 @@ def read_librispeech(path: Path) -> UtteranceReader:
 
 
 def _iter_transcript(table: Path) -> Iterator[Utterance]:
-    """Yield the utterances of one of LibriSpeech's files."""
+    """Yield the utterances of one of LibriSpeech's transcript files; a sound file ends with .flac or .wav."""
     for _, location, line in read_numbered_lines(table):
         name, _, text = line.strip().partition(" ")
         sounds = [_make_utterance(table, name + suffix, text, location) for suffix in _SOUND_SUFFIXES]
@@ -110,7 +110,9 @@ def _iter_transcript(table: Path) -> Iterator[Utterance]:
 
 
 def _make_utterance(table: Path, sound: str, text: str, location: str) -> Utterance:
-    """Return an utterance whose sound file is named in a table; raise `DataError` if no file is named."""
+    """Return an utterance whose sound file `sound` is named relative to the folder of a table; raise `DataError` if no
+    file is named.
+    """
     if not sound.strip():
         raise DataError(f"{location}: no file is named; mend the line")
     return Utterance(table.parent / sound.strip(), text.strip(), location)
@@ -124,7 +126,8 @@ def count_slots(num_frames: int) -> int:
 def build_speech_encoding(
     tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, needs_alignment: bool
 ) -> ExampleEncoder[Utterance]:
-    """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames.
+    """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames; sounds or texts
+    that are too long are left out.
 
     Args:
         tokenizer: of the text.
@@ -153,7 +156,7 @@ def build_speech_encoding(
 
 
 def collate_speech(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int) -> PairBatch[FeatureBatch]:
-    """Collate the utterances in `rows`, padded on the right."""
+    """Collate the utterances in `rows` of a corpus, padded on the right; `bos` is the id that begins decoder inputs."""
     frames, positions = corpus[FRAMES].collate_arrays(rows)
     source = FeatureBatch(torch.from_numpy(frames), torch.from_numpy(positions))
     return build_pair_batch(source, corpus[TEXT].collate_ids(rows), bos=bos)

@@ -81,7 +81,9 @@ class SpeechDecoding(ABC):
     target: DecoderTarget
 
     def decode(self, model: Any, source: FeatureBatch, *, numbers: Sequence[int]) -> Hypotheses:
-        """Encode sounds and return each one's text candidates, best first; `numbers` seed their random numbers."""
+        """Encode the sounds in a source batch and return each one's text candidates, best first; `numbers` seed their
+        random numbers.
+        """
         with torch.inference_mode():
             memory = model.encoder(source)
             slots = (memory.positions >= 0).sum(1).tolist()
@@ -94,7 +96,7 @@ class SpeechDecoding(ABC):
 
     @abstractmethod
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """Return the text candidates of encoded sounds."""
+        """Return the text candidates of each encoded sound in a memory, best first; requests limit their length."""
 
     def inspect(
         self,
@@ -106,7 +108,10 @@ class SpeechDecoding(ABC):
         axis: MapAxis,
         title: str,
     ) -> InspectionRecord:
-        """Record the model's attention while it reads one sound and generates the given text, or the best one found."""
+        """Record the model's attention while it reads one sound, a source batch of one row, and generates the given
+        text, or the best one found if it is None. `selection` says what to record, and `axis` has the slots of the
+        sound.
+        """
         if text is None:
             target_ids = self.decode(model, source, numbers=[1])[0][0].ids
         else:
@@ -129,7 +134,7 @@ class AttentionDecoding(SpeechDecoding):
     search: SearchStrategy
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """Search with the attention decoder."""
+        """Search the text candidates of each encoded sound with the attention decoder."""
         return self.target.search_targets(_EncodedSourceModel(model), memory, requests, search=self.search)
 
 
@@ -145,7 +150,7 @@ class CTCDecoding(SpeechDecoding):
     search: CTCSearch
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """Search the label probabilities; the result is deterministic."""
+        """Search the text candidates of each encoded sound in the label probabilities; the result is deterministic."""
         limit = torch.tensor([request.max_tokens for request in requests]).clamp(1, self.target.max_length)
         log_probabilities, slots = model.labels(memory)
         return self.search(log_probabilities, slots, max_lengths=limit)
@@ -160,7 +165,9 @@ class CTCDecoding(SpeechDecoding):
         axis: MapAxis,
         title: str,
     ) -> InspectionRecord:
-        """Record the model's attention; its answers are the labels of the slots, since it generates no text."""
+        """Record the model's attention while it reads one sound, a source batch of one row. Its answers are the labels
+        of the slots, since it generates no text; raise `RecipeError` if a text is given.
+        """
         if text is not None:
             raise RecipeError("--pair: this model reads no text; leave it out")
         record, (log_probabilities, slots) = record_attention(
@@ -209,7 +216,7 @@ class CTCRescoring(SpeechDecoding):
     n_best: int
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """Decode with attention and rerank the candidates."""
+        """Decode each encoded sound with attention, as the requests say, and rerank the candidates."""
         candidates = self.attention_decoding.decode_memory(model, memory, requests)
         log_probabilities, slots = model.labels(memory)
         return [
@@ -218,7 +225,9 @@ class CTCRescoring(SpeechDecoding):
         ]
 
     def _rerank(self, texts: Sequence[Hypothesis], log_probabilities: Tensor, slots: Tensor) -> list[Hypothesis]:
-        """Return the candidates of one sound ranked by attention and CTC score."""
+        """Return the best candidates of one sound, ranked by attention and CTC score; the CTC label probabilities and
+        the number of slots are repeated for each candidate.
+        """
         labels = torch.from_numpy(pad_rows([hypothesis.ids for hypothesis in texts], min_width=1)).to(
             log_probabilities.device
         )
@@ -237,7 +246,8 @@ class CTCRescoring(SpeechDecoding):
 def build_decoding(
     config: GenerationConfig, *, target: DecoderTarget, ctc_weight: float, n_best: int = 1, seed: int = 1
 ) -> SpeechDecoding:
-    """Build the decoding for a model with a given CTC weight.
+    """Build the decoding of texts in `target`'s vocabulary: with CTC if `ctc_weight` is 1, with the attention decoder
+    if it is 0, else with both. It returns the `n_best` texts.
 
     Raises:
         RecipeError: the search settings do not fit the model.
@@ -255,7 +265,7 @@ def build_decoding(
 
 
 def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
-    """Check that search settings fit a model with a given CTC weight.
+    """Raise `RecipeError` if search settings do not fit a model with a given CTC weight.
 
     Raises:
         RecipeError: a setting needs a decoder that writes token by token, or a source text.
@@ -284,6 +294,7 @@ def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
 
 
 def _build_length_penalty(config: GenerationConfig) -> LengthPenalty:
+    """Build the length penalty that the config of a beam search chooses; none for other searches."""
     if not isinstance(config, BeamConfig):
         return NoLengthPenalty()
     return (
@@ -296,7 +307,9 @@ def _build_length_penalty(config: GenerationConfig) -> LengthPenalty:
 def _build_ctc_search(
     config: GenerationConfig, special: SpecialIds, *, penalty: LengthPenalty, n_best: int
 ) -> CTCSearch:
-    """Build the CTC search from search settings that `check_speech_search` accepts."""
+    """Build the CTC search from settings that `check_speech_search` accepts: best path if greedy, which finds one text,
+    else a prefix beam that ranks with `penalty` and returns `n_best` texts.
+    """
     forbidden = tuple(sorted(special.skipped_ids - {special.bos}))
     if isinstance(config, GreedyConfig):
         if n_best > 1:

@@ -96,7 +96,7 @@ class SpeechDemonstration(Demonstration):
     """strings of four digits to test on"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the recordings and their tables."""
+        """Yield the name and content of each file: the recordings of each part, and its table."""
         validation = max(20, self.tests // 5)
         print_now(f"{self.size + self.tests + validation:,} recordings are made")
         for part, count, digits in (
@@ -112,7 +112,9 @@ class SpeechDemonstration(Demonstration):
             yield f"{part}.tsv", "".join(rows)
 
     def show_results(self, predictor: SpeechRecognizer, run_folder: Path) -> None:
-        """Print error rates and some transcriptions, and write a page of one recording."""
+        """Print error rates and some transcriptions of the predictor on the test part, and write a page of one
+        recording beside the run folder.
+        """
         from heedful.data.readers import read_lines
         from heedful.metrics.error_rates import word_error_rate
 
@@ -201,7 +203,7 @@ class Voice:
 
     @classmethod
     def from_number(cls, part: str, number: int, *, seed: int) -> Voice:
-        """Return one of the voices of a part of the data."""
+        """Return the voice with this number in a part of the data, which depends on the seed too."""
         rng = random.Random(f"{seed} {part} voice {number}")
         height = rng.random()  # from men to children
         return cls(
@@ -222,7 +224,7 @@ class DigitRecording(NamedTuple):
 
 
 def generate_recordings(part: str, count: int, *, seed: int, digits: int | None = None) -> Iterator[DigitRecording]:
-    """Generate recordings of 1 to 6 digits, or of exactly `digits`, in the voices of a part of the data."""
+    """Generate `count` recordings of 1 to 6 digits, or of exactly `digits`, in the voices of a part of the data."""
     rng = random.Random(f"{seed} {part} {digits}")
     for number in range(count):
         string = _sample_digits(rng, part, digits)
@@ -276,7 +278,7 @@ def encode_wav(samples: Int[np.ndarray, " N"]) -> bytes:
 
 
 def _sample_digits(rng: random.Random, part: str, digits: int | None) -> list[int]:
-    """Draw a string of digits that belongs to a part of the data."""
+    """Draw a string of `digits` digits, or of a random length if None, that belongs to a part of the data."""
     while True:
         sampled = [rng.randrange(10) for _ in range(digits or rng.randint(1, MAX_DIGITS))]
         if assign_part(sampled) == part:
@@ -290,7 +292,9 @@ def _make_pause(rng: random.Random) -> list[_Phone]:
 def _make_sources(
     voice: Voice, frames: int, rng: random.Random, noise_rng: np.random.Generator
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Return the frame spectra of a buzz with falling, trembling pitch, and of a hiss."""
+    """Return the spectra of `frames` frames of a buzz with the voice's falling, trembling pitch, and of a hiss. `rng`
+    draws the melody, `noise_rng` the hiss.
+    """
     count = frames * _HOP + _WINDOW
     time = np.arange(count) / RATE
     melody = 1.1 - 0.2 * time / time[-1] + 0.06 * np.sin(2 * np.pi * (rng.uniform(1, 3) * time + rng.random()))
@@ -306,7 +310,9 @@ def _make_sources(
 def _compute_resonances(
     hertz: Float[np.ndarray, " F"], centres: Float[np.ndarray, "T n"], *, widths: Sequence[float]
 ) -> np.ndarray:
-    """Return the frame-wise frequency response of resonators in series, with gain 1 at 0 Hz."""
+    """Return the response, at the frequencies `hertz`, of resonators in series in each frame, scaled to a maximum of 1.
+    `centres` has their frequencies in Hz, `widths` their bandwidths.
+    """
     total = np.ones((len(centres), len(hertz)), dtype=complex)
     z = np.exp(-2j * np.pi * hertz / RATE)
     for centre, width in zip(np.minimum(centres, 0.48 * RATE).T[:, :, None], widths, strict=True):
@@ -317,7 +323,7 @@ def _compute_resonances(
 
 
 def _smooth_track(track: Float[np.ndarray, "T n"], width: int) -> Float[np.ndarray, "T n"]:
-    """Return the moving average over `width` frames."""
+    """Return the moving average of each column over `width` frames."""
     padded = np.pad(track, ((width // 2, width // 2), (0, 0)), mode="edge")
     sums = np.cumsum(np.concatenate((np.zeros((1, track.shape[1])), padded)), 0)
     return np.asarray((sums[width:] - sums[:-width]) / width)

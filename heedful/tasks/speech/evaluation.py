@@ -62,7 +62,7 @@ class SpeechEvaluator(Evaluator):
         self.reference_answers = self.texts = [" ".join(utterance.text.split()) for utterance in self.utterances]
 
     def predict(self, predictor: SpeechRecognizer, recipe: Recipe) -> SpeechOutputs:
-        """Transcribe all sounds and measure the time."""
+        """Transcribe all sounds with the predictor and measure the time; the recipe is not used."""
         generation = predictor.generation if self.options.search is None else self.options.search(predictor.generation)
         start_time = time.perf_counter()
         transcriptions = predictor.transcribe([each.sound for each in self.utterances], generation=generation)
@@ -72,7 +72,9 @@ class SpeechEvaluator(Evaluator):
         )
 
     def compute_metrics(self, answers: SpeechOutputs) -> Mapping[str, Metric]:
-        """Return word error rate, character error rate and exact match, in percent."""
+        """Compare the transcripts in `answers` with the references, and return word error rate, character error rate
+        and exact match, in percent.
+        """
         texts = [" ".join(text.split()) for text in answers.texts]
         return {
             "word errors": word_error_rate(texts, self.texts),
@@ -110,7 +112,7 @@ class SpeechReport(EvaluationReport):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the report's content."""
+        """Return the number of recordings, the times and the metrics with their intervals as JSON data."""
         return {
             "part": self.evaluator.part,
             "recordings": self.evaluator.size,

@@ -40,7 +40,7 @@ class JointCTCCriterion(Criterion):
         self.blank = blank
 
     def loss(self, model: Any, batch: PairBatch[Any]) -> Loss:
-        """Compute the weighted sum of the decoder's loss and the CTC loss."""
+        """Compute the weighted sum of the decoder's loss and the CTC loss of a batch."""
         assert isinstance(model, HybridCTCAttention)
         memory = model.encoder(batch.source)
         hidden, _ = model.decoder(batch.target, model.decoder.init_state(memory))
@@ -78,7 +78,7 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
         return collate_speech(corpus, rows, bos=self.bos)
 
     def loss(self, model: CTCModel, batch: PairBatch[FeatureBatch]) -> Loss:
-        """Compute the CTC loss, counted by tokens."""
+        """Compute the CTC loss of a batch; its count is the number of tokens without ends."""
         labels = mask_eos(batch.labels, eos=self.eos)
         log_probabilities, slots = model(batch.source)
         total = ctc_loss(log_probabilities, slots, labels, blank=self.bos).sum()
@@ -86,7 +86,9 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
         return Loss(total, count, {"nll": LossPart(total.detach(), count)})
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Compute the mean loss, and the additional score if there is one, on the validation part."""
+        """Compute the mean loss per token on the validation part, and the metrics of transcribed texts if there are
+        any.
+        """
         assert isinstance(model, CTCModel)
         losses = [self.loss(model, batch) for batch in self.validation_batches()]
         mean = sum(float(loss.total) for loss in losses) / sum(loss.count for loss in losses)

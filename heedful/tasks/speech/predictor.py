@@ -175,12 +175,15 @@ class SpeechRecognizer(Predictor):
         return recognizer.inspect(request.source, request.target, scope=request.selection)
 
     def with_beam_width(self, width: int) -> SpeechRecognizer:
-        """Return a copy with another beam width; `RecipeError` if the search has no beam."""
+        """Return a copy with another beam width; raise `RecipeError` if the search has no beam."""
         if not isinstance(self.generation, BeamConfig):
             raise RecipeError("--beam: this run's recipe does not search with a beam; leave it out")
         return replace(self, generation=self.generation.model_copy(update={"width": width}))
 
     def _compute_frames(self, sound_input: SoundInput, number: int) -> _SoundFrames:
+        """Read a sound if it is a file, and compute its acoustic frames; raise `DataError` if it is too long or shorter
+        than a frame. `number` is the number of the sound.
+        """
         sound, name = (
             (sound_input, f"sound {number}")
             if isinstance(sound_input, Sound)
@@ -202,7 +205,7 @@ def _name_sound(sound: SoundInput, number: int) -> str:
 
 
 def _pad_columns(source: FeatureBatch, *, length: int) -> FeatureBatch:
-    """Pad frames with empty columns up to a length."""
+    """Pad the frames of each sound in a batch with empty columns up to a length."""
     num_added = length - source.positions.size(1)
     return FeatureBatch(
         functional.pad(source.vectors, (0, 0, 0, num_added)), functional.pad(source.positions, (0, num_added), value=-1)
@@ -210,7 +213,9 @@ def _pad_columns(source: FeatureBatch, *, length: int) -> FeatureBatch:
 
 
 def _draw_spectrogram(source: FeatureBatch) -> Shaped[np.ndarray, "1 H W 3"]:
-    """Return one sound's frames as a grey picture, high frequencies on top, black lowest, white highest."""
+    """Return the frames of the first sound in a batch as a grey picture, high frequencies on top, the lowest value
+    black, the highest white.
+    """
     bands = source.vectors[0].T.flip(0)
     low, high = bands.min(), bands.max()
     grey = (255 * (bands - low) / (high - low).clamp(min=1e-3)).to(torch.uint8).numpy()
@@ -240,14 +245,14 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
         return (line.strip() for line in lines if line.strip())
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[tuple[int, Transcription]]:
-        """Return the number and transcription of each sound."""
+        """Transcribe the sound files, and return each transcription with its number; the first has number `start`."""
         transcriptions = self.recognizer.transcribe(
             inputs, generation=self.generation, n_best=self.n_best, seed=self.seed, first=start
         )
         return list(enumerate(transcriptions, start))
 
     def to_record(self, answer: tuple[int, Transcription]) -> TranscriptRecord:
-        """Return all candidates with their scores."""
+        """Return the record of a transcription, without its number: all candidates with their scores."""
         _, transcription = answer
         return TranscriptRecord(
             sound=transcription.sound,
@@ -257,7 +262,9 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
         )
 
     def format_answer(self, answer: tuple[int, Transcription]) -> str:
-        """Format the best candidate, or one line per candidate."""
+        """Format the best candidate as one line, or all candidates as lines with number, text and score if several were
+        asked for.
+        """
         number, transcription = answer
         if self.n_best == 1:
             return f"{transcription.text}\n"

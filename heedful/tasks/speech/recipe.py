@@ -58,7 +58,9 @@ class LibriSpeechConfig(FileConfig):
 
 
 def _guess_recordings_kind(table: Mapping[str, Any]) -> str:
-    """Guess the format from the keys and the file name; folders must name theirs."""
+    """Return the kind of a table that names recordings by its keys and file name: jsonl or tsv; a LibriSpeech folder
+    must name its kind.
+    """
     name = str(table.get("path", "")).removesuffix(".gz")
     if "sound_field" in table or "text_field" in table or name.endswith((".jsonl", ".ndjson")):
         return "jsonl"
@@ -157,7 +159,9 @@ class SpeechRecipe(MemoryRecipe):
     @field_validator("model")
     @classmethod
     def _check_sizes(cls, model: FrameEncoderConfig, info: ValidationInfo) -> FrameEncoderConfig:
-        """Check that the decoder fits the encoder, and that there are positions for the longest text and sound."""
+        """Reject a decoder that does not fit the width of the encoder, and models with fewer positions than the longest
+        text or sound needs.
+        """
         data, longest, decoder = info.data.get("data"), model.length_limit, model.decoder
         decoder_longest = None if decoder is None else decoder.length_limit
         if decoder is not None and decoder.d_slot not in (None, model.d_output):
@@ -180,7 +184,7 @@ class SpeechRecipe(MemoryRecipe):
     @field_validator("generation")
     @classmethod
     def _check_search(cls, generation: GenerationConfig, info: ValidationInfo) -> GenerationConfig:
-        """Check that the search settings work with the model's CTC weight."""
+        """Reject sampling for models with CTC alone, and minimum Bayes risk for all models with CTC."""
         model = info.data.get("model")
         if model is not None and model.ctc_weight == 1 and isinstance(generation, SamplingConfig):
             raise config_error(

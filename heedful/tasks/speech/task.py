@@ -49,7 +49,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
     comparison_class: ClassVar = SpeechComparison
 
     def learn_vocabularies(self, recipe: SpeechRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn the vocabulary of the texts."""
+        """Learn the vocabulary of the training texts, unless `existing` is a tokenizer to use instead."""
         return {
             WORDS: learn_or_reuse_tokenizer(
                 recipe, (utterance.text for utterance in recipe.data.reader("train")), existing=existing, generated=True
@@ -68,7 +68,9 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         )
 
     def build_model(self, recipe: SpeechRecipe, sizes: VocabSizes) -> nn.Module:
-        """Build the frame encoder with a CTC output, a decoder, or both."""
+        """Build the frame encoder with a CTC output, a decoder, or both, by the recipe's CTC weight; `sizes` has the
+        vocabulary size.
+        """
         config, data, vocabulary = recipe.model, recipe.data, sizes[WORDS]
         encoder = build_frame_encoder(config, bands=data.frames.bands, longest=data.max_slots)
         labels = CTCHead(build_xavier_linear(config.d_output, vocabulary))
@@ -83,7 +85,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
     def build_objective(
         self, run: SpeechRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> TrainingObjective[Any]:
-        """Build the objective: decoder likelihood, CTC, or both."""
+        """Build the objective on a training and a validation corpus: decoder likelihood, CTC, or both."""
         config, special = run.recipe.training, run.tokenizer.special
         score = _build_exact_match_score(run, validation) if config.monitor == "exact" else None
         shared_arguments: dict[str, Any] = {
@@ -103,7 +105,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return GenerationObjective(train, validation, collate_fn=collate, criterion=criterion, **shared_arguments)
 
     def build_evaluator(self, recipe: SpeechRecipe | None, options: EvaluatorOptions) -> SpeechEvaluator:
-        """Build the evaluator of the file that a user names, else of the test or validation part."""
+        """Build the evaluator of the recordings that `options` names, else of the test or validation part."""
         assert recipe is not None, "only a run transcribes"
         if options.search is not None:
             options.search(recipe.generation)
@@ -116,7 +118,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return SpeechEvaluator(list(reader), text=str(getattr(recipe.data, part).path), part=part, options=options)
 
     def build_predictor(self, run: SpeechRun, model: nn.Module, *, step: int | None = None) -> SpeechRecognizer:
-        """Build the speech recogniser."""
+        """Build the speech recogniser of a trained model; `step` is not used."""
         data, target = run.recipe.data, _build_target(run, model)
         return SpeechRecognizer(
             model,
@@ -137,7 +139,7 @@ def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
 
 
 def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMetrics:
-    """Build the score of texts that greedy search transcribes without an error."""
+    """Return a measure of the share of validation texts that greedy search transcribes without an error."""
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:

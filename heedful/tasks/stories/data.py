@@ -97,7 +97,9 @@ class BabiReader(ExampleReader[StoryQuestion]):
 
 
 def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Path) -> str:
-    """Read a file of an archive as UTF-8; `DataError` if it is not."""
+    """Read a file of an archive as UTF-8; raise `DataError` if it is not. `path` is the archive's file, for the error
+    message.
+    """
     file = archive.extractfile(member)
     assert file is not None  # it is a file
     try:
@@ -109,7 +111,9 @@ def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, *, path: Pat
 def _select_task_files(
     names: Mapping[str, object], path: Path, part: str, tasks: Sequence[int], folder: str | None
 ) -> dict[int, str]:
-    """Return the file name of each wanted task, in the order of the task numbers."""
+    """Return the file name of each wanted task, in the order of `tasks`, or of all. `part` is train, valid or test, and
+    `folder` the name of the folder if several have the files; raise `DataError` if a task has none or several files.
+    """
     names_by_task: dict[int, list[str]] = {}
     for name in names:
         match = _TASK_FILE_PATTERN.fullmatch(Path(name).name)
@@ -128,7 +132,8 @@ def _select_task_files(
 
 
 def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: str) -> Iterator[StoryQuestion]:
-    """Yield the questions of one bAbI file.
+    """Yield the questions of the lines of one bAbI file; `task` is its task number, and `path` names the file in
+    locations.
 
     Line numbers restart with each story; supporting facts are given by line number.
     """
@@ -171,6 +176,9 @@ def read_stories_jsonl(path: Path) -> ExampleReader[StoryQuestion]:
 
 
 def _parse_question(record: JsonRecord) -> StoryQuestion:
+    """Convert a JSON object to a question; raise `DataError` if the answer is empty or a supporting fact does not
+    exist.
+    """
     facts, supporting = record.get_texts("facts"), None
     if "supporting" in record:
         supporting = tuple(record.get_ints("supporting"))
@@ -220,7 +228,7 @@ class StoryEncoder:
         return None if len(ids) > self.max_words else ids or [-1]
 
     def find_unknown_words(self, sentence: str) -> list[str]:
-        """Return the words that training never saw."""
+        """Return the words of a sentence that do not occur in the training text."""
         return [word for word, number in self._iter_words(sentence) if number < 0]
 
     def _iter_words(self, sentence: str) -> Iterator[tuple[str, int]]:
@@ -269,7 +277,9 @@ def build_story(
     *,
     min_width: int = 1,
 ) -> StoryInputs:
-    """Build a batch of stories from words per fact, word ids (0 for unknown, -1 for padding) and questions."""
+    """Build a batch of stories from the number of words of each fact (`sizes`), the word ids of all facts and those of
+    the questions, where 0 is an unknown word and -1 is padding. Facts are padded to `min_width` words or more.
+    """
     width = max(min_width, int(sizes.max(initial=1)))
     facts = np.full((*sizes.shape, width), -1)
     facts[np.arange(width) < sizes[..., None]] = words[words >= 0] - 1
@@ -287,7 +297,7 @@ class StoryBatch:
 
 
 def collate_stories(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> StoryBatch:
-    """Collate the stories in `rows`."""
+    """Collate the stories in `rows` of a corpus, with their questions and answers."""
     sizes, words, question = (corpus[side].collate_ids(rows) for side in ("sizes", "words", "question"))
     answers = corpus["answer"].collate_ids(rows)[:, 0]
     return StoryBatch(build_story(sizes, words, question), torch.from_numpy(answers))

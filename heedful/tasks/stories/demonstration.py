@@ -87,14 +87,14 @@ class StoriesDemonstration(Demonstration):
         }
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
-        """Iterate over the questions as JSON lines, and one story as text."""
+        """Yield the name and content of each file: the questions of each part as JSON lines, and one story as text."""
         for name, part in self.parts.items():
             yield f"{name}.jsonl", "".join(f"{json.dumps(generated.to_json())}\n" for generated in part)
         story = _select_two_fact_questions(self.parts["test"])[0]
         yield "story.txt", "".join(f"{fact}\n" for fact in story.facts)
 
     def recipe_fields(self) -> Mapping[str, object]:
-        """Return the number of steps to go on with."""
+        """Return the number of steps to go on with, to fill into the recipe."""
         return {"more": 2 * self.steps}
 
     def print_data(self) -> None:
@@ -104,7 +104,9 @@ class StoriesDemonstration(Demonstration):
         print_now("".join(f"  {fact}\n" for fact in example.facts) + f"  {example.question} {example.answer}\n")
 
     def show_results(self, predictor: StoryPredictor, run_folder: Path) -> None:
-        """Print scores and some answers with the attended facts, and write a page of one story."""
+        """Print the predictor's scores and some of its answers with the attended facts, and write a page of one story
+        beside the run folder.
+        """
         test = self.parts["test"]
         answers = predictor.answer([(generated.facts, generated.question) for generated in test])
         print_now(f"\n{len(test)} questions about stories that were never in the training text:")
@@ -177,6 +179,7 @@ class _StoryWorld:
 
     @classmethod
     def generate(cls, rng: Random) -> _StoryWorld:
+        """Generate a random story, in which people move between rooms, take things and give them to others."""
         world = cls()
         for person in rng.sample(PEOPLE, len(PEOPLE)):
             world.move_person(person, rng)
@@ -201,11 +204,13 @@ class _StoryWorld:
         self.facts.append(fact)
 
     def ask_person_room(self, rng: Random) -> GeneratedQuestion:
+        """Return a question where a random person is."""
         person = rng.choice(PEOPLE)
         room, fact = self.rooms[person]
         return GeneratedQuestion(tuple(self.facts), f"Where is {person}?", room, (fact,), "where is somebody")
 
     def ask_thing_holder(self, rng: Random) -> GeneratedQuestion | None:
+        """Return a question who has a random thing; None if nobody has one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -213,6 +218,7 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Who has the {thing}?", person, (fact,), "who has a thing")
 
     def ask_thing_room(self, rng: Random) -> GeneratedQuestion | None:
+        """Return a question where a random thing is, which two facts answer; None if nobody has one."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))

@@ -41,7 +41,8 @@ class FailedTasks(Metric):
 
 
 def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable[StoryQuestion]) -> LabelEvaluator:
-    """Build the evaluator of questions about stories, resampled by questions.
+    """Build the evaluator of questions about stories, resampled by questions; the training questions `train` give the
+    most frequent answer.
 
     It measures the mean error of tasks, each weighted equally, the number of failed tasks, the accuracy of all answers,
     and `facts`: the share of questions whose supporting facts are all among the facts with the largest weight of some
@@ -80,7 +81,9 @@ def build_story_evaluator(questions: Sequence[StoryQuestion], *, train: Iterable
 
 
 def compute_story_metrics(answers: Sequence[StoryAnswer], questions: Sequence[StoryQuestion]) -> dict[str, Metric]:
-    """Compute the metrics of `build_story_evaluator`; without supporting facts those of facts are left out."""
+    """Compute the metrics of `build_story_evaluator` for the answers to questions, in their order; without supporting
+    facts those of facts are left out.
+    """
     answer_accuracy = accuracy([each.answer for each in answers], [each.answer for each in questions])
     errors = tuple(
         RatioMetric((1 - answer_accuracy.numerators) * is_in_task, is_in_task)
@@ -95,13 +98,15 @@ def compute_story_metrics(answers: Sequence[StoryAnswer], questions: Sequence[St
 
 
 def _group_by_task(questions: Sequence[StoryQuestion]) -> dict[str, Float[np.ndarray, " N"]]:
-    """Return, for each task, 1 for its questions and 0 for others."""
+    """Return, for each task, an array with 1 for its questions and 0 for others."""
     tasks = np.array([question.task for question in questions])
     return {task: (tasks == task).astype(np.float64) for task in dict.fromkeys(question.task for question in questions)}
 
 
 def _compute_fact_metrics(answers: Sequence[StoryAnswer], questions: Sequence[StoryQuestion]) -> dict[str, Metric]:
-    """Return the shares of questions whose supporting facts are attended to, for all hops together and for each hop."""
+    """Return the shares of questions whose supporting facts the answers attend to, for all hops together and for each
+    hop; empty if no question has supporting facts.
+    """
     has_supporting = np.array([each.supporting is not None for each in questions], dtype=np.float64)
     if not has_supporting.any():
         return {}

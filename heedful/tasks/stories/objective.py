@@ -46,14 +46,14 @@ class StoriesObjective(CorpusObjective[StoryBatch]):
         return np.stack([facts, np.full_like(facts, self.max_facts)], axis=1)
 
     def loss(self, model: MemoryNetwork, batch: StoryBatch) -> Loss:
-        """Compute the negative log-likelihood of the answers."""
+        """Compute the negative log-likelihood of the answers of a batch."""
         story = batch.story
         if self.noise:
             story = replace(story, ages=insert_empty_memories(story.ages, share=self.noise))
         return _compute_loss(model(story, linear=self.updates_done < self.linear_updates), batch)
 
     def on_update(self, nll: float, *, member: str = "") -> None:
-        """Count the update."""
+        """Count the update; the arguments are not used."""
         self.updates_done += 1
 
     def state_dict(self) -> Mapping[str, Tensor]:

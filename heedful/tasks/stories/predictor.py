@@ -37,7 +37,7 @@ _FULL_SELECTION: Final = InspectionSelection()
 
 
 def split_sentences(text: str) -> list[str]:
-    """Split a story into sentences: one per line, or at `.`, `!` and `?` if it is one line.
+    """Split the text of a story into sentences: one per line, or at `.`, `!` and `?` if it is one line.
 
     Line numbers from 1 are removed; lines of white space are skipped.
     """
@@ -150,7 +150,8 @@ class StoryPredictor(Predictor):
         supporting: Sequence[int] = (),
         scope: InspectionSelection = _FULL_SELECTION,
     ) -> inspected.InspectionRecord:
-        """Record the attention of each hop to the facts; `supporting` marks facts known to answer the question.
+        """Record the attention of each hop to the facts of a story, given as a text or its sentences; `supporting`
+        marks facts known to answer the question. `scope` selects details, and the model's other parts by default.
 
         Raises:
             DataError: there is no fact, or `supporting` names one that does not exist.
@@ -200,6 +201,7 @@ class StoryPredictor(Predictor):
         return ids
 
     def _build_story(self, rows: Sequence[EncodedQuestion]) -> StoryInputs:
+        """Build the batch of encoded stories and questions on the model's device."""
         sizes = pad_rows([[len(fact) for fact in row.facts] for row in rows])
         words = pad_rows([[number + 1 for fact in row.facts for number in fact] for row in rows])
         return move_to_device(
@@ -211,6 +213,7 @@ class StoryPredictor(Predictor):
         return logits.float().softmax(-1)
 
     def _answer_batch(self, rows: list[EncodedQuestion]) -> Iterator[StoryAnswer]:
+        """Yield the answer to each encoded question, with the next best ones, and the facts and weights of each hop."""
         with watch_attention(self.model) as weights_by_path:
             probabilities = self._compute_probabilities(self._build_story(rows))
         weights = (
@@ -231,7 +234,9 @@ class StoryPredictor(Predictor):
 
 
 def _check_question(index: int, question: Any) -> StoryInput:
-    """Return a question with its story's sentences; `DataError` names the index of an invalid one."""
+    """Return a question as a pair of its story's sentences and its text; raise `DataError`, which names the index, if
+    it is no such pair.
+    """
     name = f"questions[{index}]"
     if isinstance(question, str) or not isinstance(question, Sequence) or len(question) != 2:
         raise DataError(
@@ -256,24 +261,26 @@ class StoryLineFormat(LineFormat[StoryInput, tuple[StoryInput, StoryAnswer]]):
     show_facts: bool = False
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[StoryInput]:
-        """Parse JSON objects with `facts` and `question`."""
+        """Parse each line that is not empty as a JSON object with `facts` and `question`; `source_name` is the file
+        that error messages name.
+        """
         for number, line in enumerate(lines, 1):
             if line.strip():
                 record = JsonRecord.from_line(line, location=f"{source_name}:{number}")
                 yield record.get_texts("facts"), record.get_text("question")
 
     def answer_inputs(self, inputs: Sequence[StoryInput], *, start: int) -> list[tuple[StoryInput, StoryAnswer]]:
-        """Return each question with its answer."""
+        """Return each question with its answer; `start` is not used."""
         return list(zip(inputs, self.predictor.answer(inputs), strict=True))
 
     def to_record(self, answer: tuple[StoryInput, StoryAnswer]) -> StoryAnswerRecord:
-        """Return the answer with probabilities and the weights of all facts."""
+        """Return the record of an answer, with probabilities and the weights of all facts."""
         (_, question), prediction = answer
         weights = prediction.weights.astype(float).round(4).tolist()
         return StoryAnswerRecord(question=question, **{**vars(prediction), "weights": weights})
 
     def format_answer(self, answer: tuple[StoryInput, StoryAnswer]) -> str:
-        """Format the answer, and the attended facts if wanted."""
+        """Format the answer as a line, and with `show_facts` also a line for each hop with the attended fact."""
         (facts, _), prediction = answer
         lines = [
             f"{escape_cell(prediction.answer)}\t{prediction.probability:.3f}"

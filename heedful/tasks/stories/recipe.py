@@ -108,6 +108,7 @@ class StoriesRecipe(Recipe):
     @field_validator("training")
     @classmethod
     def _check_linear_start(cls, training: StoriesTrainingConfig, info: ValidationInfo) -> StoriesTrainingConfig:
+        """Reject a linear start for models whose attention has no softmax to leave out."""
         model = info.data.get("model")
         if model is not None and model.attention != "hops" and training.linear_start:
             raise config_error(

@@ -39,7 +39,7 @@ class StoriesTask(LabelTask[StoriesRecipe, MemoryNetwork]):
     report_class: ClassVar = StoriesReport
 
     def learn_vocabularies(self, recipe: StoriesRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn the word vocabulary, and collect the answers."""
+        """Learn the word vocabulary, unless `existing` is a tokenizer to use instead, and collect the answers."""
         train = recipe.data.reader("train")
         tokenizer = learn_or_reuse_tokenizer(
             recipe, (text for question in train for text in (*question.facts, question.question)), existing=existing
@@ -51,14 +51,14 @@ class StoriesTask(LabelTask[StoriesRecipe, MemoryNetwork]):
         return _build_encoder(run).build_encoding()
 
     def build_model(self, recipe: StoriesRecipe, sizes: VocabSizes) -> MemoryNetwork:
-        """Build the memory network."""
+        """Build the memory network; `sizes` has the number of words and of answers."""
         vocabulary, answers = sizes[WORDS] + sizes[ANSWERS], sizes[ANSWERS]
         return build_memory_network(recipe.model, vocabulary=vocabulary, answers=answers, facts=recipe.data.memory)
 
     def build_objective(
         self, run: StoriesRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> StoriesObjective:
-        """Build the objective of the answers."""
+        """Build the objective of the answers on a training and a validation corpus."""
         config = run.recipe.training
         objective = StoriesObjective(
             train,
@@ -81,7 +81,7 @@ class StoriesTask(LabelTask[StoriesRecipe, MemoryNetwork]):
         return str(recipe.data.reader(part).paths[0])
 
     def build_predictor(self, run: StoriesRun, model: MemoryNetwork, *, step: int | None = None) -> StoryPredictor:
-        """Build the story predictor."""
+        """Build the story predictor of a trained model; `step` is not used."""
         return StoryPredictor(model, _build_encoder(run))
 
 

@@ -107,7 +107,8 @@ def list_tags_with_placeholders(tags: LabelVocabulary) -> tuple[str, ...]:
 def compute_tag_metrics(
     predictions: Sequence[Sequence[str]], golds: Sequence[Sequence[str]], *, entities: bool
 ) -> dict[str, Metric]:
-    """Return tag accuracy and, if `entities`, entity precision, recall and F1, resampled by sentences.
+    """Compare predicted tags of sentences with the right ones, and return tag accuracy and, if `entities`, entity
+    precision, recall and F1, resampled by sentences.
 
     Raises:
         DataError: the numbers of sentences or tags do not match.
@@ -149,6 +150,6 @@ def build_tagging_encoding(
 
 
 def collate_tagged(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> TaggedBatch:
-    """Collate the sentences in `rows`, padded on the right."""
+    """Collate the sentences in `rows` of a corpus, padded on the right."""
     tags = np.maximum(corpus["tags"].collate_ids(rows) - 1, -1)
     return TaggedBatch(to_tokens(corpus["tokens"].collate_ids(rows)), torch.from_numpy(tags))

@@ -40,7 +40,7 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
         return collate_tagged(corpus, rows)
 
     def loss(self, model: TokenClassifier, batch: TaggedBatch) -> Loss:
-        """Compute the label-smoothed negative log-likelihood of the tags."""
+        """Compute the label-smoothed negative log-likelihood of the tags of a batch."""
         hidden, labels = _select_tagged(model, batch)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
         return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
@@ -66,7 +66,9 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
 
 
 def _split_by_sentence(numbers: Tensor, words: Sequence[int], names: Sequence[str]) -> list[list[str]]:
-    """Split flat tag numbers into lists of tag names, one list per sentence."""
+    """Split flat tag numbers into lists of tag names, one list per sentence; `words` has the number of words of each
+    sentence.
+    """
     return [[names[number] for number in part.tolist()] for part in torch.split(numbers, list(words))]
 
 

@@ -162,14 +162,16 @@ class Tagger(Predictor):
         return move_to_device(to_tokens(pad_rows(rows)), next(self.model.parameters()).device)
 
     def _split_words(self, words: Sequence[str]) -> list[WordWindow]:
-        """Cut a sentence into windows that fit the model."""
+        """Cut a sentence into windows that fit the model; one window if the model has no limit, none without words."""
         if self.max_length is None:
             return [WordWindow(range(len(words)), range(len(words)))] if words else []
         sizes = [len(encode_words(self.tokenizer, [word])[0]) for word in words]
         return make_overlapping_windows(sizes, max_ids=self.max_length - 2 * self.framed)
 
     def _encode_window(self, words: Sequence[str], window: WordWindow) -> tuple[list[int], list[int]]:
-        """Return the ids of a window, and the index of each word's first id."""
+        """Return the ids of a window of a sentence's words, cut to the model's limit, and the index of each word's
+        first id.
+        """
         window_words = [words[word] for word in window.words]
         ids, word_starts = encode_framed_words(self.tokenizer, window_words, framed=self.framed)
         # the end of a word that is too long by itself is not read; its first token has its tag
@@ -189,7 +191,7 @@ class TagLineFormat(LineFormat[list[str], list[TaggedWord]]):
     tagger: Tagger
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[list[str]]:
-        """Split the lines into words."""
+        """Split the lines into words; `source_name` is not used."""
         return (line.split() for line in lines)
 
     def answer_inputs(self, inputs: Sequence[list[str]], *, start: int) -> list[list[TaggedWord]]:

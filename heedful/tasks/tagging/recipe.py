@@ -36,7 +36,7 @@ class ColumnsConfig(FileConfig):
     @field_validator("tag_column")
     @classmethod
     def _check_columns_differ(cls, tag_column: int, info: ValidationInfo) -> int:
-        """Check that words and tags are in different columns."""
+        """Reject a tag column that is the word column."""
         if tag_column == info.data.get("word_column"):
             raise ValueError("must be another column than word_column")
         return tag_column
@@ -79,7 +79,7 @@ class TaggingDataConfig(FineTuningDataConfig):
     ones are left out of training"""
 
     def reader(self, part: str) -> ExampleReader[TaggedSentence]:
-        """Build the reader of a part of the data."""
+        """Build the reader of the data `part`: train, validation or test."""
         config: TaggedTextConfig = getattr(self, part)
         return config.reader()
 

@@ -52,7 +52,7 @@ class TaggedTextSize:
 
     @classmethod
     def from_sentences(cls, sentences: Iterable[TaggedSentence]) -> TaggedTextSize:
-        """Count the sentences, words and tags that are read; `DataError` if there are none."""
+        """Count the sentences and words that are read, and collect the tags; raise `DataError` without words."""
         count, words, tags = 0, 0, set[str]()
         for sentence in sentences:
             count += 1
@@ -138,7 +138,9 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     default_example_command: ClassVar = 'tag RUN --text "..."'
 
     def choose_settings(self, recipe: TaggingRecipe, budget: ComputeBudget) -> Settings:
-        """Choose a recurrent model and its settings, or the settings for the given encoder."""
+        """Choose settings within a compute budget: a recurrent model if the recipe leaves the model open, and training
+        settings that suit it or the pre-trained encoder.
+        """
         train_size, validation_size = (
             TaggedTextSize.from_sentences(read_examples(recipe, part)) for part in ("train", "validation")
         )
@@ -162,7 +164,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         }
 
     def load_labels(self, recipe: TaggingRecipe, folder: Path | None) -> Vocabularies:
-        """Load the tags of a run folder, or collect those of the training text."""
+        """Load the tags from a run folder, or collect those of the training text if `folder` is None."""
         if folder is not None:
             return {TAGS_FILE: LabelVocabulary.load(folder / TAGS_FILE)}
         return {
@@ -179,7 +181,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         return build_tagging_encoding(run.tokenizer, _get_tags(run), max_length=length, framed=framed)
 
     def data_warnings(self, run: TaggingRun, corpus: Corpus) -> Sequence[str]:
-        """Return a warning about unknown tags, or if there is only one tag."""
+        """Return a warning if some tags of a corpus are unknown, or if there is only one tag."""
         if _get_tags(run).size == 1:
             return (f"warning: all words have the tag {_get_tags(run).names[0]!r}, so there is nothing to learn",)
         num_unknown = int((corpus["tags"].stream > _get_tags(run).size).sum())
@@ -192,7 +194,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     def build_encoder_with_head(
         self, recipe: TaggingRecipe, sizes: VocabSizes, *, encoder: Encoder[Tokens] | None = None
     ) -> TokenClassifier:
-        """Build an encoder with a token classifier."""
+        """Build a token classifier on the given encoder, or on a new one; `sizes` counts tokens and tags."""
         longest = recipe.data.max_length
         return build_tagger(
             recipe.model, vocabulary=sizes[WORDS], tags=sizes[TAGS_FILE], longest=longest, encoder=encoder
@@ -201,7 +203,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
     def build_objective(
         self, run: TaggingRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> TaggingObjective:
-        """Build the tagging objective."""
+        """Build the tagging objective on a training and a validation corpus."""
         config = run.recipe.training
         return TaggingObjective(
             train,
@@ -214,7 +216,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         )
 
     def build_part_evaluator(self, recipe: TaggingRecipe, part: str) -> LabelEvaluator:
-        """Build the evaluator of a part of the data."""
+        """Build the evaluator of the tagged sentences of the data `part`."""
         return build_tag_evaluator(list(recipe.data.reader(part)), train=recipe.data.reader("train"))
 
     def primary_metric(self, run: TaggingRun) -> str:
@@ -228,7 +230,7 @@ class TaggingTask(FineTuningTask[TaggingRecipe, TokenClassifier]):
         )
 
     def build_predictor(self, run: TaggingRun, model: TokenClassifier, *, step: int | None = None) -> Tagger:
-        """Build the tagger."""
+        """Build the tagger of a trained model; `step` is not used."""
         framed = run.recipe.model.adds_special_tokens
         return Tagger(
             model,

@@ -47,7 +47,7 @@ class AccuracyCounts:
 def count_accuracies(
     sources: Sequence[str], texts: Sequence[str], *, glossary: TermGlossary | None, lowercase: bool = False
 ) -> dict[str, AccuracyCounts]:
-    """Count the terms of a glossary and the numbers in sources, and how many of them the translations contain.
+    """Count the terms of a glossary and the numbers in sources, and how many of them the translations `texts` contain.
 
     Items that no source contains are left out.
 
@@ -81,8 +81,7 @@ def count_contrasts(
     contrasts: Sequence[ContrastiveExample], answers: Sequence[bool | None]
 ) -> dict[str, AccuracyCounts]:
     """Count the contrasts in which a model prefers the right text, in total and for each kind if there are several.
-
-    Contrasts that it cannot read (None) do not count.
+    `answers` says for each contrast whether it does; None if it cannot read it, which does not count.
     """
     is_right = np.array([answer is True for answer in answers], dtype=np.float64)
     is_read = np.array([answer is not None for answer in answers], dtype=np.float64)
@@ -100,7 +99,8 @@ def count_contrasts(
 
 
 def prefers_first(scores: Sequence[ForcedScore | UnreadableInput]) -> bool | None:
-    """Return whether the first text is more probable than all others (Sennrich 2017); None if one cannot be read.
+    """Return whether the first of several scored texts is more probable than all others (Sennrich 2017); None if one
+    cannot be read.
 
     Texts that are tokenized into the same pieces are not distinguished.
     """
@@ -112,8 +112,8 @@ def prefers_first(scores: Sequence[ForcedScore | UnreadableInput]) -> bool | Non
 
 
 def _count_terms(terms: Mapping[str, int], text: str, *, lowercase: bool) -> tuple[int, int]:
-    """Count the terms that a text contains exactly, and those that it contains exactly or inflected; occurrences do
-    not overlap.
+    """Count the required terms that a text contains exactly, and those that it contains exactly or inflected;
+    occurrences do not overlap. `terms` says how often each is required, and `lowercase` that case does not count.
     """
 
     def find_exact(term: str) -> Iterator[range]:

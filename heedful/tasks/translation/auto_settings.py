@@ -53,7 +53,9 @@ class TransformerShape:
         }
 
     def estimate_speed(self, vocabulary: int) -> float:
-        """Estimate the number of target tokens that one core trains on per second."""
+        """Estimate the number of target tokens that one core trains on per second; `vocabulary` is the number of
+        pieces.
+        """
         encoder, decoder = self.layers
         width, feed_forward_weights = self.d_model, 2 * self.d_model * self.d_ff
         layers = encoder * (4 * width**2 + feed_forward_weights) + decoder * (8 * width**2 + feed_forward_weights)
@@ -204,6 +206,9 @@ def _is_post_norm(model: TransformerConfig) -> bool:
 
 
 def _model_settings(shape: TransformerShape, num_passes: float) -> Settings:
+    """Return the settings of a new Transformer: its shape, pre-norm, rotary positions, and more dropout the more often
+    the text is read.
+    """
     return {
         **shape.settings,
         "model.dropout": _lookup_bound(_DROPOUT, num_passes),
@@ -246,7 +251,9 @@ class _TrainingPlan:
 
 
 def _iter_pass_limits(corpus_size: CorpusSize, training: TrainingConfig) -> Iterator[float]:
-    """Yield the number of passes until each limit of the recipe, except the time limit."""
+    """Yield the number of passes over the text until each limit of the recipe (epochs and steps), except the time
+    limit.
+    """
     if training.epochs is not None:
         yield training.epochs
     if training.steps is not None:
@@ -254,7 +261,7 @@ def _iter_pass_limits(corpus_size: CorpusSize, training: TrainingConfig) -> Iter
 
 
 def _get_batch_tokens(training: TrainingConfig) -> int:
-    """Return the tokens of a batch if the number of updates is given."""
+    """Return the tokens of a batch: those that the recipe gives, else as many as suit its number of updates."""
     if "batch_tokens" in training.model_fields_set:
         return training.batch_tokens
     updates = (training.steps or 0) * training.accumulate

@@ -78,7 +78,8 @@ class CalibrationResult:
 def calibrate(
     translator: Translator, pairs: Sequence[SentencePair], *, weights: str, batch_tokens: int = 4096
 ) -> CalibrationResult:
-    """Translate sentences with known references and learn the expected chrF from the model's certainty.
+    """Translate sentences with known references and learn the expected chrF from the model's certainty. `weights` is
+    the digest of the model's file.
 
     Args:
         translator: of one run.
@@ -133,8 +134,8 @@ def calibrate(
 def _compute_scatter(
     translator: Translator, rows: Sequence[tuple[SentencePair, Translation]]
 ) -> list[tuple[list[float], list[float]]]:
-    """Return for each translation the attention entropy of its parts, with their own sources and with those of the
-    next translation.
+    """Return for each pair the attention entropy of its parts, once with their own translations and once with that of
+    the part before (of the last part for the first); both lists are empty if the model has no attention.
     """
     parts = [(part, number) for number, (_, translation) in enumerate(rows) for part in translation.read_parts]
     scatters: list[tuple[list[float], list[float]]] = [([], []) for _ in rows]

@@ -19,7 +19,8 @@ from heedful.tasks.translation.translator import Translator
 def dual_agreement(
     forward: Translator, backward: Translator, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096
 ) -> list[float | None]:
-    """Score each pair from 0 to 1, where 1 means that both models find the other side certain.
+    """Score each pair from 0 to 1, where 1 means that both models find the other side certain; None for a pair that is
+    too long.
 
     exp(-(|H_f - H_b| + (H_f + H_b) / 2)), the adequacy of dual conditional cross-entropy (Junczys-Dowmunt 2018, section
     2.1), where H is the cross-entropy in nats for each token, the end included. A pair that one model finds likely and
@@ -146,7 +147,8 @@ def filter_pairs(
     threshold: ScoreThreshold = ScoreThreshold(),
     on_progress: Callable[[int, int], None] = lambda _, __: None,
 ) -> FilterResult:
-    """Filter pairs by rules in order, then by the scores of models.
+    """Filter the pairs of a corpus by rules in order, then by the scores of models; `pairs` opens the corpus from its
+    start.
 
     Args:
         pairs: opens the corpus from its start.
@@ -196,7 +198,9 @@ def _find_rejecting_rule(
 def _apply_threshold(
     reasons: Sequence[RejectionReason], numbers: array[int], scores: array[float], threshold: ScoreThreshold
 ) -> FilterResult:
-    """Reject the pairs below the threshold, and those without a score."""
+    """Reject the pairs below the threshold, and those without a score, and build the result. `numbers`, the reason
+    number of each pair, are changed, and two reasons are added.
+    """
     known_scores = sorted((score for score in scores if not isnan(score)), reverse=True)
     min_score = threshold.min_score
     if threshold.share is not None and known_scores:
@@ -213,7 +217,8 @@ def _apply_threshold(
 
 
 def build_filter_page(result: FilterResult, pairs: Iterable[tuple[str, TextPair]], *, title: str) -> str:
-    """Build a page with scores and sample pairs of each reason, spread over the corpus.
+    """Build an HTML page with scores and sample pairs of each reason, spread over the corpus. `pairs` are the location
+    and texts of each pair.
 
     Args:
         result: result of the filter.

@@ -71,14 +71,16 @@ class TranslationDemonstration(PhrasebookDemonstration):
     """list the languages there are, and stop"""
 
     def write_recipe(self) -> Path | None:
-        """Write the text and the recipe, or list the languages."""
+        """Write the text and the recipe and return the path of the recipe, or list the languages and return None."""
         if self.languages:
             print(" ".join(list_languages()))
             return None
         return super().write_recipe()
 
     def show_results(self, predictor: Translator, run_folder: Path) -> None:
-        """Print scores, some translations, and the path of an alignment plot."""
+        """Print scores and some translations by the trained `predictor`, and the path of an alignment plot beside the
+        run folder.
+        """
         from heedful.metrics.translation import bleu, exact_match
 
         pairs = self.sentence_pairs.test
@@ -97,7 +99,9 @@ class TranslationDemonstration(PhrasebookDemonstration):
 
 
 def _draw_alignment(translator: Translator, sources: list[str], folder: Path) -> Path:
-    """Draw the alignment of one sentence of medium length and return the path of the file."""
+    """Draw the alignment of one of the sources, of medium length, with its translation; write it to a file in a folder
+    and return its path.
+    """
     from heedful.inspection.heatmap import draw_alignment_svg
 
     source = next((sentence for sentence in sources if 5 <= len(sentence.split()) <= 9), sources[0])

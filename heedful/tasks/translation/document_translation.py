@@ -139,7 +139,9 @@ def translate_document(
 def _list_previous_sources(
     indices: Sequence[int], units: Sequence[TranslationUnit], *, count: int
 ) -> Mapping[int, Sequence[Segment]]:
-    """Return the sources of the `count` units before each unit; empty if no unit needs any."""
+    """Return for each unit in `indices` the sources of at most `count` units before it in this list; empty if `count`
+    is 0.
+    """
     if not count:
         return {}
     return {

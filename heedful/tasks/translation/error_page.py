@@ -130,7 +130,7 @@ class ErrorCases:
         return {name: cases for name, cases in selected.items() if cases}
 
     def _select_most_severe(self, severity: Float[np.ndarray, " N"], count: int) -> list[ErrorCase]:
-        """Return the sentences with the highest severity above 0."""
+        """Return at most `count` sentences: those with the highest severity above 0, most severe first."""
         order = np.argsort(-severity, kind="stable")[:count]
         return [self.all_cases[index] for index in order if severity[index] > 0]
 
@@ -178,7 +178,8 @@ def build_error_page(
     training: SimilarityReport | None = None,
     notes: Sequence[str] = (),
 ) -> str:
-    """Build the page, which needs no scripts.
+    """Build the HTML page of the sentences that deserve attention, with the scores of all sentences; it needs no
+    scripts.
 
     Args:
         cases: the sentences, of which the selected ones are shown.
@@ -216,7 +217,7 @@ class _CaseTabs:
     legend: Sequence[str]
 
     def to_html(self) -> str:
-        """Well-formed elements."""
+        """Render the buttons, the legend and the sentences of each kind as well-formed HTML."""
         buttons = [
             f'<input class="kind" type="radio" name="kind" id="kind-{index}"{_CHECKED if index == 0 else ""}/>'
             f'<label for="kind-{index}">{escape_page_text(name)} ({len(views)})</label>'
@@ -263,7 +264,9 @@ class _CaseView:
         )
 
     def _iter_facts(self) -> Iterator[str]:
-        """Yield scores, certainty and lengths."""
+        """Yield its lengths in words and its chrF, and if a model made the translation also its certainty and, if
+        known, the expected chrF.
+        """
         case = self.case
         yield f"chrF {case.score:.1f}"
         if case.stats is not None:
@@ -274,7 +277,7 @@ class _CaseView:
         yield "words: {} in the source, {} in the reference, {} in the translation".format(*lengths)
 
     def _render_source(self) -> str:
-        """Render the source with rare words marked."""
+        """Render the source as HTML, with words marked that are rare in the training text, if this is known."""
         text = self.case.pair.source
         if self.training is None:
             return escape_page_text(text)
@@ -289,7 +292,8 @@ class _CaseView:
         return _wrap_spans(text, rare)
 
     def _render_similar_text(self) -> Iterator[str]:
-        """Yield the unseen and rare words, and similar training text."""
+        """Yield HTML with the unseen and rare words, and similar training text; nothing if no training text is given.
+        """
         if self.training is None:
             return
         counts = {word: self.training.counts[word] for word in dict.fromkeys(split_words(self.case.pair.source))}
@@ -317,6 +321,9 @@ class _CaseView:
 
 
 def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterator[str]:
+    """Yield sentences of HTML that explain the marks; with `training` also those of rare words, and if a model made the
+    translations also the kinds "worse than sure" and "better than sure".
+    """
     yield (
         'Marked are <mark class="lacks">words of the reference that a translation lacks</mark>, '
         '<mark class="odd">words of a translation that the reference lacks</mark>'
@@ -339,7 +346,9 @@ def _iter_legend(cases: ErrorCases, training: SimilarityReport | None) -> Iterat
 
 
 def _mark_differences(reference: str, text: str, *, lowercase: bool) -> tuple[str, str]:
-    """Render reference and translation with the words marked that only one of them contains in this order."""
+    """Render reference and translation as HTML with the words marked that only one of them contains in this order;
+    `lowercase` says that case does not count.
+    """
     sides = [_find_tokens(reference), _find_tokens(text)]
     keys = [
         [side[span.start : span.stop] for span in spans] for side, spans in zip((reference, text), sides, strict=True)
@@ -355,7 +364,7 @@ def _mark_differences(reference: str, text: str, *, lowercase: bool) -> tuple[st
 
 
 def _find_tokens(text: str) -> list[range]:
-    """Return the spans of words and of other characters that are not spaces."""
+    """Return the spans of words in a text and of other characters that are not spaces, from left to right."""
     word_spans = find_word_ranges(text)
     covered = {position for span in word_spans for position in span}
     sign_spans = [
@@ -367,7 +376,9 @@ def _find_tokens(text: str) -> list[range]:
 
 
 def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: str) -> str:
-    """Render a text with these spans marked; adjacent ones share a mark."""
+    """Render a text as HTML with those of its spans marked whose indices are `marked`; adjacent ones share a mark. An
+    empty text becomes ∅.
+    """
     runs: dict[range, str] = {}
     for index in sorted(marked):
         previous, _ = runs.popitem() if index - 1 in marked else (spans[index], "")
@@ -376,13 +387,15 @@ def _mark_spans(text: str, spans: Sequence[range], marked: set[int], css_class: 
 
 
 def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
-    """Render a text with the words in bold that a sentence contains too."""
+    """Render a text as HTML, with those words in bold that are in `other_words` (without case)."""
     words = {span: text[span.start : span.stop].casefold() for span in find_word_ranges(text)}
     return _wrap_spans(text, {span: "b" for span, word in words.items() if word in other_words})
 
 
 def _wrap_spans(text: str, tags: Mapping[range, str]) -> str:
-    """Render a text with spans inside elements; `tags` has the opening tag of each span, in the order of the text."""
+    """Render a text as HTML with spans inside elements; `tags` has the opening tag of each span, in the order of the
+    text.
+    """
     fragments, position = [], 0
     for span, tag in tags.items():
         word = _escape_text(text[span.start : span.stop])
@@ -397,14 +410,14 @@ def _escape_text(text: str) -> str:
 
 
 def _render_attention(alignment: TokenAlignment) -> str:
-    """Render the attention of a part as a picture."""
+    """Render the last cross-attention of a part as a picture in HTML."""
     weights = np.clip(list(alignment.weights.values())[-1], 0, 1)
     drawing = draw_alignment_svg(alignment.source_tokens, alignment.target_tokens, weights)
     return f"<details><summary>what each token looked at</summary><figure>{drawing}</figure></details>"
 
 
 def _plot_score_histogram(cases: ErrorCases) -> str:
-    """Plot the distribution of sentence scores."""
+    """Plot the distribution of the chrF of all sentences as SVG."""
     heights, edges = np.histogram(cases.scores, bins=_BARS, range=(0, 100))
     middles = (edges[1:] + edges[:-1]) / 2
     line = PlotLine("sentences", tuple(zip(middles.tolist(), heights.tolist(), strict=True)))

@@ -162,7 +162,9 @@ class TranslationEvaluator(Evaluator):
             )
 
     def predict(self, predictor: Translator, recipe: Recipe) -> TranslationOutputs:
-        """Translate the test text once, after an untimed first batch."""
+        """Translate the test text once, after an untimed first batch, and score the references, the contrasts and the
+        translations as far as the options ask for it. `recipe` says whether the system writes lowercase only.
+        """
         config = predictor.generation if self.options.search is None else self.options.search(predictor.generation)
         search, length = build_search(config, predictor.target), build_length_limits(config)
         pairs = self._add_context(predictor.context)
@@ -186,7 +188,7 @@ class TranslationEvaluator(Evaluator):
         )
 
     def _score_with_judge(self, texts: Sequence[str]) -> JudgeScores | None:
-        """Score translations with the learned metric, if there is one."""
+        """Score translations with the learned metric; None if there is none."""
         if self.options.judge is None:
             return None
         normalise = str.lower if self.options.lowercase else str
@@ -196,7 +198,9 @@ class TranslationEvaluator(Evaluator):
         return self.options.judge.score_translations(sources=sources, candidates=candidates, references=references)
 
     def _evaluate_contrasts(self, translator: Translator) -> Sequence[bool | None]:
-        """Return for each contrast whether the model prefers the right text."""
+        """Return for each contrast whether the model of a translator prefers the right text; None if it cannot read one
+        of its texts.
+        """
         pairs = [
             SentencePair(contrast.source, text, contrast.location, contrast.tags)
             for contrast in self.contrasts
@@ -206,6 +210,7 @@ class TranslationEvaluator(Evaluator):
         return [prefers_first(list(islice(scores, 1 + len(example.wrong)))) for example in self.contrasts]
 
     def _collect_stats(self, translator: Translator, translations: Sequence[Translation]) -> Sequence[TranslationStats]:
+        """Return the statistics of the translations of all test pairs, in their order."""
         rows = list(zip(self.pairs, translations, strict=True))
         return run_by_tags(
             translator,
@@ -217,14 +222,18 @@ class TranslationEvaluator(Evaluator):
         )
 
     def _add_context(self, num_sentences: int) -> list[SentencePair]:
-        """Return the complete pairs with the previous sentences that a translator reads."""
+        """Return the complete pairs, each with at most `num_sentences` previous sentences of its document, as a
+        translator reads them.
+        """
         rows = zip(add_context(self._all_pairs, max_sentences=num_sentences), self._is_complete, strict=True)
         return [pair for pair, is_complete in rows if is_complete]
 
     def _compute_perplexity(
         self, translator: Translator, pairs: Sequence[SentencePair]
     ) -> tuple[Perplexity | None, int]:
-        """Return the perplexity of the references, and the number of pairs that are too long and excluded from it."""
+        """Return the perplexity of the references, and the number of pairs that are too long and excluded from it; None
+        if all are too long.
+        """
         scored = run_by_tags(translator, pairs, run_group=_score_pairs)
         num_unread = sum(isinstance(score, UnreadableInput) for score in scored)
         if num_unread == len(scored):
@@ -278,14 +287,16 @@ class TranslationEvaluator(Evaluator):
         return count_accuracies(self.sources, texts, glossary=self.glossary, lowercase=self.options.lowercase)
 
     def _join_documents(self, texts: Sequence[str]) -> list[str]:
-        """Join the sentences of each document."""
+        """Return the text of each document, given the text of each pair: its sentences joined by spaces."""
         sentences_of = defaultdict[int, list[str]](list)
         for number, text in zip(self.documents, texts, strict=True):
             sentences_of[number].append(text)
         return list(map(" ".join, sentences_of.values()))
 
     def read_answers(self, path: Path) -> TranslationOutputs:
-        """Read translations from a file with one line for each pair, excluded ones too."""
+        """Read translations from a file with one line for each pair, excluded ones too; raise DataError if there are
+        more or fewer lines.
+        """
         lines = list(read_lines(path))
         if len(lines) != len(self._is_complete):
             raise DataError(
@@ -306,7 +317,9 @@ class TranslationEvaluator(Evaluator):
         return [next(scores) if is_complete else None for is_complete in self._is_complete]
 
     def describe_difference(self, other: Evaluator) -> str | None:
-        """Describe how the test text differs from that of another evaluator."""
+        """Describe how the test text differs from that of another evaluator, in words that end with "than"; None if it
+        does not.
+        """
         if self.inputs != other.inputs:
             return f"is tested on another text ({self.data_description}) than"
         return (
@@ -317,13 +330,15 @@ class TranslationEvaluator(Evaluator):
 
 
 def _score_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Sequence[ForcedScore | UnreadableInput]:
-    """Score the references of pairs that are not too long."""
+    """Score the reference of each pair; a pair that is too long for the model gets an `UnreadableInput` instead."""
     texts = [(get_source_with_context(pair), pair.target) for pair in pairs]
     return answer_readable(texts, translator.unread(texts), translator.score)
 
 
 def _compute_stats(translator: Translator, translations: Sequence[Translation]) -> list[TranslationStats]:
-    """Compute statistics of translations; the models read all of them again for their attention."""
+    """Compute statistics of translations by a translator, which reads all of them again for its attention, if it has
+    any.
+    """
     parts = [translation.read_parts for translation in translations]
     pairs = [(part.input_text, part.candidates[0]) for parts_of_one in parts for part in parts_of_one]
     alignments = iter(translator.align_all(pairs) if translator.has_attention else ())

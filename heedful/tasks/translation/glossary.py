@@ -105,7 +105,7 @@ class TermGlossary:
         return sorted(self._select_occurrences(sentence))
 
     def _select_occurrences(self, sentence: str) -> Iterator[tuple[int, str]]:
-        """Yield occurrences that do not overlap, longest first."""
+        """Yield position and source term of occurrences in a sentence that do not overlap, longest first."""
         spans: list[range] = []
         for position, source in sorted(
             self._iter_occurrences(sentence), key=lambda occurrence: (-len(occurrence[1]), occurrence[0])
@@ -116,6 +116,9 @@ class TermGlossary:
                 yield position, source
 
     def _iter_occurrences(self, sentence: str) -> Iterator[tuple[int, str]]:
+        """Yield position and source term of all occurrences in a sentence as whole words, overlapping ones too; a
+        lowercase term matches any case.
+        """
         folded = sentence.lower()
         folded = folded if len(folded) == len(sentence) else sentence
         for source in self.entries:
@@ -200,7 +203,7 @@ class TermAnnotator:
         return self._insert_terms(text, self.glossary.find_occurrences(text))
 
     def annotate_source(self, text: str, target: str) -> str:
-        """Annotate the source of a pair with those of its terms that the target contains, perhaps inflected."""
+        """Annotate `text`, the source of a pair, with those of its terms that the target contains, also inflected."""
         return self._insert_terms(
             text,
             [
@@ -211,7 +214,9 @@ class TermAnnotator:
         )
 
     def _insert_terms(self, text: str, occurrences: list[tuple[int, str]]) -> str:
-        """Insert the target terms at these occurrences of source terms."""
+        """Insert the target terms into a text at these occurrences (position and source term); a text that contains a
+        mark already is not changed.
+        """
         marks = self.marks
         if not occurrences or any(mark in text for mark in (marks.begin, marks.between, marks.end)):
             return text
@@ -238,8 +243,7 @@ def iter_term_spans(text: str, term: str) -> Iterator[range]:
     occurrences come first.
 
     Two words match if they share a beginning of at least three letters and differ in at most three letters after it;
-    accents
-    are ignored, so that `Häuser` matches `Haus`.
+    accents are ignored, so that `Häuser` matches `Haus`.
     """
     yield from (
         range(start, start + len(term))
@@ -255,7 +259,9 @@ def iter_term_spans(text: str, term: str) -> Iterator[range]:
 
 
 def _has_same_stem(word: str, other: str) -> bool:
-    """Return whether two words are equal but for their endings."""
+    """Return whether two words are equal but for their endings: at least three first letters, and all but three at
+    most.
+    """
     if word == other:
         return True
     stem_length = next(

@@ -71,8 +71,8 @@ class GuidedAttention:
 
 
 def select_head(attention_calls: Sequence[Tensor], head: int | None) -> Float[Tensor, "B T S"]:
-    """Return the weights of one head, or the mean over all, concatenated over calls (recurrent models make one call
-    per token).
+    """Return the weights of one head, or the mean over all if `head` is None, concatenated over calls (recurrent models
+    make one call per token).
     """
     return torch.cat([_select_head(call, head) for call in attention_calls], 1)
 
@@ -107,7 +107,7 @@ class GuidedCriterion(AddedTermCriterion):
         self.config = config
 
     def loss(self, model: ConditionalModel[Tokens], batch: PairBatch[Tokens]) -> Loss:
-        """Compute the loss of the base criterion plus the alignment loss."""
+        """Compute the loss of the base criterion on a batch with piece alignments, plus the weighted alignment loss."""
         assert isinstance(batch, AlignedBatch), "what is guided has links"
         guided = GuidedAttention.from_config(model, self.config)
         with watch_attention(model, detach=False, paths={guided.path}) as recorded:

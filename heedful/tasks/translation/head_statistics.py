@@ -84,7 +84,8 @@ def collect_head_statistics(
     selection: InspectionSelection | None = None,
     on_progress: Callable[[int], None] | None = None,
 ) -> tuple[HeadStatistics, ...]:
-    """Collect the statistics of all heads while a model reads given translations.
+    """Collect the statistics of all heads while a model reads given translations; with the human alignments `gold` also
+    the error rates of their alignments.
 
     Args:
         translator: whose first model is used.
@@ -178,6 +179,7 @@ def list_heads(translator: Translator) -> tuple[AttentionHead, ...]:
 
 
 def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
+    """Return the heads whose attention a map holds, in its order."""
     return [
         AttentionHead(attention_map.path, attention_map.role, attention_map.layer, number)
         for number in attention_map.heads
@@ -185,6 +187,7 @@ def _list_map_heads(attention_map: AttentionMap) -> list[AttentionHead]:
 
 
 def _add_measures(attention_map: AttentionMap, sums: dict[AttentionHead, HeadMeasureSums]) -> None:
+    """Add the measures of each head in a map to those in `sums`, which is changed."""
     measured = measure_map(attention_map)
     for index, head in enumerate(_list_map_heads(attention_map)):
         previous = sums.get(head)

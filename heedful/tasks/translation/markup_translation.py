@@ -112,7 +112,8 @@ class MarkupTranslator:
     def translate_segments(
         self, segments: Sequence[Segment], *, accelerators: bool = True, before: Sequence[Sequence[Segment]] = ()
     ) -> list[SegmentResult]:
-        """Translate segments, in their order.
+        """Translate segments, in their order. `before` has the previous segments of each in its document; with
+        `accelerators`, menu accelerators are taken out and put into the translations.
 
         Args:
             segments: as in a file.
@@ -141,7 +142,9 @@ class MarkupTranslator:
         ]
 
     def _add_context(self, frames: Sequence[FramedSegment], previous: Sequence[FramedSegment]) -> list[_SegmentCore]:
-        """Build the cores of a segment with the sentences before them, in the segment and before it."""
+        """Build the core of each frame of a segment, with the sentences before it in the segment and in `previous`, the
+        frames of the segments before.
+        """
         if not self.translator.context:
             return [_SegmentCore(frame.core) for frame in frames]
         cores, recent = list[_SegmentCore](), deque[str](maxlen=self.translator.context)
@@ -153,7 +156,9 @@ class MarkupTranslator:
         return cores
 
     def _translate_cores(self, cores: Sequence[_SegmentCore]) -> list[SegmentResult]:
-        """Translate cores by the strategies in turn."""
+        """Translate cores by the strategies in turn, until the result of one has all codes; cores without words stay as
+        they are.
+        """
         without_words = (core for core in cores if not protect_codes(core.segment, values=False).has_words)
         results = {core: SegmentResult(core.segment, Strategy.BARE) for core in without_words}
         pending = [core for core in dict.fromkeys(cores) if core not in results]
@@ -171,7 +176,9 @@ class MarkupTranslator:
         return [results.get(core, SegmentResult(None, Strategy.LOST)) for core in cores]
 
     def _translate_whole(self, cores: Sequence[_SegmentCore], *, values: bool) -> list[Segment | None]:
-        """Translate whole cores, with or without `values` in the text; None if nothing shows where codes belong."""
+        """Translate whole cores, with or without `values` in the text; None if nothing shows where codes belong, or if
+        the end of a text was not read.
+        """
         texts = [protect_codes(core.segment, values=values) for core in cores]
         is_useful = [
             values or any(code.value for code in list_codes(scan_placeholders(core.segment))) for core in cores
@@ -193,7 +200,9 @@ class MarkupTranslator:
     def _align_translations(
         self, texts: Sequence[tuple[ProtectedText, SourceSentence, Translation]]
     ) -> dict[tuple[ProtectedText, SourceSentence], WordAlignment]:
-        """Return the word alignments of translations; none for texts that were read in parts."""
+        """Return the word alignments of translations, each given with its protected text and the input that was
+        translated; none for texts that were read in parts, or if the model has no attention.
+        """
         unsplit = [item for item in texts if not item[2].parts and item[2].candidates[0].ids]
         try:
             alignments = self.translator.align_all(
@@ -220,7 +229,9 @@ class MarkupTranslator:
         return [(start, max(start, stop)) for start, stop in pairwise(ends)]
 
     def _translate_pieces(self, cores: Sequence[_SegmentCore]) -> list[Segment | None]:
-        """Translate the texts between codes separately and keep the codes in place."""
+        """Translate the texts between the codes of each core separately and keep the codes in place; None if a text was
+        not read to its end.
+        """
         pieces_of = [split_at_codes(core.segment) for core in cores]
         pieces = (piece for core_pieces in pieces_of for piece in core_pieces)
         results = {piece.text: piece.text for piece in pieces if not isinstance(piece, InlineCode)}
@@ -246,7 +257,9 @@ def _is_nonblank_text(part: str | InlineCode) -> bool:
 def _restore_parts(
     text: ProtectedText, translation: Translation | None, alignment: WordAlignment | None
 ) -> Segment | None:
-    """Return a translation with its extracted parts; None if it is empty or they cannot be placed."""
+    """Return a translation with the parts that were cut out of `text`; None if it is missing or empty, or if no
+    alignment says where the parts belong.
+    """
     if translation is None or not translation.text.strip():
         return None
     if not text.parts:
@@ -255,7 +268,7 @@ def _restore_parts(
 
 
 def _join_pieces(pieces: Sequence[TextPiece | InlineCode], translations: Mapping[str, str]) -> Segment | None:
-    """Join pieces with their translations; None if one has none."""
+    """Join pieces with their translations, given by their texts; None if a text has none."""
     texts = [piece.text for piece in pieces if not isinstance(piece, InlineCode) and piece.text]
     if not all(translations.get(text, "").strip() for text in texts):
         return None
@@ -271,7 +284,9 @@ def _join_pieces(pieces: Sequence[TextPiece | InlineCode], translations: Mapping
 def _combine_results(
     segment: Segment, mark: str, frames: Sequence[FramedSegment], results: Sequence[SegmentResult]
 ) -> SegmentResult:
-    """Combine the results of a segment's parts and check the whole translation again as it will be written."""
+    """Combine the results of the frames of a segment, insert the accelerator `mark` (possibly empty), and check the
+    whole translation again as it will be written; without target if a frame has none or a code is lost.
+    """
     if has_message(segment):
         return SegmentResult(None, Strategy.FORMS)
     strategy = max((result.strategy for result in results), key=_STRATEGY_ORDER.index, default=Strategy.BARE)
@@ -315,7 +330,7 @@ class MarkupLineFormat(LineFormat[TranslationInput, tuple[str, SegmentResult]]):
         return add_context(map(TranslationInput, lines), self.translator.translator)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[tuple[str, SegmentResult]]:
-        """Translate the sentences; return each with its result."""
+        """Translate the sentences; return the text of each with its result. The number `start` has no effect."""
         lines = [input_.text for input_ in inputs]
         before = [[(text,) for text in input_.before] for input_ in inputs]
         return list(
@@ -338,7 +353,7 @@ class MarkupLineFormat(LineFormat[TranslationInput, tuple[str, SegmentResult]]):
 
 
 def _get_text(answer: tuple[str, SegmentResult]) -> str:
-    """Return the translated line, or the source if it was not translated."""
+    """Return the translated line of an answer (source line and result), or the source if it was not translated."""
     line, result = answer
     if result.target is None:
         return line

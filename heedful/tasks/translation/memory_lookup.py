@@ -51,6 +51,9 @@ def load_translation_memory(
 
 
 def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
+    """Yield the entries of all files in order. Two plain text files after each other are source and target; raise
+    DataError if there is only one.
+    """
     pending = list(map(sniff_file, paths))
     while pending:
         file = pending.pop(0)
@@ -70,6 +73,9 @@ def _iter_entries(paths: Sequence[Path], languages: DocumentLanguages) -> Iterat
 def _iter_document_entries(
     file: FileSniff, shape: TranslationFileShape, languages: DocumentLanguages
 ) -> Iterator[MemoryEntry]:
+    """Yield the finished translations of a TMX, PO or XLIFF file; those of another variety of the languages are not
+    reusable. Raise DataError if there are none, or if they are in other languages than `languages`.
+    """
     description = ""
     if get_suffix(file.path) == ".tmx":
         languages = _choose_tmx_languages(file.path, shape.languages, languages)
@@ -108,7 +114,9 @@ def _iter_document_entries(
 
 
 def _choose_tmx_languages(path: Path, available: Sequence[str], languages: DocumentLanguages) -> DocumentLanguages:
-    """Choose source and target language of a TMX; with two languages, one determines the other."""
+    """Choose source and target language of a TMX: those of `languages` that are known, and if the file has just two
+    languages (`available`), one determines the other. Raise DataError with `path` if one remains unknown.
+    """
     source, target = languages.source, languages.target
     other_languages = [language for language in available if not is_same_language(language, source or target or "")]
     if len(available) == 2 and len(other_languages) == 1:
@@ -125,7 +133,9 @@ def _choose_tmx_languages(path: Path, available: Sequence[str], languages: Docum
 
 
 def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages) -> Iterator[MemoryEntry]:
-    """Yield the pairs of two text columns, or of two files of lines."""
+    """Yield the pairs of two text columns of one file, or of two files of lines; raise DataError if there are none, or
+    if they are in other languages than `languages`.
+    """
     dataset = propose_datasets(files, task="translation", columns=_find_text_columns(files[0].shape))[0].dataset
     assert isinstance(dataset, DetectedParallelText), "nothing else is translated"
     part = dataset.present_parts[0]
@@ -147,7 +157,9 @@ def _iter_text_entries(files: Sequence[FileSniff], languages: DocumentLanguages)
 
 
 def _find_text_columns(shape: FileShape) -> Sequence[str]:
-    """Return the names of source and target column, if they are unambiguous."""
+    """Return the names of source and target column of a table or of JSON objects; empty if they are ambiguous, or if
+    the file has another shape.
+    """
     if not isinstance(shape, TableShape | JsonObjectsShape):
         return ()
     names = [column.name for column in shape.columns]
@@ -192,7 +204,9 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return map(TranslationInput, lines)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[MemoryAnswer | UnreadableInput]:
-        """Look up each sentence, and let the model translate those without an exact match."""
+        """Look up each sentence, and let the model translate those without an exact match; `start` is the number of the
+        first.
+        """
         matches = [self.memory.find_match((input_.text,), accelerators=self.accelerators) for input_ in inputs]
         unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]
         model_answers = iter(self.inner.answer_inputs(unmatched, start=start))
@@ -219,13 +233,15 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return {**record, "match": match_json}
 
     def format_answer(self, answer: MemoryAnswer) -> str:
-        """Format the translation as a line."""
+        """Format the exact translation of the memory as a line, else the model's answer in its own format."""
         if answer.match is not None and _is_exact(answer.match):
             return f"{_format_line(answer.match)}\n"
         return self.inner.format_answer(answer.answer)
 
     def input_notes(self, answer: MemoryAnswer) -> Iterator[str]:
-        """Return the kind of match, and the notes of the model's answer."""
+        """Return whether the memory had an exact, a similar or no match; unless it was exact, also the notes of the
+        model's answer.
+        """
         if _is_exact(answer.match):
             yield EXACT_MATCH
             return

@@ -109,7 +109,7 @@ class NoisyChannel:
     batch_tokens: int = 4096
 
     def score_candidates(self, translations: Sequence[Translation]) -> list[tuple[ScoredCandidate, ...] | None]:
-        """Score the candidates of each sentence, in order; None if one is too long for the reverse model."""
+        """Score the candidates of each translation, in order; None if one of them is too long for the reverse model."""
         pairs = list(
             dict.fromkeys(
                 (candidate.text, translation.source)
@@ -135,8 +135,8 @@ class NoisyChannel:
         ]
 
     def rerank(self, translations: Sequence[Translation], weights: ChannelWeights) -> list[Translation]:
-        """Sort the candidates of each sentence by the weighted sum, which becomes their score; unchanged if
-        `score_candidates` returned None.
+        """Sort the candidates of each translation by the sum with these weights, which becomes their score; unchanged
+        if `score_candidates` returned None.
         """
         return [
             translation if scored is None else _with_candidates(translation, rank_candidates(scored, weights), weights)
@@ -163,6 +163,7 @@ def rank_candidates(candidates: Sequence[ScoredCandidate], weights: ChannelWeigh
 def _with_candidates(
     translation: Translation, ranking: Sequence[ScoredCandidate], weights: ChannelWeights
 ) -> Translation:
+    """Return a translation with these candidates, in this order and with their weighted scores, and without doubts."""
     candidates = tuple(replace(candidate.candidate, score=candidate.compute_score(weights)) for candidate in ranking)
     return replace(translation, candidates=candidates, doubts=())
 
@@ -197,7 +198,7 @@ def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Transla
 
 
 def _parse_candidate(record: object, location: str) -> TextCandidate:
-    """Parse one candidate; raise DataError if a field is missing or wrong."""
+    """Parse the JSON record of one candidate; raise DataError with its location if a field is missing or wrong."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise DataError(f'{location}: a candidate has no "text"; mend it')
     number: Any = record.get("log_probability")
@@ -244,7 +245,9 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
     num_candidates: int = 1
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TranslationInput | Translation]:
-        """Parse sentences, or translations with candidates."""
+        """Parse lines as sentences, or as translations with candidates if the format does not translate; `source_name`
+        is named in errors.
+        """
         return (
             read_candidate_lists(lines, name=source_name)
             if self.translate is None
@@ -252,7 +255,9 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         )
 
     def get_translations(self, inputs: Sequence[TranslationInput | Translation], *, start: int) -> list[Translation]:
-        """Return the translations whose candidates are reranked, translating sentences first."""
+        """Return the translations whose candidates are reranked, translating sentences first; the first input has the
+        number `start`.
+        """
         if self.translate is None:
             return [item for item in inputs if isinstance(item, Translation)]
         sentences = [item for item in inputs if isinstance(item, TranslationInput)]
@@ -261,7 +266,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
     def answer_inputs(
         self, inputs: Sequence[TranslationInput | Translation], *, start: int
     ) -> list[tuple[int, RerankedTranslation]]:
-        """Rerank the candidates of each input and number the results."""
+        """Rerank the candidates of each input and number the results from `start`."""
         translations = self.get_translations(inputs, start=start)
         answers = []
         for translation, scored in zip(translations, self.channel.score_candidates(translations), strict=True):
@@ -273,7 +278,7 @@ class RerankLineFormat(LineFormat["TranslationInput | Translation", tuple[int, R
         return list(enumerate(answers, start))
 
     def to_json(self, answer: tuple[int, RerankedTranslation]) -> Any:
-        """Return the candidates with their new scores and feature values."""
+        """Return source, best translation, and candidates with their new scores and feature values, as JSON data."""
         translation = answer[1].translation
         records = [candidate.json_record for candidate in translation.candidates]
         for record, scored in zip(records, answer[1].scored or (), strict=False):
@@ -387,20 +392,24 @@ class _CandidateLists:
         return self._metric.score_sums(self._sum_counts(weights, mask))
 
     def score_combined(self, parts: Sequence[tuple[slice, Float[np.ndarray, " 3"]]]) -> float:
-        """Return the score of a corpus whose parts use different weights."""
+        """Return the score of a corpus whose parts, slices of the sentences, use different weights."""
         sums = sum(self._sum_counts(weights[None], mask) for mask, weights in parts)
         assert isinstance(sums, np.ndarray)
         return float(self._metric.score_sums(sums)[0])
 
     def _sum_counts(self, weights: Float[np.ndarray, "W 3"], mask: slice) -> Float[np.ndarray, "W counts"]:
-        """Return the summed metric counts (W, counts) of the candidates that each row of weights selects."""
+        """Return the summed metric counts (W, counts) of the candidates that each row of weights selects, in the
+        sentences of the slice `mask`.
+        """
         counts = self._counts[mask]
         scores = self._log_probabilities[mask] + np.tensordot(weights, self._features[mask], (1, 2))
         best_candidates, rows = scores.argmax(2), np.arange(len(counts))
         return np.stack([counts[rows, selected].sum(0) for selected in best_candidates])
 
     def optimize_weights(self, axes: Sequence[int], mask: slice) -> Float[np.ndarray, " 3"]:
-        """Find the best weights by coordinate ascent from a few starts; axes that are not free stay 0."""
+        """Find the best weights for the sentences of the slice `mask` by coordinate ascent from a few starts; weights
+        whose index is not in `axes` stay 0.
+        """
         optima = []
         for start in _STARTS:
             weights = np.array([number if axis in axes else 0.0 for axis, number in enumerate(start)])
@@ -412,8 +421,8 @@ class _CandidateLists:
     def _climb(
         self, weights: Float[np.ndarray, " 3"], axes: Sequence[int], mask: slice, *, step: float
     ) -> Float[np.ndarray, " 3"]:
-        """Ascend along one axis after the other until no step improves the score; among equal ones the nearest is
-        taken.
+        """Ascend from `weights` along one of the `axes` after the other by multiples of `step`, until none improves the
+        score of the sentences of the slice `mask`; among equal ones the nearest is taken.
         """
         value = float(self.score_weights(weights[None], mask)[0])
         while True:
@@ -433,7 +442,8 @@ class _CandidateLists:
 def tune_weights(
     candidates: Sequence[Sequence[ScoredCandidate] | None], references: Sequence[str], *, metric: MetricName = "bleu"
 ) -> TuningResult:
-    """Find the weights whose selected candidates are closest to the references, as a corpus.
+    """Find the weights whose selected candidates are closest to the references, as a corpus, by BLEU or chrF
+    (`metric`). `candidates` are those of each sentence, or None without scores.
 
     Coordinate ascent with decreasing steps from three starts; it is deterministic. A missing model gets the weight 0,
     and sentences without scores are left out.

@@ -106,7 +106,9 @@ class ConfidenceCurve(BaseModel, extra="forbid", allow_inf_nan=False):
         return MonotoneCurve(self.points)(get_certainty(candidate))
 
     def find_doubts(self, candidate: TextCandidate, weights: Float[np.ndarray, "T S"] | None) -> tuple[str, ...]:
-        """Return warning signs of a translation, by the model's certainty and its attention weights."""
+        """Return warning signs of a translation: that the model is less certain of this candidate than `least`, and, if
+        its attention weights are given, that they are more scattered than `widest`.
+        """
         signs = [UNSURE_SIGN] if self.least is not None and get_certainty(candidate) < self.least else []
         if self.widest is not None and weights is not None and attention_entropy(weights) > self.widest:
             signs.append(SCATTERED_SIGN)

@@ -115,7 +115,7 @@ class TranslationDataConfig(DataConfig):
 
     @property
     def directed_readers(self) -> Sequence[tuple[TranslationDirection, ExampleReader[SentencePair]]]:
-        """Training texts whose languages are both named."""
+        """Direction and reader of each training text whose languages are both named."""
         texts = [
             (text.directions[0], text.build_readers(key, add_language_tag=False))
             for key, text in self._training_texts.items()
@@ -148,7 +148,7 @@ class TranslationDataConfig(DataConfig):
         return [key for key, text in chain.from_iterable(texts) if text.factors is not None]
 
     def get_tables(self, part: str) -> Mapping[str, TranslationTextConfig | SeveralTextsConfig]:
-        """Return the texts of a part, with the rehearsed text for training."""
+        """Return the tables with the texts of a part by key, with the rehearsed text if the part is "train"."""
         tables = {part: getattr(self, part)}
         return tables if part != "train" or self.rehearse is None else {**tables, "rehearse": self.rehearse}
 
@@ -160,11 +160,13 @@ class TranslationDataConfig(DataConfig):
         return readers[0] if len(readers) == 1 else ConcatenatedReader(readers)
 
     def readers(self, part: str) -> Mapping[str, ExampleReader[SentencePair]]:
-        """Return readers of every text of a part in each direction, rehearsed text included."""
+        """Return a reader for each text of a part in each direction, by key, rehearsed text included."""
         return self._build_readers(self.get_tables(part))
 
     def compute_epoch_tokens(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
-        """Return the amount of each text in an epoch by weights and temperature, plus the rehearsed share."""
+        """Return how many tokens of each text of a part an epoch has, given their sizes in tokens, the rehearsed texts
+        last: by weights and temperature, and for rehearsed texts by their share.
+        """
         num_rehearsed = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
         own_tokens, rehearsed = tokens[: len(tokens) - num_rehearsed], tokens[len(tokens) - num_rehearsed :]
         amounts = list(compute_epoch_tokens(getattr(self, part), own_tokens))
@@ -203,7 +205,7 @@ class TranslationDataConfig(DataConfig):
     def _build_readers(
         self, tables: Mapping[str, TranslationTextConfig | SeveralTextsConfig]
     ) -> Mapping[str, ExampleReader[SentencePair]]:
-        """Build the readers of tables by key."""
+        """Build a reader for each text of these tables in each direction, by key."""
         tags_languages = bool(self.languages)
         readers: dict[str, ExampleReader[SentencePair]] = {}
         for name, table in tables.items():
@@ -353,7 +355,7 @@ class TranslationRecipe(FineTunableRecipe):
         return isinstance(model, TranslationArchitecture)
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """Warn about new vocabulary pieces that are frozen."""
+        """Warn about new vocabulary pieces that are frozen; `prefix` stands before the keys in the warning."""
         new_vocabulary = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
         if self.init is not None and new_vocabulary and self.training.freeze:
             yield (
@@ -386,7 +388,9 @@ class TranslationRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_training(cls, training: TranslationTrainingConfig, info: ValidationInfo) -> TranslationTrainingConfig:
-        """Check that the training options fit the model and the data."""
+        """Reject guided attention without word alignments and the reverse, guided attention that is sampled, and
+        decorrelation without heads; return the options adapted to sampled attention.
+        """
         model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
@@ -417,7 +421,9 @@ class TranslationRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_model(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
-        """Check that the model fits the tokenizer and the maximum length."""
+        """Reject three-way tied embeddings without a joint vocabulary, and a maximum length above the model's own; a
+        model that is given by `init` is not checked.
+        """
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
         if info.data.get("init") is not None:  # which may have another one
             return model

@@ -224,6 +224,9 @@ class TranslationReport(EvaluationReport):
         ]
 
     def _build_accuracy_table(self) -> PageTable:
+        """Build the table of accuracies with their intervals, counts, and the accuracy of the references; a note counts
+        the contrasts that were too long.
+        """
         columns = ["accuracy", "percent", "95 % interval", "right", "of", "references"]
         rows = [
             [
@@ -242,7 +245,9 @@ class TranslationReport(EvaluationReport):
         )
 
     def to_html(self, on_progress: ProgressCallback = lambda _, __: None) -> str:
-        """Build the HTML page of translations that deserve attention, with similar training text."""
+        """Build the HTML page of translations that deserve attention, with similar training text; `on_progress` is
+        called while that is searched.
+        """
         cases = ErrorCases(self.evaluator, self.answers)
         rows = [[score.name, *self._format_cells(score)] for score in self.scores]
         training, notes = self._find_similar_training_text(
@@ -261,7 +266,9 @@ class TranslationReport(EvaluationReport):
     def _find_similar_training_text(
         self, sentences: Sequence[str], on_progress: ProgressCallback
     ) -> tuple[SimilarityReport | None, Sequence[str]]:
-        """Find training text that resembles sentences; None with an explanation if this is not possible."""
+        """Find training text that resembles sentences; None with an explanation if this is not possible. `on_progress`
+        is called while the text is read.
+        """
         if self.system.summary is None:
             return None, [
                 "There is no run that names the training text of the system, so the page shows no similar text."
@@ -383,7 +390,7 @@ class TranslationComparison(RunComparison):
         }
 
     def build_run_json(self, report: EvaluationReport) -> dict[str, Any]:
-        """Return scores, speed and BLEU by length of a run as JSON data."""
+        """Return scores, speed and BLEU by length of the run of a report as JSON data."""
         assert isinstance(report, TranslationReport)
         seconds, perplexity = _get_seconds(report), report.perplexity
         return {
@@ -419,7 +426,9 @@ class TranslationComparison(RunComparison):
             yield self._build_metric_table(judge.metric_name, title=judge.metric_name, column="mean")
 
     def _build_metric_table(self, name: str, *, title: str, column: str) -> PageTable:
-        """Build a table of one metric of each run, with its p-value against the first run."""
+        """Build a table of one metric of each run, with its p-value against the first run; `column` is the heading of
+        its values.
+        """
         rows = [
             [
                 report.system.label,

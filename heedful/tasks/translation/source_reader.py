@@ -129,7 +129,7 @@ class SourceReader:
         return len(text) <= CHARACTERS_PER_TOKEN * self.max_length and not self.read_part(text.strip()).cut
 
     def _encode_with_context(self, sentence: SourceSentence) -> EncodedText:
-        """Encode a sentence with its previous ones."""
+        """Encode a sentence with its previous ones; raise RecipeError if it has any and the model reads none."""
         previous = get_context(sentence)
         if previous and not self.context:
             raise RecipeError(
@@ -143,7 +143,9 @@ class SourceReader:
         )
 
     def _require_language(self, sentence: SourceSentence) -> None:
-        """Raise RecipeError if a model of several languages is asked for no language, or for two."""
+        """Raise RecipeError if a model of several languages is asked for no language, or for two: by its own tags and
+        by a tag at the beginning of the sentence.
+        """
         if not self._language_of_id:
             return
         tokenizer = self.encoder.tokenizer

@@ -91,7 +91,8 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def learn_vocabularies(self, recipe: TranslationRecipe, *, existing: Tokenizer | None) -> Vocabularies:
-        """Learn the vocabularies of both languages (one object if they share it), factor labels and language profiles.
+        """Learn the vocabularies of both languages (one object if they share it), factor labels and language profiles;
+        `existing` must be None.
 
         Targets are learned in NFC, so that their marks stay what they are, and sources in NFKC; if case is folded, both
         in NFKC.
@@ -121,7 +122,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         data.
 
         Language tags of a foreign Marian model are dropped if the recipe has none: training continues with one
-            language.
+        language.
         """
         source, target = tokenizers
         for tag in recipe.data.tags:
@@ -136,7 +137,9 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))
 
     def inherit_tokenizer_settings(self, recipe: TranslationRecipe, pretrained: PretrainedSource) -> Settings:
-        """Return whether both languages share a vocabulary, and whether it folds case."""
+        """Return the settings `joint` and `lowercase` that follow from a pretrained model: whether both languages share
+        a vocabulary, and whether it folds case.
+        """
         source, target = pretrained.tokenizers
         tokenizer, model = recipe.tokenizer, pretrained.model
         assert isinstance(model, TranslationArchitecture)
@@ -166,7 +169,9 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_model(self, recipe: TranslationRecipe, sizes: VocabSizes) -> TranslationModel:
-        """Build an encoder-decoder model."""
+        """Build an encoder-decoder model; `sizes` are those of the vocabularies by file. Raise RecipeError if the
+        attention to guide does not exist.
+        """
         factors = tuple(sizes[FACTOR_FILE.format(name)] for name in recipe.factors)
         entries = DataSizes(sizes[SOURCE_TOKENIZER], sizes[TARGET_TOKENIZER], recipe.data.max_length, factors)
         model = build_sequence_to_sequence(recipe.model, entries)
@@ -177,7 +182,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     def embedding_modules(
         self, run: TranslationRun, model: TranslationModel
     ) -> Mapping[str, tuple[Tokenizer, nn.Module]]:
-        """Return tokenizer and module of both sides."""
+        """Return tokenizer and module with embeddings of each side, by the recipe key of its word vectors."""
         return {
             "source_vectors": (run.get_tokenizer(SOURCE_TOKENIZER), model.encoder),
             "target_vectors": (run.tokenizer, model.decoder),
@@ -190,8 +195,8 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     def build_objective(
         self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Build the objective: likelihood of the targets, with validation BLEU if it is monitored and REINFORCE for
-        hard attention.
+        """Build the objective from encoded training and validation text: likelihood of the targets, with validation
+        BLEU if it is monitored and REINFORCE for hard attention.
         """
         config = run.recipe.training
         return GenerationObjective(
@@ -209,7 +214,9 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_evaluator(self, recipe: TranslationRecipe | None, options: EvaluatorOptions) -> TranslationEvaluator:
-        """Build the evaluator of a text that the user names, or of the recipe's test text."""
+        """Build the evaluator of the text that the options name, or else of the recipe's test text (of its validation
+        text if it has none); without a recipe, there must be such a text.
+        """
         if recipe is not None and options.search is not None:
             options.search(recipe.generation)
         if options.text is not None:
@@ -233,7 +240,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_predictor(self, run: TranslationRun, model: TranslationModel, *, step: int | None = None) -> Translator:
-        """Build the translator of a run; calibration applies to its final checkpoint only."""
+        """Build the translator of a run; calibration applies to its final checkpoint only, for which `step` is None."""
         path = run.folder / CONFIDENCE_FILE
         confidence = read_checked_json(path, ConfidenceCurve) if step is None and path.exists() else None
         is_current = confidence is not None and confidence.weights == read_manifest(run.folder).files.get(MODEL_FILE)
@@ -246,7 +253,9 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     def _build_translator(
         self, runs: Sequence[TranslationRun], models: Sequence[TranslationModel], confidence: ConfidenceCurve | None
     ) -> Translator:
-        """Build a translator of one or several runs; raise RunError if their vocabularies or contexts differ."""
+        """Build a translator of one or several runs; raise RunError if their vocabularies or contexts differ.
+        `confidence` is the calibrated quality estimation, if there is one.
+        """
         first = runs[0]
         position_limits = [run.recipe.model.length_limit for run in runs]
         for other in runs[1:]:
@@ -284,8 +293,8 @@ TASK: Final = TranslationTask()
 def _collect_vocabularies(
     source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: LanguageIdentifier | None
 ) -> Vocabularies:
-    """Collect vocabularies by their files; the source folds case if a factor encodes it, and reads NFKC if it
-    shares a vocabulary.
+    """Collect tokenizers, factors and language profiles (if there are any) by their files. The source folds case if a
+    factor encodes it, and reads NFKC if it shares a vocabulary whose targets are in NFC.
     """
     source = source.with_nfkc() if source is target and target.uses_nfc else source
     source_tokenizer = source.with_lowercase() if any(factor.lowercases for factor in factors.values()) else source
@@ -299,7 +308,7 @@ def _collect_vocabularies(
 
 
 def _learn_factors(recipe: TranslationRecipe) -> Mapping[str, Factor]:
-    """Learn the factors of source words."""
+    """Learn the factors of source words from the training text, by name."""
     label_factors, factors = _list_label_factors(recipe), dict[str, Factor]()
     for name, config in recipe.factors.items():
         match config:
@@ -360,6 +369,9 @@ def _iter_training_pairs(recipe: TranslationRecipe) -> Iterator[SentencePair]:
 
 
 def _build_criterion(recipe: TranslationRecipe) -> Criterion:
+    """Build the training criterion of a recipe: likelihood with decorrelation if that has a weight, else what its
+    training options select; plus the term of guided attention, if one is guided.
+    """
     config = recipe.training
     criterion: Criterion = build_criterion(config)
     if config.decorrelation:

@@ -102,7 +102,10 @@ class SentenceTranslator(Protocol):
         first: int = 1,
         heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Translation]:
-        """Translate sentences, in their order."""
+        """Translate sentences, in their order, numbered from `first`. `search` and `length` replace the defaults;
+        `prefixes` and `constraints` are required beginnings and terms. `tick` is called with the number of newly
+        finished sentences, `heard` with the index of a sentence and its text so far.
+        """
         ...
 
 
@@ -126,7 +129,8 @@ WordLinks = tuple[tuple[int, int], ...]
 
 
 def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[TranslationInput]:
-    """Parse JSON lines with `source` and optionally `constraints` (a list of terms) and `prefix`.
+    """Parse JSON lines with `source` and optionally `constraints` (a list of terms) and `prefix`; errors contain
+    `name`.
 
     Raises:
         DataError: a line is not valid; the message contains `name`, the name of the input.
@@ -226,6 +230,7 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
     gaps = list(iter_gaps(source, (part.source for part in parts)))
 
     def join_candidates(rank: int) -> TextCandidate:
+        """Join the candidates of all parts at this rank, or their last ones."""
         chosen = [part.candidates[min(rank, len(part.candidates) - 1)] for part in parts]
         texts = [
             text
@@ -257,7 +262,8 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 def select_minimum_risk(
     translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
 ) -> Translation:
-    """Keep the `keep` candidates with the highest expected utility, which becomes their score.
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score; `weighted` candidates
+    count by their probability.
 
     See `rank_by_expected_utility`.
 
@@ -362,7 +368,8 @@ class TokenAlignment:
 def link_words(
     weights: Float[np.ndarray, "T S"], *, source_words: Sequence[int], target_words: Sequence[int]
 ) -> WordLinks:
-    """Align each target word with the source word of highest attention (Luong et al. 2015, section 4.4).
+    """Align each target word with the source word of highest attention (Luong et al. 2015, section 4.4); `source_words`
+    and `target_words` are the word numbers of the pieces.
 
     The weights of the pieces of a source word are added, and so are the rows of a target word. Pieces after the words
     (the ends of the sentences) and words without pieces are ignored.
@@ -392,7 +399,7 @@ def format_pharaoh(links: Iterable[tuple[int, int]]) -> str:
 
 
 def replace_unknown(translator: SentenceTranslator, translations: Sequence[Translation]) -> list[Translation]:
-    """Replace every unknown piece in translations by the source word of highest attention.
+    """Replace every unknown piece in the translations of a translator by the source word of highest attention.
 
     Names and numbers are often the same in both languages (Luong et al. 2015, section 4.2, without their dictionary).
 
@@ -471,7 +478,7 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         return add_context(map(TranslationInput, lines), self.translator)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[tuple[int, Translation]]:
-        """Translate the sentences and number the results."""
+        """Translate the sentences and number the results from `start`."""
         translations = self.translator.translate(
             [attach_context(input_.text, input_.before) for input_ in inputs],
             search=self.search,
@@ -493,6 +500,9 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         return self._build_record(answer[1])
 
     def _build_record(self, translation: Translation) -> TranslationRecord:
+        """Build the record of a translation and of its parts; expected quality, missing terms and attention are left
+        out if they are not known or not asked for.
+        """
         fields: dict[str, Any] = {}  # those that are absent unless they are known
         if self.translator.confidence is not None and translation.source_tokens:
             fields["confidence"] = round(self.translator.confidence.predict_chrf(translation.candidates[0]), 3)
@@ -539,7 +549,9 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
     chunk_size: ClassVar = sys.maxsize
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
-        """Split each line into sentence and translation; raise DataError if there is no tab."""
+        """Split each line into sentence and translation; raise DataError with `source_name` and line if there is no
+        tab.
+        """
         for number, line in enumerate(lines, 1):
             source, tab, target = line.partition("\t")
             if not tab:
@@ -551,11 +563,13 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
     def answer_inputs(
         self, inputs: Sequence[tuple[SourceSentence, str]], *, start: int
     ) -> list[ForcedScore | UnreadableInput]:
-        """Score the pairs that are not too long."""
+        """Score the pairs that are not too long; the others get an `UnreadableInput`. The first pair has the number
+        `start`.
+        """
         return answer_readable(inputs, self.translator.unread(inputs, first=start), self.translator.score)
 
     def to_record(self, answer: ForcedScore) -> PairScoreRecord:
-        """Return a score with that of each token."""
+        """Return the record of a score, with the log-probability of each token."""
         return PairScoreRecord(
             log_probability=round(answer.log_probability, 5),
             count=answer.count,

@@ -189,7 +189,10 @@ class Translator(Predictor):
         first: int = 1,
         heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Translation]:
-        """Translate sentences, in their order; inside, they are sorted by length and batched.
+        """Translate sentences, in their order, numbered from `first`; inside, they are sorted by length and batched.
+        `search` and `length` replace the defaults; `prefixes` and `constraints` are required beginnings and terms.
+        `tick` is called with the number of newly finished sentences, `heard` with the index of a sentence and its text
+        so far.
 
         A sentence that is longer than the model reads is translated in parts (`heedful.data.text_splitting`), which are
         joined as in the source; the end of a part that is too long and cannot be split is not read (`Translation.cut`).
@@ -265,7 +268,9 @@ class Translator(Predictor):
         ]
 
     def _read_prefixes(self, prefixes: Sequence[str], *, start: int) -> list[_TargetPrefix]:
-        """Read the prefix of each translation; raise DataError, which names its sentence, if it is too long."""
+        """Encode the prefix of each translation; raise DataError, which names its sentence (counted from `start`), if
+        it is too long.
+        """
         numbered = enumerate(to_text_list(prefixes, name="prefixes"), start)
         return [
             self._decoder_target.encode_prefix(text, name=f"sentence {number}: its translation")
@@ -273,7 +278,7 @@ class Translator(Predictor):
         ]
 
     def score(self, pairs: Sequence[tuple[SourceSentence, str]], *, batch_tokens: int = 4096) -> list[ForcedScore]:
-        """Compute the log-probabilities of given translations, in order.
+        """Compute the log-probability of the given translation of each pair, in order.
 
         Raises:
             DataError: a sentence or its translation is longer than the model can read; the message names it, and
@@ -307,7 +312,8 @@ class Translator(Predictor):
         first: int = 1,
         cut: Callable[[int], None] | None = None,
     ) -> Float[np.ndarray, "N d_model"]:
-        """Compute the encoder's mean vector of each text in the source language; see `Embedder.embed`.
+        """Compute the encoder's mean vector of each text in the source language; see `Embedder.embed`. `cut` is called
+        with the number, from `first`, of each text that is too long and truncated; by default, such a text is an error.
 
         A model that was trained to translate from several languages embeds their sentences in one space.
 
@@ -350,7 +356,9 @@ class Translator(Predictor):
     def align_all(
         self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]], *, batch_tokens: int = 4096
     ) -> list[TokenAlignment]:
-        """Align many sentences like `align`, in their order; an ensemble uses its first model."""
+        """Align many pairs of a sentence and its translation like `align`, in their order; an ensemble uses its first
+        model.
+        """
         return run_batched(
             self._encode_pairs(pairs), self._align_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
         )
@@ -446,6 +454,9 @@ class Translator(Predictor):
         return self._source_reader.get_word_numbers(sentence)
 
     def _encode_pairs(self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]]) -> list[_EncodedPair]:
+        """Encode pairs of a sentence and its translation; raise DataError if a text is too long. A candidate keeps the
+        pieces in which it was generated, and its source is read as far as the model can.
+        """
         pairs = to_pair_list(
             pairs, name="pairs", parts="a sentence and its translation", extra_types=(SentenceInContext, TextCandidate)
         )
@@ -467,6 +478,7 @@ class Translator(Predictor):
         return self._decoder_target.score_texts(self._engine, source, [target for _, target in pairs])
 
     def _align_batch(self, pairs: list[_EncodedPair]) -> Iterator[TokenAlignment]:
+        """Yield the alignment of each encoded pair, by the attention of the first model, without previous sentences."""
         attention_calls, end = self._record_cross_attention(pairs), "</s>"
         weights = {
             name: _attention_to_numpy(weights_of_layer, None) for name, weights_of_layer in attention_calls.items()
@@ -490,11 +502,12 @@ class Translator(Predictor):
             )
 
     def _build_coverage_function(self, sources: Sequence[EncodedText]) -> AttentionLookup:
-        """Return a function that computes the attention of partial translations for coverage, by the last layer and
-        the mean of its heads; an ensemble uses its first model.
+        """Return a function that computes the attention of partial translations of these sources for coverage, by the
+        last layer and the mean of its heads; an ensemble uses its first model.
         """
 
         def compute_attention(rows: Sequence[int], texts: Sequence[tuple[int, ...]]) -> list[Tensor]:
+            """Return the attention of each text, given by token ids, to the source of its row."""
             pairs = [(sources[row], list(ids)) for row, ids in zip(rows, texts, strict=True)]
             alignments = run_batched(pairs, self._align_batch, size=_pair_length, batch_tokens=4096, max_rows=256)
             return [torch.from_numpy(list(alignment.weights.values())[-1]) for alignment in alignments]
@@ -502,7 +515,9 @@ class Translator(Predictor):
         return compute_attention
 
     def _record_cross_attention(self, pairs: list[_EncodedPair]) -> dict[str, list[Tensor]]:
-        """Run the first model on a batch of pairs and return the weights of its cross-attentions by path."""
+        """Run the first model on a batch of pairs and return the weights of its cross-attentions by path; raise
+        RecipeError if it has none.
+        """
         source = self._collate_sources([source for source, _ in pairs])
         target_tokens, _ = self._decoder_target.build_forced_batch([target for _, target in pairs])
         model, cross_attention_paths = self.models[0], self._cross_attention_paths()
@@ -539,14 +554,16 @@ class Translator(Predictor):
         index: int,
         ids: Sequence[int],
     ) -> None:
-        """Pass the text so far of a running search to a callback."""
+        """Call `on_text` with the index of a sentence and its text so far while its search runs; `index` is that of the
+        request, and `ids` are its tokens so far.
+        """
         hypothesis = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
         on_text(requests[index].row, self._decoder_target.to_candidate(hypothesis))
 
     def _build_request(
         self, part: SourcePart, length: LengthLimits, *, stream: int = 1, target_prefix: _TargetPrefix = _EMPTY_PREFIX
     ) -> TargetRequest:
-        """Build the generation request of a part: length limits, seed, prefix and constraints."""
+        """Build the generation request of a part: length limits, random stream (`stream`), prefix and constraints."""
         num_tokens = len(self._source_reader.own_positions(part.tokens)) + 1
         terms = dict.fromkeys(ids for term in part.terms if (ids := term.encode(self.target)))
         prefix, word = target_prefix
@@ -560,6 +577,9 @@ class Translator(Predictor):
         )
 
     def _build_translation(self, part: SourcePart, hypotheses: list[Hypothesis]) -> Translation:
+        """Build the translation of a part from the hypotheses of the search, best first; that of an empty part is empty
+        and meets no terms.
+        """
         if not part.tokens.ids:
             empty_candidate = TextCandidate("", (), (), 0.0, 0.0, finished=True)
             return Translation(
@@ -580,8 +600,8 @@ class Translator(Predictor):
     def _add_doubts(
         self, translations: list[list[Translation]], confidence: ConfidenceCurve, *, batch_tokens: int
     ) -> list[list[Translation]]:
-        """Add calibrated warning signs to the translation of each part; if attention is needed, the parts are read
-        once more.
+        """Add the warning signs of the calibration `confidence` to the translations of the parts of each sentence; if
+        attention is needed, the parts are read once more.
         """
         alignments: Iterator[TokenAlignment | None] = repeat(None)
         if confidence.widest is not None and self.has_attention:
