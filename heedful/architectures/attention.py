@@ -17,7 +17,7 @@ Distance = Annotated[int, Field(ge=0)]
 
 
 def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
-    """Raise `ValueError` if a bias is set for another score than additive."""
+    """Raise `ValueError` if a bias is set for another score than additive; otherwise return it."""
     if has_bias and info.data.get("score", "additive") != "additive":
         raise ValueError('is only for score = "additive": leave it out')
     return has_bias
@@ -46,8 +46,8 @@ class ScoredConfig(Config):
 
     @classmethod
     def migrate(cls, table: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the keys that older recipes implied: additive scores had a bias before the key `alignment_bias`
-        existed, and `exp_dot` used a softmax.
+        """Return the values that newer keys have for the stored table of an older recipe: additive scores had a bias
+        before the key `alignment_bias` existed, and `exp_dot` used a softmax.
         """
         return {"alignment_bias": table.get("score") == "additive", "weights": "softmax"}
 

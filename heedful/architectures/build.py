@@ -61,7 +61,8 @@ def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes
 def build_memory_decoder(
     config: MemoryDecoderArchitecture, *, vocabulary: int, slots: Mapping[str, int], longest: int = _DEFAULT_LENGTH
 ) -> tuple[Decoder, nn.Linear]:
-    """Build a newly initialised decoder that attends to one or several memories, and its output layer.
+    """Build a newly initialised decoder with `vocabulary` entries that attends to one or several memories, and its
+    output layer. `slots` is the slot width of each memory by name, `longest` the maximum number of tokens and slots.
 
     Args:
         config: its architecture.
@@ -84,7 +85,8 @@ def build_conditional_model(config: ConditionalArchitecture, sizes: DataSizes) -
 def build_language_model(
     config: LanguageArchitecture, *, vocabulary: int, longest: int = _DEFAULT_LENGTH
 ) -> LanguageModel:
-    """Build a newly initialised language model, a decoder without a memory.
+    """Build a newly initialised language model, a decoder without a memory, with `vocabulary` entries for at most
+    `longest` tokens.
 
     Args:
         config: its architecture.
@@ -154,7 +156,9 @@ def _call_builder(config: ArchitectureConfig, *sizes: DataSizes, **options: Any)
 
 
 def build_decoder_only(config: DecoderOnlyConfig, sizes: DataSizes) -> DecoderOnly:
-    """Build a newly initialised decoder-only model; source and target share the vocabulary of the target."""
+    """Build a newly initialised decoder-only model for vocabularies and texts of these sizes; source and target share
+    the vocabulary of the target.
+    """
     longest = config.count_positions(sizes.max_length, sizes.max_length)
     model = build_language_model(config.decoder, vocabulary=sizes.target, longest=longest)
     return DecoderOnly(model.decoder, output=model.output)
@@ -223,7 +227,8 @@ def _iter_dilations(config: ConvolutionalConfig, layers: int) -> Iterator[int]:
 
 
 def build_memory_network(config: MemoryNetworkConfig, *, vocabulary: int, answers: int, facts: int) -> MemoryNetwork:
-    """Build a newly initialised memory network for stories of facts, in which a question has one of several answers.
+    """Build a newly initialised memory network of `vocabulary` words for stories of at most `facts` facts. The network
+    chooses one of `answers` answers to a question.
 
     Args:
         config: its config.

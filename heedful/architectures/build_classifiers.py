@@ -113,7 +113,8 @@ def _build_pooling_classifier(
     outputs: int,
 ) -> TextClassifier:
     """Build a classifier with `outputs` numbers that reads the encoder's own summary (`d_summary` wide), or what the
-    config's pooler makes of its memory slots (`d_slot` wide).
+    config's pooler makes of its memory slots (`d_slot` wide); an n-gram classifier of `vocabulary` entries may be
+    added.
     """
     summary: MeanPooler | SelfAttentivePooler | None = None
     match config.summary:

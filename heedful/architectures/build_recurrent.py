@@ -189,6 +189,7 @@ def build_conditional_encoder(config: ConditionalConfig, *, vocabulary: int) -> 
     """Build a newly initialised conditional encoder of text pairs with `vocabulary` entries, without a head."""
 
     def build_stack() -> RecurrentStack:
+        """Build the LSTM layers that read one of the two texts."""
         widths = [config.d_embedding, *[config.d_model] * (config.layers - 1)]
         return RecurrentStack(
             [UnidirectionalLayer(LSTM(width, config.d_model)) for width in widths], dropout=config.dropout
@@ -262,8 +263,9 @@ def _build_decoder(
     build_start: Callable[[list[RecurrentCell]], decoders.StateInit],
     longest: int,
 ) -> Decoder:
-    """Build the decoder, with `layers` cells, for memories whose slot widths `slots` gives by name. Their concatenated
-    summaries are `d_summary` wide; `build_start` makes the module that turns them into the initial states.
+    """Build the decoder, with `layers` cells, for memories of at most `longest` slots, whose widths `slots` gives by
+    name. Their concatenated summaries are `d_summary` wide; `build_start` makes the module that turns them into the
+    initial states.
     """
     reading_config, d_context = config.reading, sum(slots.values())
     if isinstance(reading_config, ContextConfig):

@@ -176,8 +176,9 @@ def _build_stack(
     longest: int,
     cross_attentions: Mapping[str, HeadsConfig] = MappingProxyType({}),
 ) -> TransformerStack:
-    """Build a stack of `layers` Transformer layers on an embedding, with a final norm only for pre-norm layers.
-    `cross_attentions` is the attention to each memory by name; `longest` is the maximum number of tokens.
+    """Build a stack of `layers` Transformer layers on an embedding, for at most `longest` tokens, with a final norm
+    only for pre-norm layers. `visibility` says which tokens a token sees, `cross_attentions` how it attends to each
+    memory, by name.
     """
     return TransformerStack(
         embedding,
@@ -239,7 +240,7 @@ def _build_layer(config: StackConfig, *, longest: int, cross_attentions: Mapping
 
 
 def build_activation(config: StackConfig) -> nn.Module:
-    """Build the activation of feed-forward networks."""
+    """Build the activation of feed-forward networks that the config names."""
     builders: dict[Activation, Callable[[], nn.Module]] = {
         "relu": lambda: nn.ReLU(inplace=True),
         "gelu": nn.GELU,

@@ -96,7 +96,9 @@ def build_clip_encoder(
     encode_times: bool,
     d_features: int | None = None,
 ) -> FrameEncoder:
-    """Build a newly initialised encoder that makes a memory of the frames of clips.
+    """Build a newly initialised encoder that makes a memory of the frames of clips, with slots `d_model` wide, by an
+    image network and, if given, a motion network. Frames that are vectors already, `d_features` wide, need no image
+    network.
 
     Args:
         vision: image network for each frame.
@@ -121,7 +123,7 @@ _CELLS: Final[Mapping[str, type[RecurrentCell]]] = {"rectified": ReLUCell, "lstm
 
 
 def build_picture_classifier(config: PictureArchitecture, *, picture: PictureShape, classes: int) -> PictureClassifier:
-    """Build a newly initialised image classifier of any family.
+    """Build a newly initialised image classifier of any family, for pictures of this shape and `classes` classes.
 
     Args:
         config: its architecture.

@@ -34,7 +34,7 @@ class HidingConfig(Config):
 
 
 def _default_decoder(table: Mapping[str, Any]) -> MemoryDecoderConfig | None:
-    """Return a Transformer decoder as wide as the encoder, or None for pure CTC."""
+    """Return a Transformer decoder as wide as the encoder in the table of the model, or None for pure CTC."""
     if table["ctc_weight"] == 1:
         return None
     return TransformerMemoryDecoderConfig(d_model=table["d_model"])
@@ -70,7 +70,7 @@ class FrameEncoderArchitecture(ArchitectureConfig):
     @classmethod
     def _check_decoder(cls, decoder: MemoryDecoderConfig | None, info: ValidationInfo) -> MemoryDecoderConfig | None:
         """Raise an error if there is a decoder with `ctc_weight` = 1, none with a lower weight, or one with sampled
-        attention and a weight above 0.
+        attention and a weight above 0; otherwise return it.
         """
         weight = info.data.get("ctc_weight")
         if weight == 1 and decoder is not None:

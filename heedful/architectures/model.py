@@ -90,7 +90,7 @@ class ConvolutionalConfig(ScoredConfig, TiedArchitecture):
     @field_validator("kernel_width")
     @classmethod
     def _require_odd_width(cls, kernel_width: int) -> int:
-        """Raise `ValueError` if the kernel width is even."""
+        """Raise `ValueError` if the kernel width is even; otherwise return it."""
         if kernel_width % 2 == 0:
             raise ValueError("must be odd, so that the encoder's windows have a middle")
         return kernel_width

@@ -51,7 +51,7 @@ class _AttentiveConfig(ScoredConfig, _KindConfig):
     @field_validator("expected")
     @classmethod
     def _require_sampled_weights(cls, expected: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if `expected` is set without sampled weights."""
+        """Raise `ValueError` if `expected` is above 0 without sampled weights; otherwise return it."""
         if expected and info.data.get("weights", "sampled") != "sampled":
             raise ValueError('is only for weights = "sampled": leave it out')
         return expected
@@ -152,7 +152,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:
         """Raise an error if the score of the attention `reading` needs states and memory slots of equal width and they
-        differ.
+        differ; otherwise return it.
         """
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH or not info.data.get("bidirectional"):
             return reading
@@ -165,8 +165,8 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @field_validator("start")
     @classmethod
     def _check_copied_state(cls, start: str, info: ValidationInfo) -> str:
-        """Raise an error if `start` is "carried" but the encoder's states cannot be copied to the decoder: it is
-        bidirectional or has another number of layers.
+        """Raise an error if `start` is "carried" but the encoder's states cannot be copied to the decoder, because it
+        is bidirectional or has another number of layers; otherwise return it.
         """
         if start != "carried":
             return start
@@ -189,7 +189,7 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     @classmethod
     def _check_readout(cls, readout: str, info: ValidationInfo) -> str:
         """Raise an error if the readout is "state" with Luong's attention, or with tied tables that do not have the
-        width of the state.
+        width of the state; otherwise return it.
         """
         if readout == "state" and isinstance(info.data.get("reading"), LuongConfig):
             raise config_error(
@@ -232,7 +232,7 @@ class RecurrentMemoryDecoderConfig(RecurrentDecodingConfig, MemoryDecoderArchite
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig) -> ReadingConfig:
         """Raise an error if the score of the attention `reading` needs states and memory slots of equal width, because
-        slots may have any width.
+        slots may have any width; otherwise return it.
         """
         if isinstance(reading, ContextConfig) or reading.score not in _ONE_WIDTH:
             return reading
@@ -257,7 +257,7 @@ class RecurrentDecoderConfig(EmbeddedConfig, LayersConfig, LanguageArchitecture)
     @field_validator("tie")
     @classmethod
     def _check_tied_widths(cls, tie: bool, info: ValidationInfo) -> bool:
-        """Raise `ValueError` if tables of different widths are tied."""
+        """Raise `ValueError` if `tie` is true but d_embedding differs from d_model; otherwise return it."""
         d_model, d_embedding = info.data.get("d_model"), info.data.get("d_embedding")
         if tie and d_model != d_embedding:
             raise ValueError(f"must be false where model.d_embedding = {d_embedding} is not model.d_model = {d_model}")

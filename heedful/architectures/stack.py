@@ -74,7 +74,7 @@ class StackConfig(ArchitectureConfig):
     @field_validator("heads")
     @classmethod
     def _require_divisor(cls, heads: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if the number of heads does not divide d_model."""
+        """Raise `ValueError` if the number of heads does not divide d_model; otherwise return it."""
         d_model = info.data.get("d_model")
         if d_model is not None and d_model % heads:
             raise ValueError(f"must divide model.d_model = {d_model} evenly")
@@ -83,7 +83,9 @@ class StackConfig(ArchitectureConfig):
     @field_validator("positions")
     @classmethod
     def _check_position_widths(cls, positions: PositionsConfig, info: ValidationInfo) -> PositionsConfig:
-        """Raise an error if d_model is odd with sinusoidal positions, or the width of a head with rotary ones."""
+        """Raise an error if d_model is odd with sinusoidal positions, or the width of a head with rotary ones;
+        otherwise return the positions.
+        """
         d_model, heads = info.data.get("d_model"), info.data.get("heads")
         if d_model is None or heads is None:
             return positions

@@ -170,7 +170,7 @@ class MemoryModelArchitecture(ArchitectureConfig):
     @field_validator("decoder")
     @classmethod
     def _check_slot_width(cls, decoder: MemoryDecoderConfig, info: ValidationInfo) -> MemoryDecoderConfig:
-        """Raise an error if the decoder needs memory slots of another width than the model's."""
+        """Raise an error if the decoder needs memory slots of another width than the model's; otherwise return it."""
         width = info.data.get("d_model")
         if decoder.d_slot is not None and width is not None and decoder.d_slot != width:
             raise config_error(

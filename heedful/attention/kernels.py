@@ -47,8 +47,8 @@ def choose_block_size(queries: int, *, window: SlidingWindow) -> tuple[int, int]
 
 
 def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
-    """Return whether attention of so many queries to so many keys in a window is faster block by block than as a mask
-    over all keys (docs/performance.md).
+    """Return whether a window over this number of queries and keys is faster block by block than as a mask over all
+    keys (docs/performance.md).
     """
     if is_tracing():
         return False

@@ -167,9 +167,10 @@ class KVCache:
     def concat_groups(
         cls, caches: Sequence[tuple[KVCache, PendingSelection]], *, pad_left: bool, spare_keys: int = 0
     ) -> KVCache:
-        """Concatenate the selected groups of several caches and reserve room for `spare_keys` further keys.
+        """Concatenate the selected groups of several caches and reserve room for `spare_keys` further keys. Shorter
+        caches are padded on the left if `pad_left`, otherwise on the right.
 
-        Shorter caches are padded on the right, or on the left; padding must be hidden by the mask.
+        Padding must be hidden by the mask.
         """
         spare_keys = 0 if torch.is_grad_enabled() else spare_keys
         columns_by_cache = [part._selected_columns(picks) for part, picks in caches]

@@ -152,7 +152,7 @@ class HeadedAttention(TraceableAttention):
         return (scores if bias is None else scores + bias), bias
 
     def _combine_values(self, weights: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
-        """Sum values by weights and add the position bias of values."""
+        """Return the sum of the values in `memory` by weights, with the position bias of values if there is one."""
         context = kernels.weighted_sum(weights, memory.value)
         value_bias = self.relative.value_bias(weights, mask.positions, mask.key_positions)
         return context if value_bias is None else context + value_bias
@@ -242,14 +242,16 @@ class MultiHeadAttention(HeadedAttention):
     def forward(
         self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask
     ) -> Float[Tensor, "G Q d_model"]:
-        """Attend from `x` to projected keys and values; return one vector per query."""
+        """Attend from `x` to the projected keys and values in `memory` that the mask shows; return one vector per
+        query.
+        """
         query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
         context = self._attend(query, memory, mask=mask)
         aggregated: Tensor = self.aggregation(context.transpose(1, 2))
         return aggregated
 
     def compute_trace(self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
-        """Return all intermediate values of the call; the contexts are those of `forward`."""
+        """Return all intermediate values of `forward` for the same arguments; the contexts are the same."""
         mask = mask.to_dense()
         query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
         return self._build_trace(query, memory, mask=mask)

@@ -202,7 +202,9 @@ class MovingBaseline:
 def _select_keys(
     probabilities: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"], *, sample: bool
 ) -> Bool[Tensor, "*B Q K"]:
-    """Select one visible key per query by its probability: sampled, or else the first of the most likely ones."""
+    """Select one visible key per query: drawn by the probabilities if `sample`, otherwise the first of the most likely
+    ones.
+    """
     priority = probabilities
     if sample:
         # Of exponential variables with rates p_i, the i-th is the smallest with probability p_i. One may be 0, and a

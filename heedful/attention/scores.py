@@ -24,7 +24,8 @@ class AttentionScore(nn.Module, ABC):
     def project(
         self, keys: Float[Tensor, "*B K d_key"], positions: Int[Tensor, "*B K"] | None = None
     ) -> Float[Tensor, "*B K d_projected"]:
-        """Precompute the part of the score that depends only on the keys; return the keys if there is none.
+        """Precompute the part of the score that depends only on the keys and, for some scores, their positions; return
+        the keys if there is none.
 
         Args:
             keys: keys of a memory.
@@ -164,7 +165,7 @@ class LocationScore(AttentionScore):
     def forward(
         self, query: Float[Tensor, "*B Q d_query"], key: Float[Tensor, "*B K longest"]
     ) -> Float[Tensor, "*B Q K"]:
-        """Return the scores of the positions in this memory."""
+        """Return the score of each query at the positions of the keys, which are one-hot vectors."""
         scores: Tensor = self.weight(query) @ key.transpose(-2, -1)
         return scores
 

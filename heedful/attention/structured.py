@@ -256,7 +256,9 @@ class LinearChain(nn.Module):
         return f"total={self.total}"
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Compute marginals by the forward-backward algorithm in log space; a query that sees nothing gets zeros."""
+        """Turn the scores of visible keys into marginals by the forward-backward algorithm in log space; a query that
+        sees nothing gets zeros.
+        """
         exact_scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
         log_odds = _compute_log_odds(
             torch.where(visible, exact_scores, 0.0), visible, transition=self.transition.to(exact_scores.dtype)
@@ -320,8 +322,8 @@ class DependencyTree(nn.Module):
     """
 
     def forward(self, scores: Float[Tensor, "*B N N"], visible: Bool[Tensor, "*#B N N"]) -> Float[Tensor, "*B N N"]:
-        """Compute marginals by Eisner's inside-outside algorithm: O(N^3) work in O(N) steps; first-order gradients
-        only.
+        """Turn the scores of visible heads into marginals by Eisner's inside-outside algorithm: O(N^3) work in O(N)
+        steps; first-order gradients only.
         """
         slots = scores.size(-1)
         flat = (math.prod(scores.shape[:-2]), slots, slots)
@@ -366,7 +368,8 @@ class ChainAttention(TraceableAttention):
         visible: Bool[Tensor, "B 1 K"],
         links: Float[Tensor, "B steps K K"] | None = None,
     ) -> Float[Tensor, "B Q d_value"]:
-        """Return the expected value of each query; zeros where nothing is visible.
+        """Return the expected value of each query over all paths; zeros where nothing is visible. `links` holds
+        transition scores between a key of one step and a key of the next.
 
         Args:
             query: one query for each step of a path.

@@ -52,7 +52,7 @@ class PackedTokens:
         return x if self.order is None else x.gather(1, self.order.unsqueeze(2).expand_as(x))
 
     def unpack(self, x: Float[Tensor, "B T d"]) -> Float[Tensor, "B T d"]:
-        """Move packed tokens back to their columns."""
+        """Move the vectors of packed tokens back to the columns of their tokens."""
         if self.order is None:
             return x
         return torch.empty_like(x).scatter(1, self.order.unsqueeze(2).expand_as(x), x)
@@ -168,7 +168,8 @@ def scaled_residual_add(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"]) -> 
 
 
 def variance_scaled_linear(d_in: int, d_out: int, *, variance: float = 1.0) -> nn.Linear:
-    """Create a linear map with weights from N(0, sqrt(variance / d_in)) and zero bias (Gehring et al. 2017, 3.5).
+    """Create a linear map with zero bias and weights from N(0, sqrt(variance / d_in)), where `variance` is that of an
+    output for inputs of variance 1 (Gehring et al. 2017, 3.5).
 
     Args:
         d_in: width of the input.

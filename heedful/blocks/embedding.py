@@ -177,7 +177,8 @@ def build_embedding(size: int, d_model: int, *, deviation: float | None = None) 
 def build_output_layer(
     table: nn.Embedding, d_input: int | None = None, *, tied: bool, bias: bool = True, deviation: float | None = None
 ) -> nn.Linear:
-    """Create the linear map from hidden vectors to logits over the entries of a table.
+    """Create the linear map from hidden vectors, `d_input` wide, to logits over the entries of a table, whose weight it
+    shares if `tied`.
 
     Args:
         table: the embedding whose weight is shared if `tied`.

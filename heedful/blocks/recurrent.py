@@ -255,7 +255,9 @@ class RecurrentStack(nn.Module):
     def forward(
         self, x: Float[Tensor, "B T d_input"], state: tuple[CellState, ...], *, positions: Int[Tensor, "B T"]
     ) -> tuple[Float[Tensor, "B T d_output"], tuple[CellState, ...]]:
-        """Apply all layers; return the outputs and the new states."""
+        """Apply all layers to the tokens of a chunk, starting from their states; return the outputs of the last layer
+        and the new states.
+        """
         states = []
         for number, (layer, old_state) in enumerate(zip(self._get_layers(), state, strict=True)):
             x, new_state = layer(self.dropout(x) if number else x, old_state, positions=positions)

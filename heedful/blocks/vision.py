@@ -138,7 +138,9 @@ def build_inverted_block(d_input: int, d_output: int, *, expansion: int, size: i
 
 
 def _build_shortcut(d_input: int, d_output: int, *, stride: int) -> ConvActivation | None:
-    """Create the 1 x 1 convolution of a shortcut, or None if shapes agree."""
+    """Create the 1 x 1 convolution of a shortcut with these channels and stride, or None if input and output have one
+    shape.
+    """
     if stride == 1 and d_input == d_output:
         return None
     return ConvActivation(d_input, d_output, size=1, stride=stride, activation=identity)
@@ -172,7 +174,8 @@ class Retina(nn.Module):
     def forward(
         self, pictures: Float[Tensor, "B C H W"], rows: Int[Tensor, " N"], locations: Float[Tensor, "N 2"]
     ) -> Float[Tensor, "N scales C patch patch"]:
-        """Extract the patches around each location, the sharpest one first.
+        """Extract the patches around each location, the sharpest one first; `rows` is the index of the picture of each
+        location.
 
         Args:
             pictures: the pictures.

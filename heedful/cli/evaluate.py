@@ -166,7 +166,7 @@ def _build_report(
 
 def _print_metrics(args: EvaluateArguments, opened_run: Run[Any, Any]) -> None:
     """Print the metrics of a run whose task has no evaluator, on its own test or validation set; `RecipeError` for
-    options that change what is measured.
+    options that need an evaluator.
     """
     from heedful.runs.evaluate import evaluate_run
 

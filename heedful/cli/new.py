@@ -286,8 +286,7 @@ def _find_max_length(proposal: DatasetProposal, surveys: Sequence[DatasetReport]
 
 
 def _get_default_length(proposal: DatasetProposal) -> int | None:
-    """Return the default maximum length of the proposal's task, if longer examples would lose content; otherwise None.
-    """
+    """Return the default maximum length of the proposal's task; None if longer examples would not lose content."""
     from heedful.recipes.recipe_writer import get_default_length
 
     return get_default_length(proposal.task) if proposal.dataset.truncates else None

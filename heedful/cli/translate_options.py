@@ -34,9 +34,7 @@ class DocumentOptions:
     """for a TMX file, also as --memory: target language"""
 
     def require_none(self, *, memory: bool) -> None:
-        """Raise `RecipeError` if an option was given that needs a localization file; languages are allowed if there is
-        a memory.
-        """
+        """Raise `RecipeError` if an option was given that needs a localization file; a memory also allows languages."""
         for name in ("source_language", "target_language"):
             if getattr(self, name) is not None and not memory:
                 raise RecipeError(f"--{name.replace('_', '-')}: is for a TMX file; give one after the run")

@@ -164,7 +164,7 @@ class Int8Product:
         self._kernels: dict[type[Int8Kernel], Int8Kernel] = {}
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
-        """Return one vector for each input vector."""
+        """Return x W' + b for each input vector, without b if there is no bias."""
         largest = x.abs().amax(-1, keepdim=True).clamp_(min=_TINY)
         product = self._select_kernel(x).multiply(x / largest)
         return product.mul_(largest) if bias is None else torch.addcmul(bias, product, largest, out=product)
@@ -173,7 +173,7 @@ class Int8Product:
         return type(self)(*self._quantized)
 
     def _select_kernel(self, x: Tensor) -> Int8Kernel:
-        """Return the kernel that is fastest for so many vectors; measure this for the first vectors of a size."""
+        """Return the kernel that is fastest for this number of vectors; it is measured once."""
         if x.dtype != torch.float32:
             return self._get_kernel(FloatKernel)
         key = (*self._quantized[0].shape, len(x).bit_length(), torch.get_num_threads())
@@ -305,6 +305,7 @@ def quantize_to_int8(
     product_class: type[Int8Product] = Int8Product,
 ) -> None:
     """Replace the large matrices of a model by int8 ones, in place; modules that share a weight keep sharing it.
+    `quantized` are matrices that are int8 already, by the names of their weights.
 
     The model cannot be trained any more, but gradients of its inputs pass through it.
 

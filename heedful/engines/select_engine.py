@@ -86,7 +86,8 @@ def prepare_for_inference(
     origin: str,
     log: Callable[[str], None] | None = None,
 ) -> nn.Module:
-    """Load weights into a model and convert it for an engine on a device.
+    """Load weights, some of which may be int8, into a model and convert it for an engine on a device; return the model.
+    `origin` names the weights in errors.
 
     Args:
         model: with any parameter values.
@@ -183,7 +184,9 @@ def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str
 
 
 def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> float:
-    """Measure the time of int8 products relative to exact ones, over all linear maps, with a few vectors."""
+    """Return the time of int8 products relative to exact ones, measured over all linear maps of a model with a few
+    vectors.
+    """
     linear_maps = (module for module in find_quantizable(model).values() if isinstance(module, nn.Linear))
     shapes = Counter((module.out_features, module.in_features) for module in linear_maps)
     exact_seconds = int8_seconds = 0.0

@@ -237,8 +237,8 @@ class AttentionFlow:
 
 
 def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -> AttentionRollout:
-    """Compute the attention rollout of the encoder or decoder, the product of all its layers. Without `side` it is that
-    of the decoder, if the model has one.
+    """Compute the attention rollout of the encoder or decoder, the product of all layers up to its last. Without `side`
+    it is that of the decoder, if the record has attention of one.
 
     Args:
         record: with all layers of the model.
@@ -254,7 +254,7 @@ def compute_rollout(record: InspectionRecord, *, side: SideName | None = None) -
 
 def compute_attention_flow(record: InspectionRecord, query: int, *, side: SideName | None = None) -> AttentionFlow:
     """Compute the maximum flow from the token with index `query` of the last layer to each input token. Without `side`
-    the layer is the decoder's, if the model has one.
+    the layer is the decoder's, if the record has attention of one.
 
     Args:
         record: with all layers of the model.

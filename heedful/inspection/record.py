@@ -454,8 +454,7 @@ class InspectionRecord:
                 )
 
     def list_attribution_labels(self, attribution: Attribution) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Return the names of an attribution's rows, which are tokens or answers, and of its columns, which are tokens.
-        """
+        """Return the names of an attribution's rows, tokens or answers, and of its columns, which are tokens."""
         row_names = [written.token for written in self.written]
         if attribution.about == "answers":
             row_names = [

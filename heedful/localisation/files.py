@@ -59,8 +59,7 @@ def same_format(path: Path, other_path: Path) -> bool:
 
 
 def read_document(path: Path, *, source: str | None = None, target: str | None = None) -> TranslatableDocument:
-    """Read the document in a file, by the suffix of its name. `source` and `target` are languages, which only a TMX
-    needs.
+    """Read the document in a file, by its suffix. `source` and `target` are languages, which only a TMX needs.
 
     Args:
         path: of the file.

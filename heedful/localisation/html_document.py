@@ -205,9 +205,7 @@ class _PageParser:
         return self._codes.setdefault((raw, role), InlineCode(raw, role, name))
 
     def _find_element_end(self, tag: str, start: int, tag_end: int) -> int:
-        """Return the end of the element whose opening tag is from `start` to `tag_end`; `tag_end` if it is never
-        closed.
-        """
+        """Return the end of the element whose opening tag is from `start` to `tag_end`; this if it is never closed."""
         if tag in _VOID or self._text[tag_end - 2 : tag_end] == "/>":
             return tag_end
         if tag == "p":  # which the next one ends
@@ -231,9 +229,7 @@ class _PageParser:
         return ends
 
     def _iter_attributes(self, tag: str, attributes: Mapping[str, _HtmlAttribute]) -> Iterator[_HtmlUnit]:
-        """Yield the units of those attributes that readers see and that contain a letter; `tag` is the name of their
-        tag.
-        """
+        """Yield the units of those attributes of a tag, named `tag`, that readers see and that contain a letter."""
         meta_names = {attributes[name].text.lower() for name in ("name", "property") if name in attributes}
         names = set(_VISIBLE_ATTRIBUTES)
         if tag == "meta" and meta_names & _VISIBLE_META:
@@ -307,9 +303,7 @@ def unescape_html(text: str) -> str:
 
 
 def _is_verbatim(tag: str, attributes: Mapping[str, _HtmlAttribute]) -> bool:
-    """Return whether the content of an element is not translated, by its tag name and its attributes `translate` and
-    `class`.
-    """
+    """Return whether the content of an element is not translated, by its tag name, `translate` and `class`."""
     translate = attributes.get("translate")
     if translate is not None and translate.text.lower() in ("", "yes"):
         return False

@@ -27,9 +27,7 @@ _AGREEMENT_WEIGHT: Final = 0.1
 
 
 def find_words(text: str) -> list[TextSpan]:
-    """Return the spans of words and punctuation marks in a text; a placeholder counts as one word, so that it is never
-    split.
-    """
+    """Return the spans of words and punctuation marks in a text; a placeholder is one word, never split."""
     spans, position = [], 0
     for part in scan_placeholders((text,)):
         if isinstance(part, InlineCode):
@@ -218,6 +216,7 @@ class _PartInserter:
             return first if source_word == 0 or first == last else last
 
         def score_position(position: int) -> float:
+            """Return the attention of both neighbours of a position, plus a small share of that of all words."""
             left_weight = float(weights[position - 1, source_word - 1]) if position > first else 0.0
             right_weight = float(weights[position, source_word]) if position < last else 0.0
             agreement = float(weights[first:position, :source_word].sum()) + float(

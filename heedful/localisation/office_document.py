@@ -134,7 +134,7 @@ class ZipArchive:
 
     def _check_limits(self) -> None:
         """Raise DataError if there are too many members, two with one name or too many bytes in all, or if a member is
-        encrypted or compressed by another method than the usual two.
+        encrypted or not compressed by method 0 or 8.
         """
         members = self._file.infolist()
         if len(members) > MAX_MEMBERS:

@@ -354,9 +354,8 @@ def _iter_accelerators(text: str) -> Iterator[re.Match[str]]:
 
 
 def _is_accelerator(text: str, match: re.Match[str], *, words: int) -> bool:
-    """Return whether a sign that was matched in a text is an accelerator mark, and not part of an entity, `AT&T`,
-    `~/folder` or `max_length`. `words` is the number of words of the whole segment: in long ones no mark is inside a
-    word.
+    """Return whether a sign matched in a text is an accelerator mark, and not part of an entity, `AT&T`, `~/folder` or
+    `max_length`. `words` is the number of words of the segment: in long ones a sign inside a word is no mark.
     """
     before = text[: match.start()]
     if not before[-1:].isalnum():

@@ -305,9 +305,7 @@ class PoDocument(TextDocument):
         )
 
     def _fill_form(self, form: _PluralForm, text: str) -> TextEdit:
-        """Return the edit that sets the string of a form to a text, or appends it after the other forms if it has none
-        yet.
-        """
+        """Return the edit that sets the string of a form to a text; if it has none, it is added after the others."""
         keyword = "msgstr" if form.number is None else f"msgstr[{form.number}]"
         existing = form.entry.forms.get(form.number or 0)
         if existing is not None:
@@ -338,9 +336,7 @@ class PoDocument(TextDocument):
         yield TextEdit(offset, offset, f"#, fuzzy{self._line_end}")
 
     def _set_charset(self) -> Iterator[TextEdit]:
-        """Yield the edit that replaces the placeholder for the encoding in the header of a template by UTF-8; nothing
-        if there is none.
-        """
+        """Yield the edit that replaces the encoding's placeholder in the header of a template by UTF-8."""
         header = next((entry for entry in self._entries if entry.is_header), None)
         string = header.forms.get(0) if header else None
         if string is None:
@@ -415,9 +411,7 @@ def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
 
 
 def _parse_comment(entry: _PoEntry, line: str, start: int, stop: int) -> None:
-    """Add a comment line to a message: a flag, a previous version, or a note. `start` and `stop` are the offsets of the
-    line.
-    """
+    """Add a comment line to a message: a flag, a previous version, or a note. `start` and `stop` are its offsets."""
     if entry.comment_start is None:
         entry.comment_start = start
     if line.startswith("#,"):

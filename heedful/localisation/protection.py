@@ -246,9 +246,7 @@ def _is_line_end(code: InlineCode) -> bool:
 
 
 def _is_hard_break(nodes: Sequence[SegmentNode], index: int) -> bool:
-    """Return whether the line break at `index` ends a sentence or paragraph, by the nodes around it; a tab always
-    separates.
-    """
+    """Return whether a line break (at `index`) ends a sentence or paragraph, by the nodes beside it; a tab always."""
     node = nodes[index]
     if isinstance(node, InlineCode) and "\n" not in node.raw and node.raw not in _ESCAPED_LINES:
         return True

@@ -107,9 +107,7 @@ class _PairStack:
         return self._close_levels(0)
 
     def _close_levels(self, first: int) -> list[SegmentNode]:
-        """Close all pairs from level `first` on, whose opening codes become single codes, and return the nodes at that
-        level.
-        """
+        """Close all pairs from level `first` on, so that their codes stand alone; return the nodes at that level."""
         levels = self._levels[first:]
         del self._levels[first:]
         if not levels:

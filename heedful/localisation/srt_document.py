@@ -99,9 +99,7 @@ class SrtDocument(TextDocument):
         return self._units
 
     def fill_targets(self, targets: Mapping[int, Segment], matches: Mapping[int, MemoryMatch] = NO_MATCHES) -> bytes:
-        """Return the file with the texts of subtitles replaced by translations, given by unit number; `matches` have no
-        effect.
-        """
+        """Return the file with translations as texts of subtitles, given by unit number; `matches` have no effect."""
         edits = []
         for number, target in targets.items():
             cue = self._cues[number]
@@ -155,8 +153,7 @@ class SrtDocument(TextDocument):
 
 
 def _find_start(lines: Sequence[_SubtitleLine], times: int, *, previous_times: int) -> int:
-    """Return the index of the line at which a subtitle begins: its number, if it stands before the times, else the
-    times.
+    """Return the index of the line at which a subtitle begins: its number, if it stands before the times, or these.
 
     There may be empty lines between number and times if one stands before the number too, which is then not text.
 

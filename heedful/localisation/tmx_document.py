@@ -111,7 +111,7 @@ class TmxDocument(TextDocument):
                 yield _TmxUnit(unit, source, _choose_variant(other_variants, self._languages[1]))
 
     def _build_unit(self, tmx_unit: _TmxUnit) -> TranslationUnit:
-        """Build the unit of a unit element and its two variants. A target that heedful created is to be reviewed."""
+        """Build the unit of a `tu` element and its two variants; a target that heedful created is to be reviewed."""
         text = self.content.text
         target = None if tmx_unit.target is None else TMX_INLINE.to_segment(_get_seg(tmx_unit.target), text)
         has_target = target is not None and has_content(target)

@@ -129,13 +129,11 @@ class XliffDocument(TextDocument):
 
     @abstractmethod
     def _add_matches(self, matches: Mapping[int, MemoryMatch]) -> Iterator[TextEdit]:
-        """Yield the edits that add similar translations, given by unit number, except those that are already in the
-        file.
-        """
+        """Yield the edits that add similar translations, given by unit number, unless they are in the file."""
 
     def _build_unit(self, xliff_unit: _XliffUnit) -> TranslationUnit:
-        """Build the unit of a source and its target, with state, location, id and notes; it is untranslated if the
-        target is empty.
+        """Build the unit of a source and its target, with state, location, id and notes; an empty target counts as
+        none.
         """
         text, target = self.content.text, None
         if xliff_unit.target is not None:

@@ -110,9 +110,7 @@ class XmlElement:
         return None if attribute is None else attribute.text
 
     def get_inherited(self, name: str) -> str | None:
-        """Return the value of an attribute of this element or of the nearest ancestor that has it; None if there is
-        none.
-        """
+        """Return the value of an attribute of this element or of the nearest ancestor that has it; None if none has."""
         element: XmlElement | None = self
         while element is not None:
             if (value := element.get_attribute(name)) is not None:
@@ -188,7 +186,7 @@ def _check_well_formed(data: bytes, path: Path) -> None:
 
 
 def find_root(text: str, name: str | None = None, *, path: Path) -> XmlElement:
-    """Return the root element of an XML text without its content; raise DataError with `path` if its name is not
+    """Return the root element of an XML text without its content; raise DataError with `path` if it is not named
     `name`.
     """
     match = next(candidate for candidate in _MARKUP.finditer(text) if candidate["open"] is not None)

@@ -43,8 +43,8 @@ class GenerativeModel(nn.Module):
     def decode_greedy(
         self, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot; see
-        `MultiStepDecoder.decode_greedy` for the arguments.
+        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
+        within the limits; None if the decoder cannot.
         """
         return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
 
@@ -141,8 +141,8 @@ class DecoderOnly(ConditionalModel[Tokens]):
     def decode_greedy(
         self, tokens: Tokens, state: DecoderOnlyState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, DecoderOnlyState] | None:
-        """Run several steps of greedy search in one call, or return None if the decoder cannot; see
-        `MultiStepDecoder.decode_greedy` for the arguments.
+        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
+        within the limits; None if the decoder cannot.
         """
         result = self.decoder.decode_greedy(
             self.output, _shift_positions(tokens, state.target_start), state.decoder_state, limits=limits

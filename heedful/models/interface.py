@@ -60,8 +60,8 @@ class Decoder(nn.Module, ABC):
     def decode_greedy(
         self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, as `MultiStepDecoder.decode_greedy`; None if there is no
-        faster way.
+        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
+        within the limits; `output` makes logits. None if there is no faster way than step by step.
 
         Args:
             output: from hidden vectors to logits.

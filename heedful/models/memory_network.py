@@ -131,8 +131,8 @@ class SentenceEmbedding(nn.Module):
     def _sum_embeddings(
         self, words: Int[Tensor, "N J"], table: Float[Tensor, "V width"], weights: Float[Tensor, "N J"]
     ) -> Float[Tensor, "N tables d"]:
-        """Return the weighted sum of the word embeddings of each sentence, by each of the tables that `table` holds
-        side by side.
+        """Return the sum of the word embeddings of each sentence, times the weight of each word, by each of the tables
+        that `table` holds side by side.
         """
         if not words.numel():  # torch cannot sum over no sentences, or over sentences without words
             return table.new_zeros(len(words), table.size(1) // self.width, self.width)

@@ -52,6 +52,9 @@ class _NoFillMode(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        """Call `func`, but return the tensor unchanged if `func` fills it, and raise `OverflowError` for a huge
+        range.
+        """
         if getattr(func, "__name__", "") in _FILL_FUNCTIONS:
             return args[0] if args else (kwargs or {})["tensor"]
         options = dict(kwargs or {})
@@ -139,7 +142,8 @@ def _count_bytes(parameter: Tensor) -> int:
 
 @contextmanager
 def limit_model_size(*, max_bytes: float, meta: bool = False) -> Iterator[None]:
-    """Context manager: a model that is built inside must not exceed this size.
+    """Context manager: the parameters of a model that is built inside must not exceed `max_bytes`; `meta` counts those
+    on the meta device instead of all others.
 
     Args:
         max_bytes: maximum size of its parameters.
@@ -225,7 +229,8 @@ class ModelSize:
 
 
 def measure_model(model: nn.Module, *, length: int = 25) -> ModelSize:
-    """Return the size of a model; works on the meta device.
+    """Return the size of a model: its parameters, and the operations per token in texts of `length` tokens; works on
+    the meta device.
 
     Matrix products are counted, and attention's two products with `length` keys; element-wise operations are left out,
     as usual (Kaplan et al. 2020, 2.1).
@@ -270,7 +275,8 @@ class TrainingMemory:
 def estimate_training_memory(
     model: nn.Module, *, moments: int, use_bf16: bool, has_average: bool, tokens: int, length: int
 ) -> TrainingMemory:
-    """Estimate the memory that training a model needs; works on the meta device.
+    """Estimate the memory that training a model needs for a batch of `tokens` tokens in texts of `length` tokens;
+    `moments` is the number of moments that the optimizer stores per parameter. Works on the meta device.
 
     Args:
         model: with `requires_grad` set on the trained parameters.

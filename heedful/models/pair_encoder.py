@@ -137,7 +137,8 @@ class PairEncoder(Encoder[Tokens]):
 
     @torch.no_grad()
     def fit(self, batches: Sequence[Tokens], *, ignored_ids: Sequence[int]) -> None:
-        """Count token rarities and measure mean and deviation of the untrained features on training pairs.
+        """Count how rare each token is and measure mean and deviation of the untrained features on batches of training
+        pairs; `ignored_ids` are tokens that represent no text.
 
         Args:
             batches: the pairs, on the device of the model; the model is in evaluation mode.

@@ -113,6 +113,9 @@ class _SkipRandomInit(TorchFunctionMode):
         args: Sequence[Any] = (),
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
+        """Call `func`, but leave a tensor unchanged or set it to zeros instead of initialising it at random, and skip
+        the decomposition of an orthogonal initialisation.
+        """
         name = getattr(func, "__name__", "")
         if name == "uniform_" or (name.endswith(_RANDOM_SUFFIXES) and func is getattr(nn.init, name, None)):
             return args[0] if args else (kwargs or {})["tensor"]
@@ -151,7 +154,8 @@ class LayerDepths:
 
 
 def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
-    """Return the depth of each parameter by its name: how far it is from the output, in layers.
+    """Return the depth of each parameter by its name: how far it is from the output, in layers of the stack at the
+    attribute `body`.
 
     Args:
         model: a stack of layers with a head.
@@ -164,7 +168,7 @@ def measure_depths(model: nn.Module, *, body: str) -> LayerDepths:
 
 
 def _find_depth(name: str, *, layers: int, body: str) -> int:
-    """Return the depth of the parameter `name` in a model with a stack of so many layers at the attribute `body`; see
+    """Return the depth of the parameter `name` in a model with a stack of `layers` layers at the attribute `body`; see
     `LayerDepths`.
     """
     if not name.startswith(f"{body}.") or name.startswith(f"{body}.summary."):

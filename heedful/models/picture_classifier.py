@@ -45,7 +45,7 @@ class PictureClassifier(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
-        """Classify each image M times.
+        """Classify each image M times; of G glimpses each reads two random numbers from `uniforms`.
 
         Args:
             pictures: pixel values from 0 to 1.

@@ -363,7 +363,7 @@ class InputFeedingDecoder(_StepwiseDecoder):
         return (replace(first, fed=True), *others)
 
     def init_state(self, memory: Memories | None) -> RecurrentState:
-        """Return the state before the first token, with an attentional vector of zeros."""
+        """Return the state before the first token, for one or several memories, with an attentional vector of zeros."""
         state = super().init_state(memory)
         output = state.cells[-1][0]
         return replace(state, fed_vector=output.new_zeros(len(output), self.readout.d_output))

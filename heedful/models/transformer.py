@@ -28,7 +28,8 @@ class Pooler(nn.Module, ABC):
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
     ) -> Float[Tensor, "B d_summary"]:
-        """Return one vector per text; it must not depend on vectors at -1.
+        """Return one vector per text, made of the hidden vectors of its tokens; those at position -1 are padding and
+        must not matter.
 
         Args:
             hidden: hidden vectors of the tokens.
@@ -37,7 +38,9 @@ class Pooler(nn.Module, ABC):
 
 
 def mean_pool(hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B d_model"]:
-    """Average the hidden vectors over all tokens, including special ones; zeros for a text without tokens."""
+    """Average the hidden vectors over all tokens, including special ones, but not over padding (position -1); zeros for
+    a text without tokens.
+    """
     token_mask = (positions >= 0).unsqueeze(-1)
     mean: Tensor = (hidden * token_mask).sum(1) / token_mask.sum(1).clamp(min=1)
     return mean
@@ -284,7 +287,7 @@ class TransformerDecoder(Decoder):
     def decode_greedy(
         self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, or return None if the stack cannot; see
-        `Decoder.decode_greedy` for the arguments.
+        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
+        within the limits; `output` makes logits. None if the stack cannot.
         """
         return self.stack.decode_greedy(output, tokens, state, limits=limits)

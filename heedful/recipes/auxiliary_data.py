@@ -132,7 +132,8 @@ def allows_multiple_texts(task: str) -> bool:
 def find_auxiliary_texts(
     files: Sequence[Path], main: DatasetProposal, folder: Path, *, columns: Sequence[str] = ()
 ) -> Sequence[AuxiliaryText]:
-    """Recognize the auxiliary texts in files.
+    """Recognize the texts in files that are trained on in addition to the main text; `folder` is for texts that must be
+    written, `columns` are read from tables that have them.
 
     Args:
         files: files of any format; two files of plain text that follow each other belong together.
@@ -170,7 +171,8 @@ def find_auxiliary_texts(
 
 
 def collect_held_out(dataset: DetectedDataset, split: DatasetSplit | None) -> frozenset[int]:
-    """Collect fingerprints of both sides of all validation and test pairs.
+    """Collect fingerprints of both sides of all validation and test pairs of a dataset, with those training pairs that
+    a planned split takes out (None for no split).
 
     Args:
         dataset: the main text, before it is split.
@@ -185,7 +187,8 @@ def collect_held_out(dataset: DetectedDataset, split: DatasetSplit | None) -> fr
 
 
 def find_common_languages(dataset: DetectedDataset, auxiliary: Sequence[SurveyedText], task: str) -> Mapping[str, str]:
-    """Return the recipe keys for the source and target language that all texts share.
+    """Return the recipe keys `source_language` and `target_language` with the languages that the main dataset and all
+    auxiliary texts share; empty if a language is unknown or differs, or the task has no such keys.
 
     Args:
         dataset: the main text.
@@ -210,7 +213,8 @@ def find_common_languages(dataset: DetectedDataset, auxiliary: Sequence[Surveyed
 def build_text_tables(
     main: Mapping[str, Any], name: str, auxiliary: Sequence[SurveyedText], folder: Path, *, languages: Mapping[str, str]
 ) -> dict[str, dict[str, Any]]:
-    """Build the recipe tables of all texts by name, each with its languages.
+    """Build the recipe tables of the main text, called `name`, and of the auxiliary ones, by name, each with its
+    languages. Paths are relative to `folder`, that of the recipe.
 
     Args:
         main: table of the main text.

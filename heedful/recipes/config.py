@@ -161,6 +161,7 @@ def add_inferred_kind(infer: Callable[[Mapping[str, Any]], str | None]) -> Befor
     """
 
     def insert_kind(table: Any) -> Any:
+        """Return the table with its kind, if it has none and one can be inferred; anything else as it is."""
         if not isinstance(table, Mapping) or "kind" in table:
             return table
         kind = infer(table)

@@ -42,7 +42,8 @@ def get_forms(task: str) -> Sequence[DataFormat]:
 def propose_datasets(
     files: Sequence[FileSniff], *, task: str | None = None, columns: Sequence[str] = ()
 ) -> list[DatasetProposal]:
-    """Return what files can be used for, the most probable first, with one proposal for each task.
+    """Return what files can be used for, the most probable first, with one proposal for each task, or for the given
+    one; `columns` are those of tables to read.
 
     Args:
         files: previews of the files.
@@ -116,7 +117,8 @@ def _describe_unknown(files: Sequence[FileSniff], task: str | None, columns: Seq
 
 
 def keep_documents_whole(proposal: DatasetProposal, *, blank_lines: bool, column: str | None) -> DatasetProposal:
-    """Return the proposal with data that are split by whole documents.
+    """Return the proposal with data that are split by whole documents: these end at blank lines, or the column of a
+    table names them. Without either it stays as it is.
 
     Args:
         proposal: the proposed task and data.

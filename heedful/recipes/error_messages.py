@@ -55,9 +55,8 @@ def describe_errors(
     source: str,
     flags: Sequence[str],
 ) -> list[str]:
-    """Describe each problem of the rejected table `content`, a recipe of the class `root`, in one sentence.
-
-    `flags` are the dotted keys that come from the command line; all others come from `source`.
+    """Describe each problem of the rejected table `content`, a recipe of the class `root`, in one sentence. `flags` are
+    the dotted keys that come from the command line; all others come from `source`.
     """
     messages: dict[str, None] = {}
     details = error.errors(include_url=False)

@@ -71,7 +71,9 @@ class LengthLimitedConfig(RepetitionConfig):
     @field_validator("max_extra")
     @classmethod
     def _check_max_extra(cls, max_extra: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if the limits allow only empty outputs."""
+        """Raise `ValueError` if `max_extra` and `max_ratio` are both 0, which allows only empty outputs; otherwise
+        return it.
+        """
         if max_extra == 0 and info.data.get("max_ratio") == 0:
             raise ValueError("must be above 0 when generation.max_ratio = 0, or every answer is empty")
         return max_extra
@@ -91,7 +93,7 @@ class MinimumRiskConfig(LengthLimitedConfig):
     @field_validator("candidates")
     @classmethod
     def _check_candidates(cls, candidates: int | None, info: ValidationInfo) -> int | None:
-        """Raise `ValueError` if `candidates` is given without `risk`."""
+        """Raise `ValueError` if `candidates` is given without `risk`; otherwise return it."""
         if candidates is not None and info.data.get("risk") is None:
             raise ValueError('is for generation.risk, which is not given; add risk = "chrf", or leave it out')
         return candidates
@@ -126,7 +128,7 @@ class BeamConfig(MinimumRiskConfig):
     @field_validator("groups")
     @classmethod
     def _check_groups(cls, groups: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if the groups cannot share the beam evenly."""
+        """Raise `ValueError` if the number of groups does not divide the width of the beam; otherwise return it."""
         if (width := info.data.get("width")) is not None and width % groups:
             raise ValueError(f"cannot share a beam of {width} evenly; give a width that it divides")
         return groups
@@ -134,7 +136,7 @@ class BeamConfig(MinimumRiskConfig):
     @field_validator("diversity")
     @classmethod
     def _check_diversity(cls, diversity: float | None, info: ValidationInfo) -> float | None:
-        """Raise `ValueError` if `diversity` is given without groups."""
+        """Raise `ValueError` if `diversity` is given with a single group; otherwise return it."""
         if diversity is not None and info.data.get("groups") == 1:
             raise ValueError("is between groups, and there is one; give 2 groups or more")
         return diversity
@@ -142,7 +144,7 @@ class BeamConfig(MinimumRiskConfig):
     @field_validator("coverage")
     @classmethod
     def _check_coverage(cls, coverage: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if both `coverage` and `risk` are given."""
+        """Raise `ValueError` if both `coverage` and `risk` are given; otherwise return it."""
         if coverage and info.data.get("risk") is not None:
             raise ValueError("and risk both rank what was found; leave one of them out")
         return coverage
@@ -272,7 +274,8 @@ def override_generation(
     format_name: Callable[[str], str] = str,
     help_hint: str,
 ) -> Any:
-    """Return the generation config changed by options.
+    """Return the generation config, of one of the kinds in the union `config_type`, changed by options: values by name,
+    None if not given. Messages use `format_name` and `help_hint`.
 
     If the kind of search changes, only the keys that all kinds have are kept. An option of only one kind implies that
     kind, if none is given.

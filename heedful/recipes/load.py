@@ -45,8 +45,7 @@ def load_recipe(path: Path | str, overrides: Sequence[str] = ()) -> Recipe:
     "2000"]`.
 
     Paths in the file are relative to its folder, paths in `overrides` to the current folder; `output` is always
-    relative to
-    the current folder. Raises RecipeError with one line for each problem.
+    relative to the current folder. Raises RecipeError with one line for each problem.
     """
     require_path(path, name="recipe")
     overrides = to_text_list(overrides, name="overrides")
@@ -107,8 +106,8 @@ def apply_settings(recipe: AnyRecipe, settings: Mapping[str, Any], *, source: st
 
 
 def resume_recipe(recipe: Recipe, stored: Mapping[str, Any], *, has_checkpoint: bool) -> Recipe:
-    """Return a recipe adjusted to the run that it resumes: keys that it does not give keep the values that the run
-    stored. If the result is not valid, return the recipe unchanged.
+    """Return a recipe adjusted to the run that it resumes: keys that it does not give keep the values in `stored`, the
+    table of the run. If the result is not valid, return the recipe unchanged.
 
     For a run without a checkpoint, only the values that were fitted to its data are kept.
 
@@ -153,7 +152,8 @@ def fill_missing_keys(table: Mapping[str, Any], config_class: type[Config]) -> d
 def merge_stored_settings(
     recipe: Config, stored: Mapping[str, Any], *, has_checkpoint: bool = True
 ) -> dict[str, Any] | None:
-    """Return a recipe that resumes a run as a table with the run's implicit and fitted values; None if nothing changes.
+    """Return a recipe that resumes a run as a table, with implicit and fitted values from `stored`, the table of the
+    run; None if nothing changes. Without a checkpoint, only fitted values are kept.
 
     Keys that the run lacks and the recipe does not set keep the meaning that they had when the run started; keys that
     were fitted to its data keep their values.

@@ -130,7 +130,9 @@ class TranslationTextConfig(Config):
     def build_readers(
         self, key: str, *, add_language_tag: bool, context: int = 0
     ) -> Mapping[str, ExampleReader[SentencePair]]:
-        """Build a reader for each direction, by the key of the table and, with two directions, their languages.
+        """Build a reader for each direction, by the key of the table and, with two directions, their languages. Each
+        source is read with `context` previous sentences, and with a tag for the target language if
+        `add_language_tag`.
 
         Args:
             key: key of this table.
@@ -349,7 +351,7 @@ FORMATS: Final[tuple[type[ParallelFormatConfig], ...]] = (
 
 def infer_text_kind(table: Mapping[str, Any]) -> str | None:
     """Infer the kind of parallel text from the keys of its table and the suffix of its path, TSV by default; None if
-    neither tells it.
+    there is no path and no key that selects a kind.
     """
     suffix = Path(str(table.get("path")).lower().removesuffix(".gz")).suffix
     by_suffix = next((text_format for text_format in FORMATS if suffix in text_format.suffixes), TsvConfig)

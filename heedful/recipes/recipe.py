@@ -178,7 +178,9 @@ class Recipe(Config):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_weight_decay(cls, training: TrainingConfig, info: ValidationInfo) -> TrainingConfig:
-        """Raise an error if weight decay would change word vectors that the model keeps fixed."""
+        """Raise an error if weight decay would change word vectors that the model keeps fixed; otherwise return the
+        training config.
+        """
         model, decay = info.data.get("model"), training.optimizer.weight_decay
         if model is not None and model.freezes_vectors and decay:
             raise config_error(
@@ -226,7 +228,9 @@ class MemoryRecipe(Recipe):
     @field_validator("generation", check_fields=False)
     @classmethod
     def _reject_coverage(cls, generation: GenerationConfig) -> GenerationConfig:
-        """Raise an error if the generation config has a coverage penalty, which only translation supports."""
+        """Raise an error if the generation config has a coverage penalty, which only translation supports; otherwise
+        return it.
+        """
         if getattr(generation, "coverage", 0):
             raise config_error(
                 "generation.search", "needs attention to a source text, which this task does not have; leave it out"
@@ -259,7 +263,9 @@ class FineTunableRecipe(Recipe):
     @field_validator("training", check_fields=False)
     @classmethod
     def _check_adapter(cls, training: FineTunableTrainingConfig, info: ValidationInfo) -> FineTunableTrainingConfig:
-        """Raise an error if an adapter is given without `init`, the model whose weights it adapts."""
+        """Raise an error if an adapter is given without `init`, the model whose weights it adapts; otherwise return the
+        training config.
+        """
         if training.adapter is not None and "init" in info.data and info.data["init"] is None:
             raise config_error(
                 "training.adapter", "needs init, the folder of the model whose weights stay unchanged: give that too"
@@ -325,7 +331,8 @@ def check_num_layers(model: Config, *, key_prefix: str = "model") -> None:
 
 
 def find_largest_key(recipe: Recipe, sizes: Mapping[str, int]) -> str:
-    """Return the key whose value is largest relative to its typical value, as in `model.d_model = 1,048,576`.
+    """Return the key of a recipe's model, or the vocabulary, whose value is largest relative to its typical value, as
+    in `model.d_model = 1,048,576`; `sizes` are the sizes of the vocabularies by file.
 
     Args:
         recipe: recipe of the model.

@@ -108,7 +108,7 @@ def _build_kind_key(path: str, table: Schema, kinds: Sequence[Schema]) -> Recipe
 
 
 def list_schema_kinds(schema: Schema) -> list[str]:
-    """Return the values of `kind` that select a table, the default first."""
+    """Return the values of `kind` that select the table of a JSON schema, the default first."""
     kind = schema["properties"].get("kind", {})
     first = [kind["default"]] if "default" in kind else []
     return list(dict.fromkeys((*first, *kind.get("enum", ()), *([kind["const"]] if "const" in kind else ()))))

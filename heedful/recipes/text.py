@@ -123,7 +123,9 @@ class TokenizerConfig(Config):
     @field_validator("character_coverage")
     @classmethod
     def _check_coverage(cls, character_coverage: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if `character_coverage` is set for a kind of tokenizer that it has no meaning for."""
+        """Raise `ValueError` if `character_coverage` is set for a kind of tokenizer that it has no meaning for;
+        otherwise return it.
+        """
         kind = info.data.get("kind", "bpe")
         if kind not in _DEFAULT_SIZES and character_coverage != 1:
             raise ValueError(f'has no meaning for tokenizer.kind = "{kind}"; limit its size instead')
@@ -132,7 +134,8 @@ class TokenizerConfig(Config):
     def learn_tokenizer(
         self, texts: Iterable[str], *, add_mask: bool = False, tags: Sequence[str] = (), nfc: bool = False
     ) -> Tokenizer:
-        """Learn the tokenizer from texts.
+        """Learn the tokenizer from texts, with a mask token if `add_mask` and with `tags` that may stand before texts.
+        Text is normalized to NFC if `nfc`, otherwise to NFKC.
 
         Args:
             texts: the training texts.
@@ -164,7 +167,7 @@ class TextTokenizerConfig(TokenizerConfig):
     @field_validator("verbatim")
     @classmethod
     def _check_verbatim(cls, verbatim: bool, info: ValidationInfo) -> bool:
-        """Raise `ValueError` if `verbatim` is set for a tokenizer other than characters."""
+        """Raise `ValueError` if `verbatim` is set for a tokenizer other than characters; otherwise return it."""
         kind = info.data.get("kind", "characters")
         if verbatim and kind != "characters":
             raise ValueError(f'must be false for tokenizer.kind = "{kind}", whose pieces contain no line ends')

@@ -116,7 +116,7 @@ class CosineConfig(Config):
     @field_validator("floor")
     @classmethod
     def _check_floor(cls, floor: float, info: ValidationInfo) -> float:
-        """Raise `ValueError` if the floor is above the highest learning rate."""
+        """Raise `ValueError` if the floor is above the highest learning rate; otherwise return it."""
         rate = info.data.get("rate")
         if rate is not None and floor > rate:
             raise ValueError(f"must not exceed training.schedule.rate = {rate:g}")
@@ -208,7 +208,9 @@ class TrainingConfig(Config):
     @field_validator("minutes")
     @classmethod
     def _require_limit(cls, minutes: float | None, info: ValidationInfo) -> float | None:
-        """Raise an error if neither steps, epochs nor minutes are given, so that training would never end."""
+        """Raise an error if neither steps, epochs nor minutes are given, so that training would never end; otherwise
+        return the minutes.
+        """
         # A limit that is wrong itself is absent from info.data; it has its own message.
         limits = [minutes, *(info.data.get(name, 0) for name in ("steps", "epochs"))]
         if all(limit is None for limit in limits):
@@ -220,7 +222,9 @@ class TrainingConfig(Config):
     @field_validator("keep")
     @classmethod
     def _check_keep(cls, keep: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if fewer checkpoints are kept than are averaged."""
+        """Raise `ValueError` if the number of checkpoints to keep is below that of checkpoints to average; otherwise
+        return it.
+        """
         average = info.data.get("average")
         if average is not None and keep < average:
             raise ValueError(f"must be at least training.average = {average}; averaged checkpoints must be kept")
@@ -250,7 +254,9 @@ class FineTunableTrainingConfig(TrainingConfig):
     @field_validator("freeze")
     @classmethod
     def _check_freeze(cls, freeze: int | str, info: ValidationInfo) -> int | str:
-        """Raise `ValueError` if `freeze` is given together with an adapter, which keeps all weights of `init` fixed."""
+        """Raise `ValueError` if `freeze` is given together with an adapter, which keeps all weights of `init` fixed;
+        otherwise return it.
+        """
         if freeze != 0 and info.data.get("adapter") is not None:
             raise ValueError(
                 "has no effect with training.adapter, which keeps all weights of init: leave one of them out"
@@ -296,7 +302,8 @@ class DecoderTrainingConfig(TrainingConfig):
     """how sampled attention is trained; only for attention whose weights are "sampled", and only there"""
 
     def fit_to_attention(self, *, is_sampled: bool, key: str) -> Self:
-        """Return the config with REINFORCE settings if attention is sampled, and without them otherwise.
+        """Return the config with REINFORCE settings if attention is sampled, and without them otherwise; `key` is the
+        recipe key that decides this, for the error.
 
         Args:
             is_sampled: whether attention is sampled.

@@ -117,7 +117,8 @@ def build_uninitialized_model(run: Run[Any, Any]) -> nn.Module:
 def build_adapter_file(
     run: Run[Any, Any], base: Path, *, base_tensors: Mapping[str, Tensor], body: str, shared_names: Mapping[str, str]
 ) -> AdapterFile:
-    """Describe the adapter of a new run and the model that it adapts.
+    """Describe the adapter of a new run and the model that it adapts, whose folder is `base`, as the content of
+    `adapter.json`.
 
     Args:
         run: a run whose recipe has an adapter.
@@ -144,7 +145,7 @@ def build_adapter_file(
 
 
 def read_adapter_file(folder: Path, manifest: RunManifest | None = None) -> AdapterFile | None:
-    """Read which adapter a run stores; None if the run has no adapter.
+    """Read the description of the adapter in a run folder, whose manifest may be given; None if the run has no adapter.
 
     Args:
         folder: the run folder.
@@ -297,7 +298,8 @@ class TrainedAdapter:
 
 
 def open_adapter(folder: Path, model: Config, *, base: Path | None = None) -> TrainedAdapter:
-    """Open the adapter in a run folder or a PEFT folder.
+    """Open the adapter in a run folder or a PEFT folder for a model of the architecture `model`, whose Hugging Face
+    folder is `base` if it has one.
 
     Args:
         folder: folder of the adapter.

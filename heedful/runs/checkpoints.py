@@ -101,7 +101,8 @@ class FolderCheckpointSaver(CheckpointSaver):
 
 
 def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
-    """Write the final model of a run: the mean of the last `average` checkpoints, or the best one.
+    """Write the final model of a run: the mean of the last `average` checkpoints, or the best one if that is 1. Return
+    their steps.
 
     Returns:
         The steps of the checkpoints that were used.

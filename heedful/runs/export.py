@@ -33,7 +33,8 @@ from heedful.tasks.portable_model import PortableModel
 
 
 def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Write a model as a folder that `from_pretrained` of transformers can load, and heedful too.
+    """Write a model as a folder that `from_pretrained` of transformers can load, and heedful too; return its
+    limitations. `step` selects a kept checkpoint of the run instead of the finished model.
 
     An encoder becomes BERT, with its head if it was fine-tuned (`BertForSequenceClassification`,
     `BertForMultipleChoice`, `BertForTokenClassification`, `BertForQuestionAnswering`; if the head reads the mean of
@@ -85,12 +86,12 @@ def export_marian(run: str | Path, folder: str | Path, *, step: int | None = Non
 def export_ctranslate2(
     run: str | Path, folder: str | Path, *, quantization: Quantization | None = None, step: int | None = None
 ) -> tuple[str, ...]:
-    """Write a Transformer as a folder that CTranslate2 can load; its tokens are the pieces of our tokenizer. `step`
-    selects a kept checkpoint instead of the finished model.
+    """Write a Transformer as a folder that CTranslate2 can load, with quantized weights if `quantization` is given, and
+    return its limitations. `step` selects a kept checkpoint instead of the finished model.
 
     A translation model is for `ctranslate2.Translator`, a language model for `ctranslate2.Generator`, an encoder for
-    `ctranslate2.Encoder`. The tokenizers are written too: `source.spm` and `target.spm`, or `text.spm`, which
-    sentencepiece reads; other vocabularies as `heedful.source` and so on, which
+    `ctranslate2.Encoder`; its tokens are the pieces of our tokenizer. The tokenizers are written too: `source.spm` and
+    `target.spm`, or `text.spm`, which sentencepiece reads; other vocabularies as `heedful.source` and so on, which
     `heedful.data.tokenizer_files.load_tokenizer` reads.
 
     Computed positions are stored as a table, so texts may have up to 1,024 tokens. Arguments and return value are
@@ -108,8 +109,8 @@ def export_ctranslate2(
 
 
 def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Write a Transformer as a folder of ONNX graphs for ONNX Runtime and other runtimes; `step` selects a kept
-    checkpoint instead of the finished model.
+    """Write a Transformer as a folder of ONNX graphs for ONNX Runtime and other runtimes, and return its limitations.
+    `step` selects a kept checkpoint instead of the finished model.
 
     A translation model becomes `encoder.onnx`, `begin.onnx` and `step.onnx`, a language model `step.onnx`, an encoder
     `encoder.onnx` (with `masked.onnx` if it fills gaps), a fine-tuned encoder `classifier.onnx`. The numbers of rows
@@ -126,8 +127,8 @@ def export_onnx(run: str | Path, folder: str | Path, *, step: int | None = None)
 
 
 def export_peft(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[str, ...]:
-    """Write the adapter of a run as a folder that PEFT can load: `PeftModel.from_pretrained(model, folder)`. `step`
-    selects a kept checkpoint instead of the finished adapter.
+    """Write the adapter of a run as a folder that PEFT can load: `PeftModel.from_pretrained(model, folder)`; return its
+    limitations. `step` selects a kept checkpoint instead of the finished adapter.
 
     The model is the adapted one, as transformers has it; a head that was trained together with the adapter is written
     too. Arguments and return value are those of `export_hugging_face`.
@@ -196,11 +197,10 @@ def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Mo
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
     """Write a trained run with int8 weights: matrices of 4,096 numbers or more are stored as bytes with a scale for
-    each row.
+    each row. Return the bytes of all weights before and after. `step` selects a kept checkpoint.
 
     The new folder works like a run, with the engine "int8" by default (or "native", if its recipe says so), and cannot
-    be
-    trained further. Its answers are those of the run with that engine.
+    be trained further. Its answers are those of the run with that engine.
 
     Args:
         run: folder of a trained run.

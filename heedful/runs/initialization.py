@@ -214,7 +214,7 @@ def _format_shape(tensor: torch.Tensor) -> str:
 def transfer_vocabulary(
     origin: PretrainedSource, run: Run[Any, Any], *, log: Callable[[str], None]
 ) -> Mapping[str, Tensor]:
-    """Return the parameters of a model with the entries of its vocabularies replaced by those of the run's
+    """Return the parameters of the model `origin`, with the entries of its vocabularies replaced by those of the run's
     (`VocabularyMapping`).
 
     The model itself shows which parameters have an entry for each piece (`find_vocabulary_parameters`), so it may be of

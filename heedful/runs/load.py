@@ -58,8 +58,8 @@ PredictorT = TypeVar("PredictorT")
 
 
 def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
-    """Write the parts of a run that do not change while it is trained; the manifest is written last and makes the
-    folder a run.
+    """Write the parts of a run that do not change while it is trained, with the description of its adapter if it has
+    one; the manifest is written last and makes the folder a run.
 
     Args:
         run: a new run, or an existing one with another folder.
@@ -82,7 +82,8 @@ def save_run(run: Run[Any, Any], *, adapter: AdapterFile | None = None) -> None:
 def save_inference_copy(
     run: Run[Any, Any], tensors: Mapping[str, Tensor], folder: Path, *, use: str, step: int | None, recipe: Recipe
 ) -> None:
-    """Write a copy of a trained run for inference only, with the given tensors and recipe.
+    """Write a copy of a trained run for inference only to `folder`, with the given tensors, those of its checkpoint
+    `step`, and the given recipe. `use` names the purpose in errors.
 
     Args:
         run: the trained run.
@@ -254,8 +255,7 @@ def load(
             on a CPU, else that of the weights: "int8" for a folder written by `heedful.quantize`, otherwise "torch".
         say: receives messages: what "auto" chose and why, and warnings about an adapter.
         adapter: adapter to attach to the model: a run that was trained with training.adapter on a base of this shape
-            and
-            vocabulary, or a PEFT folder with LoRA. A run with an adapter of its own finds its base by itself.
+            and vocabulary, or a PEFT folder with LoRA. A run with an adapter of its own finds its base by itself.
 
     Raises:
         RecipeError: there is no such device or engine, or the engine does not support the device.
@@ -346,7 +346,8 @@ def load_predictor(
     task: str | None = None,
     **load_kwargs: Any,
 ) -> PredictorT:
-    """Load a model with `load` and return it, or its head for a task, if it is a `predictor_type`.
+    """Load a model with `load` and return it, or its head for a task, if it is a `predictor_type`; otherwise raise
+    `RunError`. `use` says what such a model does, for the error.
 
     Args:
         predictor_type: required class or protocol.

@@ -86,8 +86,7 @@ class MetricsLog(Callback):
         second.
 
         Further parts of the loss are means over what they count; `loss` and `nll` of several tasks are means over the
-        labels
-        of all, and each task has its own next to them.
+        labels of all, and each task has its own next to them.
         """
         self._sums.add(update)
         if update.step % _UPDATES_PER_LINE:

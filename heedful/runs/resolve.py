@@ -202,8 +202,8 @@ def _merge_config(config: Config, table: Mapping[str, Any], *, key_prefix: str, 
 def fit_recipe(
     recipe: AnyRecipe, *, device: torch.device, processes: int = 1, log: Callable[[str], None] = lambda _: None
 ) -> AnyRecipe:
-    """Return the recipe of a new run with the settings that its task chooses for the data, where the recipe leaves
-    them open.
+    """Return the recipe of a new run with the settings that its task chooses for the data and the device, where the
+    recipe leaves them open; `log` receives them.
 
     Args:
         recipe: a recipe with the vocabulary and the architecture of its `init`.

@@ -88,7 +88,8 @@ def train(
     say: Callable[[str], None] = lambda _: None,
     device: str | torch.device | None = None,
 ) -> TrainResult:
-    """Train the model of a recipe in its run folder, or resume training there.
+    """Train the model of a recipe in its run folder, or resume training there, on `device`, by default the GPU if there
+    is one. `say` receives messages, and `listeners` are called for updates and evaluations.
 
     Several processes started by torchrun train one model together, with the same batches as one process would.
 

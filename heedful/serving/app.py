@@ -83,7 +83,9 @@ class PathRoutes:
         return self.routes.get("GET" if method == "HEAD" else method)
 
     def parse_parameters(self, path: str) -> dict[str, Any]:
-        """Return the named parameters of a path; empty if the path does not match."""
+        """Return the parameters in a requested path by name, converted to their types; empty if the path does not
+        match.
+        """
         match = self.pattern.match(path)
         return (
             {name: self.convertors[name].convert(value) for name, value in match.groupdict().items()} if match else {}

@@ -78,8 +78,8 @@ def find_capable_model(registry: ModelRegistry, capability: str, model_name: str
 def declare_model_route(
     name: str, summary: str, response_type: Any, *examples: Mapping[str, Any], **options: Any
 ) -> Callable[[Callable[..., Any]], Route]:
-    """Make the decorated handler the route of the capability `name`, which is served if a model has it. The examples
-    are of requests; the other parameters are further attributes of `Route`.
+    """Make the decorated handler the route of the capability `name`, which is served if a model has it. `examples` are
+    examples of requests; the other parameters are further attributes of `Route`.
     """
     is_served = partial(has_capable_model, capability=name)
     return declare_route(

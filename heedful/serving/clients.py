@@ -168,7 +168,7 @@ class ConnectionCounter:
         return self._counts[client]
 
     def remove_connection(self, address: str) -> None:
-        """Stop counting a connection from this address, which has closed."""
+        """Stop counting a connection from this address, because it has closed."""
         if address in self._proxies:
             return
         client = client_network(address)

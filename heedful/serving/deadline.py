@@ -45,7 +45,7 @@ class RequestDeadline:
             callback()
 
     def add_cancel_callback(self, callback: Callable[[], None]) -> None:
-        """Register a callback for the cancellation.
+        """Register a callback that is called when the request is cancelled.
 
         It runs in the cancelling thread, or at once if that has happened, and perhaps more than once.
         """
@@ -61,7 +61,7 @@ class RequestDeadline:
         return self._cancelled.is_set() or time.monotonic() >= self.expires_at
 
     def raise_if_over(self) -> None:
-        """Raise `ClientDisconnected` or a timeout error if the deadline is over."""
+        """Raise `ClientDisconnected` if the client has disconnected, or a 504 `HTTPError` if the time is up."""
         if self._cancelled.is_set():
             raise ClientDisconnected
         if time.monotonic() >= self.expires_at:

@@ -257,7 +257,7 @@ class LimitedHttpProtocol(HttpToolsProtocol):
             self._write_timer = self.loop.call_later(self._limits.idle, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Stop that timer, because the client reads again."""
+        """Stop the timer of `pause_writing`, because the client reads again."""
         super().resume_writing()
         if self._write_timer is not None:
             self._write_timer.cancel()
@@ -278,7 +278,9 @@ class LimitedHttpProtocol(HttpToolsProtocol):
 
     @property
     def _request_id(self) -> str:
-        """Id of the current request for the log: its own if that header has arrived, else a new one."""
+        """Id of the current request for the log: its own, or that in its `X-Request-Id` header if this has arrived,
+        else a new one.
+        """
         if self._is_answering:
             return str(self.cycle.scope.get(REQUEST_ID_FIELD) or new_request_id())
         header_values = (value.decode("latin-1") for name, value in self.headers or () if name == b"x-request-id")

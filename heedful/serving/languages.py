@@ -157,6 +157,7 @@ def _names_languages(match: re.Match[str]) -> bool:
 
 
 def _load_profiles(run: Path) -> LanguageIdentifier | None:
+    """Load the language profiles that a run has saved; None if there are none."""
     from heedful.data.language_identification import LanguageIdentifier
     from heedful.tasks.translation.languages import PROFILES_FILE
 
@@ -177,7 +178,7 @@ def match_language(requested: str, languages: Sequence[str]) -> str | None:
 
 @cache
 def language_name(language: str) -> str:
-    """Return the English name of a language.
+    """Return the English name of a language, given by its tag.
 
     Without Babel, only common languages have one; others are returned unchanged.
     """

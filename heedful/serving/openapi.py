@@ -65,6 +65,7 @@ async def _answer_page(context: RequestContext) -> Response:
 
 @declare_route("/docs/{name}", "a file of that page", method="GET", public=True, group="about", media_type="text/plain")
 async def _answer_file(context: RequestContext) -> Response:
+    """Return the response with the page's file of the requested name; raise a 404 error if there is none."""
     name = context.request.path_params["name"]
     if name not in _PAGE_FILES:
         raise not_found("the page has no such file")

@@ -68,6 +68,7 @@ class Replica:
         return len(headers) > limits.headers or sum(len(b"".join(header)) for header in headers) > limits.header_bytes
 
     def _load_models(self) -> None:
+        """Load and warm up the models, mount their routes, and set the state to ready."""
         load_into(self._registry, lambda _: None)
         warm_up_models(self._registry, lambda _: None)
         mount_routes(self._app, self._registry)

@@ -180,6 +180,7 @@ class LogWriter(QueueHandler):
         super().close()
 
     def _build_drop_notice(self) -> logging.LogRecord:
+        """Build the log record that says how many records were dropped."""
         message = f"{self._num_dropped:,} log records are missing here, since earlier ones were not read in time"
         record = logging.LogRecord("heedful.serving", logging.WARNING, __file__, 0, message, None, None)
         notice: logging.LogRecord = self.prepare(record)

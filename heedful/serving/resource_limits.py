@@ -136,7 +136,7 @@ class RequestBody:
         self._budget.release_body(self)
 
     async def _receive_or_drop(self, receive: ReceiveCallable) -> Any:
-        """Wait for the next ASGI message, and raise an `HTTPError` if the body is dropped first."""
+        """Return the next message of the ASGI function `receive`; raise an `HTTPError` if the body is dropped first."""
         receive_task = asyncio.ensure_future(receive())
         drop_task = asyncio.ensure_future(self._drop_event.wait())
         try:
@@ -228,7 +228,7 @@ class MemoryBudget:
             reservation.reduce(0)
 
     def release(self, size: int) -> None:
-        """Return bytes, and grant them to waiting requests."""
+        """Give `size` bytes back to the budget, and grant them to waiting requests."""
         with self._lock:
             self._used -= size
             self._grant_waiting()

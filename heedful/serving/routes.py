@@ -287,7 +287,7 @@ def _is_server_fault(error: HeedfulError) -> bool:
 
 
 def render_response(result: HandlerResult) -> Response:
-    """Convert the result of a handler to a Starlette response."""
+    """Convert the result of a handler to a Starlette response: messages and mappings become JSON, a response stays."""
     if isinstance(result, Response):
         return result
     if isinstance(result, BaseModel):
@@ -319,6 +319,7 @@ def _read_timeout(registry: ModelRegistry, request: Request) -> float:
 
 
 async def _wait_for_disconnect(request: Request) -> None:
+    """Receive the messages of a request until its client has disconnected."""
     while True:
         message = await request.receive()
         if message["type"] == "http.disconnect":

@@ -108,7 +108,7 @@ class _RunningBatch:
                 example.request.set_answer(example.index, list(output.hypotheses))
 
     def report_partials(self) -> None:
-        """Send the token ids generated so far to the requests that listen."""
+        """Send the token ids generated so far to the requests that have a callback for them."""
         request_ids = [
             request_id for request_id, example in self.examples.items() if example.request.job.on_tokens is not None
         ]
@@ -228,7 +228,9 @@ class Scheduler:
         yield from (example.request for batch in self._running.values() for example in batch.examples.values())
 
     def _drop_finished(self) -> None:
-        """Remove the requests that are over from the queue and the running batches."""
+        """Fail the requests whose deadline is over, and remove these and the finished ones from the queue and the
+        running batches.
+        """
         over_requests = {request for request in self._iter_requests() if request.is_over}
         for request in over_requests:
             request.expire()

@@ -105,7 +105,7 @@ _EXECUTOR: Final[ContextVar[BatchExecutor | None]] = ContextVar("company", defau
 
 @contextmanager
 def use_executor(executor: BatchExecutor) -> Iterator[None]:
-    """Context manager in which predictors of this thread run their batches through an executor."""
+    """Run the batches of this thread's predictors through an executor, inside a `with` block."""
     token = _EXECUTOR.set(executor)
     try:
         yield

@@ -46,7 +46,7 @@ _STORIES_HINT: Final = "copy a recipe with heedful recipes babi-task and name yo
 
 
 def _holds_files(file: FileSniff, suffixes: tuple[str, ...]) -> bool:
-    """Return whether a folder or a table holds files with such suffixes, or their names."""
+    """Return whether a folder holds files with one of the suffixes, or a table names some."""
     if isinstance(file.shape, FolderShape):
         return any(file.shape.ending_counts.get(ending, 0) for ending in suffixes)
     return has_file_names(file.shape, suffixes)

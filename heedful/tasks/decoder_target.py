@@ -134,7 +134,8 @@ class DecoderTarget:
         search: SearchStrategy,
         attention_lookup: AttentionLookup | None = None,
     ) -> Hypotheses:
-        """Search the targets of each source row, in inference mode.
+        """Generate the texts of each source row by a search, in inference mode. `attention_lookup` returns what
+        generated texts attended to, for searches that need it.
 
         Args:
             model: the engine.
@@ -211,8 +212,8 @@ class DecoderTarget:
         return ids
 
     def encode_prefix(self, text: str, *, name: str) -> tuple[list[int], PartialWord | None]:
-        """Encode the beginning of a text, and return its ids with the word that it ends in if that may be unfinished.
-        Raise `DataError` if it is too long, with `name` as the name of the text.
+        """Encode the beginning of a text; return its ids, without the last word if that may be unfinished, and this
+        word or None. Raise `DataError` if the text is too long, with `name` as the name of the text.
         """
         self.encode(text, name=name)
         return encode_prefix(self.tokenizer, text)

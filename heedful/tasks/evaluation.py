@@ -83,7 +83,7 @@ class Evaluator(ABC):
 
     @abstractmethod
     def predict(self, predictor: Any, recipe: Recipe) -> Any:
-        """Return a predictor's answers to the examples.
+        """Return a predictor's answers to the examples, in the form that `compute_metrics` takes.
 
         Args:
             predictor: the trained model.

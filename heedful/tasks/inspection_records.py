@@ -85,7 +85,7 @@ class InspectionSelection:
     steps: int = 32
 
     def pad_tokens(self, tokens: Tokens) -> Tokens:
-        """Append the padding columns to the tokens."""
+        """Append `padding` columns to the tokens."""
         sides = (0, self.padding)
         segments = None if tokens.segments is None else functional.pad(tokens.segments, sides)
         factors = None if tokens.factors is None else functional.pad(tokens.factors, (0, 0, *sides))
@@ -97,7 +97,7 @@ class InspectionSelection:
         return (*pieces, *["<pad>"] * self.padding)
 
     def check_layers(self, model: nn.Module) -> None:
-        """Check that the model has the selected layers.
+        """Raise `RecipeError` if the model lacks one of the selected layers.
 
         Raises:
             RecipeError: it does not have them; the message says which it has.
@@ -112,7 +112,8 @@ class InspectionSelection:
 def record_attention(
     model: nn.Module, read: Callable[[], Output], *, selection: InspectionSelection, axes: Sequence[MapAxis], title: str
 ) -> tuple[InspectionRecord, Output]:
-    """Run a model on one text, and return a record of its attention together with what `read` returned.
+    """Run a model on one text by calling `read`, and return a record of its attention together with the result of
+    `read`.
 
     Args:
         model: the model in evaluation mode.
@@ -196,6 +197,7 @@ def add_attribution(
     unit: str = "nats",
 ) -> InspectionRecord:
     """Add the importance of each input token for the outputs to a record, if the selection asks for it.
+    `compute_values` returns the values of the outputs, and `about` says what they are.
 
     Args:
         record: record of one text.
@@ -335,7 +337,8 @@ def build_memory_axes(
     pictures: Mapping[str, Shaped[np.ndarray, " ..."]] | None = None,
     marked: Mapping[str, tuple[int, ...]] | None = None,
 ) -> list[MapAxis]:
-    """Return one axis for each memory, with its name and shape.
+    """Return one axis for each memory, with its name and shape; `marked` has the indices of slots known to matter, by
+    memory.
 
     Args:
         memories: memories of one example, without padding.

@@ -81,7 +81,8 @@ class LabelEvaluator(Evaluator):
         return "" if labels or label is None or len(self.reference_answers) == 1 else repr(label)
 
     def describe_failure(self, metrics: Mapping[str, float], *, answers: Any = None, error: float | None = None) -> str:
-        """Return a warning if the model is not better than the baseline; empty if it is better.
+        """Return a warning if the model is not better than the baseline; empty if it is better. For numbers, `error` is
+        the mean squared error if the answers are unknown.
 
         Numbers are compared by their mean squared error, because a constant answer has no correlation with anything;
         all other answers by the first metric that both have.
@@ -188,6 +189,7 @@ class LabelReport(EvaluationReport):
 
     @cached_property
     def _baseline_values(self) -> dict[str, float]:
+        """Compute the metrics of the baseline, by name."""
         return {
             name: metric.value
             for name, metric in self.evaluator.compute_metrics(self.evaluator.baseline_answers).items()

@@ -84,6 +84,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         smoothing: float,
         training: bool,
     ) -> tuple[Tensor, Tensor]:
+        """Compute the smoothed and the plain sum, and keep the gradients in `ctx` if they are needed."""
         wanted = training and any(ctx.needs_input_grad[:3])
         exact = torch.promote_types(hidden.dtype, torch.float32)
         mean_weight = weight.mean(0, dtype=exact)
@@ -122,6 +123,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
+        """Return the kept gradients, multiplied by that of the smoothed sum."""
         factor = upstream[0]
         d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
         ctx.gradients = ()

@@ -67,6 +67,7 @@ def run_batched(
     on_tokens: TokenCallback | None = None,
 ) -> list[Output]:
     """Answer examples in batches of similar length, longest first, and return the answers in the order of the examples.
+    `size` counts the ids of an example, and a batch has at most `batch_tokens` padded ids.
 
     An answer depends on its own example only. If the thread has a `BatchExecutor`, examples of several callers whose
     `answer_batch` is equal may share a batch.
@@ -327,7 +328,8 @@ class MultiHeadPredictor:
     def find_head(
         self, predictor_class: type[PredictorType], *, purpose: str, name: str | None = None
     ) -> PredictorType:
-        """Return the only predictor of a class, or the named one.
+        """Return the only predictor of a class, or that of the task `name`; `purpose` says in error messages what it
+        does.
 
         Args:
             predictor_class: a class or protocol.

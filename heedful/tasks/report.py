@@ -364,6 +364,7 @@ class RunComparison(ABC):
         return self.format_text()
 
     def _repr_html_(self) -> str:
+        """Return the heading, the tables and the main plot as HTML for notebooks."""
         tables = (self.build_results_table(), *self.build_extra_tables())
         return "\n".join(
             [escape_page_text(self.heading), *(table.to_html() for table in tables), self.draw_main_plot()]

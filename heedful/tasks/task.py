@@ -129,7 +129,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         return {}
 
     def load_vocabularies(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
-        """Load the vocabularies of a run folder."""
+        """Load the vocabularies of a run folder, by file."""
         tokenizers: Vocabularies = {file: load_tokenizer(folder / file) for file in self.tokenizer_files}
         return {**tokenizers, **{file: LabelVocabulary.load(folder / file) for file in self.label_files}}
 
@@ -303,8 +303,8 @@ class Run(Generic[AnyRecipe, AnyModel]):
         return read_examples(self.recipe, part)
 
     def encode_part(self, part: str, folder: Path, *, fingerprint: str) -> Corpus:
-        """Encode the data `part` and write it as a corpus into the folder, one text after the other. The corpus stores
-        `fingerprint`, which says what it was encoded from.
+        """Encode the data `part` and write it as a corpus into the folder, one text after the other. `fingerprint`
+        identifies what the corpus depends on.
         """
         texts = (_subsample(self.recipe, part, reader) for reader in self.recipe.data.readers(part).values())
         first, *others = (self.task.prepare_examples(self, text) for text in texts)
@@ -368,7 +368,8 @@ def _subsample(recipe: Recipe, part: str, reader: Iterable[Any]) -> Iterable[Any
 def learn_or_reuse_tokenizer(
     recipe: Recipe, texts: Iterable[str], *, existing: Tokenizer | None, masked: bool = False, generated: bool = False
 ) -> Tokenizer:
-    """Return the given tokenizer, or learn one from texts.
+    """Return the tokenizer `existing`, or learn one from texts if it is None; `masked` adds a mask token, and
+    `generated` says that the model generates such texts.
 
     Args:
         recipe: recipe that configures the tokenizer.

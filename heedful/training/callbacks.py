@@ -213,7 +213,7 @@ class BestWeightsSaver(CheckpointSaver):
         self.weights: Mapping[str, Tensor] = {}
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None:
-        """Copy the weights if the evaluation is the best so far."""
+        """Copy the weights of a snapshot if its evaluation is the best so far."""
         if evaluation is not None and evaluation.improved:
             self.step = snapshot.progress.step
             self.weights = {name: weight.detach().to("cpu", copy=True) for name, weight in snapshot.weights.items()}

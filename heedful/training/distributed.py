@@ -203,7 +203,7 @@ class LossAccumulator:
                 self._sums[row] += torch.tensor((float(part.total.detach()), float(part.count)), dtype=torch.float64)
 
     def all_reduce(self, distributed: DistributedContext) -> None:
-        """Add the sums of all other processes."""
+        """Add the sums of all other processes of `distributed`."""
         global_sums = self._sums.to(distributed.device)
         distributed.all_reduce_([global_sums])
         self._sums = global_sums.cpu()

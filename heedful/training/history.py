@@ -81,6 +81,7 @@ class TrainingHistory(Callback):
             self.log("  ".join([*numbers, f"validation {metric_text}"]) + (" *" if evaluation.improved else ""))
 
     def __repr__(self) -> str:
+        """Return the table of all points as text."""
         header, *rows = self._build_table()
         if not rows:
             return "History of nothing yet"

@@ -70,9 +70,8 @@ class Optimizer(ABC):
         return {}
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Load the tensors that `state_dict` returned.
-
-        `location` is the file that contains them, and `prefix` precedes their names there; both are for messages.
+        """Load the tensors that `state_dict` returned; errors name the file that contains them (`location`) and precede
+        their names by `prefix`, as the file does.
 
         Raises:
             RunError: a tensor is missing, unknown, or does not fit its parameter.
@@ -163,9 +162,8 @@ class Adam(Optimizer):
         }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Load the moments that `state_dict` returned.
-
-        `location` is the file that contains them, and `prefix` precedes their names there; both are for messages.
+        """Load the moments that `state_dict` returned; errors name the file that contains them (`location`) and precede
+        their names by `prefix`, as the file does.
 
         Raises:
             RunError: a moment is missing, unknown, or does not fit its parameter.
@@ -215,7 +213,8 @@ class LearningRateSchedule(ABC):
 
     @abstractmethod
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Return the learning rate of update `step`, counted from 1.
+        """Return the learning rate of update `step`, counted from 1, at which this fraction of the training time has
+        passed.
 
         Args:
             step: number of the update.

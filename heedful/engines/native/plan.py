@@ -40,7 +40,7 @@ class NativeProduct(Int8Product):
         self._height = len(rows)
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
-        """Return one vector for each input vector."""
+        """Return x W' + b for each input vector, without b if there is no bias."""
         if x.dtype != torch.float32:
             return super().__call__(x, bias)
         x = x.contiguous()

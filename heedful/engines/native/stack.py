@@ -86,8 +86,8 @@ class NativeStack(TransformerStack):
     def decode_greedy(  # type: ignore[override]
         self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, limits: MultiStepLimits
     ) -> tuple[MultiStepOutput, StackState | NativeState] | None:
-        """Run several steps of greedy search in one call; None if hooks or gradients are needed or the model has too
-        few positions. See `Decoder.decode_greedy` for the arguments.
+        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
+        within the limits; `output` makes logits. None if hooks or gradients are needed or positions may run out.
         """
         if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None
@@ -177,14 +177,16 @@ class _NativeCall:
         return NativeState(old_state.memories, self._pages, table, self._first_column)
 
     def _is_done(self, status: int) -> bool:
-        """Return whether the call finished; raise `IndexError` for an unknown token id."""
+        """Return whether the call finished, by the status that it returned; raise `IndexError` for an unknown token
+        id.
+        """
         if status == self._plan.library.NO_SUCH_ENTRY:
             raise IndexError("the embedding has no row for one of the token ids")
         return bool(status == self._plan.library.DONE)
 
 
 def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:
-    """Return pages of a state with room for the newest tokens of so many rows, and the column of the first key; a text
+    """Return pages of a state with room for the newest tokens of `rows` rows, and the column of the first key; a text
     read at once reuses one layer.
     """
     pages = state.pages
@@ -194,7 +196,7 @@ def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_token
 
 
 def _input_tensors(tokens: Tokens | FeatureBatch) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
-    """Return ids, segments and vectors, as far as they exist."""
+    """Return ids, segments and vectors of a chunk; None for those that it does not have."""
     if isinstance(tokens, FeatureBatch):
         return None, None, tokens.vectors.contiguous()
     return tokens.ids.contiguous(), None if tokens.segments is None else tokens.segments.contiguous(), None

@@ -170,7 +170,8 @@ class CrossMemory:
         return replace(result, sentence_indices=torch.cat(indices), num_sentences=start)
 
     def _reallocate(self, count: int, *, slots: int) -> CrossMemory:
-        """Copy the used sentences into a new memory with `count` further sentences and as much free room again.
+        """Copy the used sentences into a new memory with room for `count` further sentences of at most `slots` slots,
+        and for as many sentences again.
 
         Args:
             count: number of sentences to append.
@@ -188,8 +189,8 @@ class CrossMemory:
         return CrossMemory(numbers, positions, indices.int(), sentences, SharedCapacity(sentences, 2 * sentences))
 
     def to_caches(self, heads: int) -> tuple[CacheLayout, list[KVCache]]:
-        """Return the layout of the keys, and a cache for each layer, split into so many heads, with one entry per row
-        of the state.
+        """Return the layout of the keys, and a cache for each layer, split into this number of heads, with one entry
+        per row of the state.
         """
         numbers = self.numbers[:, self.sentence_indices]
         return CacheLayout(self.positions[self.sentence_indices].long()), [
@@ -307,7 +308,7 @@ class NativeState:
         return numbers, torch.where(slots < 0, -1, positions).int()
 
     def to_stack_state(self, *, depth: int, heads: int) -> StackState:
-        """Convert to the state of a stack of modules, with `depth` layers of so many heads."""
+        """Convert to the state of a stack of modules with `depth` layers and this number of heads."""
         memories = {name: memory.to_caches(heads) for name, memory in self.memories.items()}
         past, layers = None, list[KVCache | None]([None] * depth)
         if self.pages is not None:

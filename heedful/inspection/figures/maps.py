@@ -39,8 +39,7 @@ _CELL_SIDE, _LEFT_MARGIN, _TOP_MARGIN = 46.0, 62.0, 34.0
 
 
 def draw_alignment(record: InspectionRecord, selection: MapSelection) -> str:
-    """Draw the selected map of a record as a heat map in SVG: the weights of the selected head, or the mean over heads.
-    """
+    """Draw the selected map of a record as a heat map in SVG: weights of the selected head, or the mean over heads."""
     attention_map = selection.select_map(record)
     keys, queries = record.get_axis(attention_map.keys), record.get_axis(attention_map.queries)
     return draw_alignment_svg(

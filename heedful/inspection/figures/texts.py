@@ -35,8 +35,7 @@ _MAX_BRANCHES = 60
 
 
 def draw_positions(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw each position encoding of the record as a heat map in SVG, and beside it the dot products between positions.
-    """
+    """Draw each position encoding of the record as a heat map in SVG, with the dot products between positions."""
     if not record.encodings:
         raise DataError("this record has no vectors of positions: its model adds none, or is recurrent")
     return render_sheet(

@@ -86,8 +86,7 @@ def lay_out_diagram(diagram: ModelDiagram) -> DiagramLayout:
 
 
 def draw_unrolled_model(record: InspectionRecord, _selection: MapSelection) -> str:
-    """Draw the model of a record as SVG, unrolled over the tokens that it read; `DataError` if its levels are unknown.
-    """
+    """Draw the model of a record as SVG, unrolled over the tokens that it read; `DataError` without its levels."""
     diagram = unroll_record(record)
     if diagram is None:
         raise DataError("this record does not contain the levels of its model, so it cannot be unrolled")

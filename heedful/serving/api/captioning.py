@@ -103,7 +103,7 @@ def _warm_up(predictor: Any) -> object:
 
 
 def _field_names(predictor: Any) -> tuple[str, ...]:
-    """Return the request fields that a captioner takes."""
+    """Return the request fields in which a captioner takes its input."""
     return next(
         names for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if isinstance(predictor, predictor_type)
     )

@@ -41,7 +41,7 @@ def _warm_up_classifier(predictor: Classifier) -> object:
 
 
 def _describe_input(model: LoadedModel[Any]) -> Mapping[str, Any]:
-    """Return which kind of input a classifier takes."""
+    """Return which input a classifier takes, as `takes`: `text`, `pair` or `candidates`."""
     predictor = model.predictor
     return {
         "takes": "candidates" if predictor.answer_type == "choice" else "pair" if predictor.requires_pairs else "text"
@@ -146,6 +146,7 @@ class TagRequest(ModelRequest):
     "tag", "tag the words of sentences", ModelAnswers[list[TaggedWord]], {"texts": "A dog runs."}, group=GROUP
 )
 async def _answer_tag(context: RequestContext, message: TagRequest) -> Mapping[str, Any]:
+    """Tag the words of the texts in a request, and return the model's name and the records of the answers."""
     texts = _check_texts(context, message, message.texts)
     model = find_capable_model(context.registry, "tag", message.model)
     words = [text.split() if isinstance(text, str) else text for text in texts]
@@ -171,6 +172,7 @@ class AnswerRequest(ModelRequest):
     group=GROUP,
 )
 async def _answer_question(context: RequestContext, message: AnswerRequest) -> Mapping[str, Any]:
+    """Find answers to the questions of a request in its context, and return the model's name and their records."""
     questions = _check_texts(context, message, message.question)
     model = find_capable_model(context.registry, "answer", message.model)
     line_format = replace(model.predictor.line_format(), n_best=message.n_best)
@@ -240,7 +242,7 @@ async def _answer_embed(context: RequestContext, message: EmbedRequest) -> Mappi
 
 
 def _check_texts(context: RequestContext, message: Any, texts: str | Sequence[Any]) -> list[Any]:
-    """Return the texts of a message as a list, after checking the limits."""
+    """Return the texts of a message as a list; raise an `HTTPError` if the message exceeds the limits."""
     text_list = to_list(texts)
     check_limits(context, message, num_texts=len(text_list))
     return text_list

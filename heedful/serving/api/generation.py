@@ -90,8 +90,8 @@ class ContinuationRecord(AnswerRecord):
     "generate", "continue prompts", ModelAnswers[ContinuationRecord], {"prompts": "Once upon a time"}, group=GROUP
 )
 async def _answer_generate(context: RequestContext, message: GenerateRequest) -> Any:
-    """Continue the prompts of a request, and return the model's name and the records of the continuations, or a
-    response that streams the only one.
+    """Continue the prompts of a request, and return the model's name and the records of the continuations or, if a
+    stream is requested, a response that streams the only one.
     """
     prompts = to_list(message.prompts)
     check_limits(context, message, num_texts=len(prompts))
@@ -129,8 +129,8 @@ async def _answer_generate(context: RequestContext, message: GenerateRequest) ->
     "chat", "write the next turn of a dialogue", ModelAnswers[Reply], {"turns": ["Hello"]}, group=GROUP
 )
 async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any:
-    """Write the next turn of a dialogue, and return the model's name and the record of the turn, or a response that
-    streams it.
+    """Write the next turn of a dialogue, and return the model's name and the record of the turn or, if a stream is
+    requested, a response that streams it.
     """
     check_limits(context, message)
     model = find_capable_model(context.registry, "chat", message.model)
@@ -154,8 +154,8 @@ async def _answer_chat(context: RequestContext, message: DialogueRequest) -> Any
 def _generation_options(
     context: RequestContext, search: SearchStrategy, limit: int, config: ContinuationConfig
 ) -> dict[str, Any]:
-    """Return the keyword arguments of a predictor's generation: the search, the stop strings of the config, and `limit`
-    tokens or the fewer that the server allows; it stops when the request's deadline is over.
+    """Return the keyword arguments of a predictor's generation: the search, the stop strings of the config, and
+    `limit`, or the server's limit of tokens if that is lower; it stops when the request's deadline is over.
     """
     max_tokens = min(limit, context.limits.tokens)
     return {"search": search, "limit": max_tokens, "stop": config.stop, "until": lambda: context.deadline.is_over}

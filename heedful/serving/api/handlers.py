@@ -102,5 +102,5 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
 def prepare_inspection(
     _context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
-    """Return a function that inspects a served text model; see `prepare_text_inspection`."""
+    """Return a function that inspects a served text model on the texts in a message; see `prepare_text_inspection`."""
     return prepare_text_inspection(model.predictor, message)

@@ -130,6 +130,7 @@ async def _answer_inspect(context: RequestContext, message: InspectHTTPRequest) 
     is_served=_has_inspectable_model,
 )
 async def _answer_page(context: RequestContext) -> Response:
+    """Return the response with a stored inspection page; raise a 404 error if it is not stored any more."""
     page = context.registry.get_shared(_build_page_store).get(context.request.path_params["name"])
     if page is None:
         raise not_found("this page is no longer kept; ask for it again")
@@ -137,6 +138,7 @@ async def _answer_page(context: RequestContext) -> Response:
 
 
 def _encode_safetensors(record: InspectionRecord) -> bytes:
+    """Return the content of a safetensors file with a record."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "record.safetensors"
         save_record(record, path)

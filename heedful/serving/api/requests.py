@@ -61,8 +61,8 @@ class DecodingRequest(_SearchRequest):
     """number of answers to each text, best first"""
 
     def build_config(self, recipe: GenerationConfig) -> GenerationConfig:
-        """Return the recipe's generation config with the options of this request; raise a `RecipeError` if they do
-        not fit.
+        """Return `recipe`, the generation config of a model's recipe, with the options of this request; raise a
+        `RecipeError` if they do not fit.
         """
         config: GenerationConfig = self._override_config(recipe, GenerationConfig)
         return config
@@ -85,8 +85,8 @@ class ContinuationRequest(_SearchRequest):
     """send the text while it is generated, as server-sent events; for one prompt"""
 
     def build_config(self, recipe: ContinuationConfig) -> ContinuationConfig:
-        """Return the recipe's continuation config with the options of this request; raise a `RecipeError` if they
-        do not fit.
+        """Return `recipe`, the continuation config of a model's recipe, with the options of this request; raise a
+        `RecipeError` if they do not fit.
         """
         config: ContinuationConfig = self._override_config(recipe, ContinuationConfig)
         return config

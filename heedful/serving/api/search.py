@@ -105,7 +105,7 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
 
 def _find_index(indices: Mapping[str, LoadedModel[PassageIndex]], name: str | None) -> LoadedModel[PassageIndex]:
     """Return the one of these indices that has this name, or the only one if the name is None; raise an `HTTPError` if
-    that is not clear.
+    there is none of this name, or there are several and none is named.
     """
     names = ", ".join(indices)
     if name is None:

@@ -85,7 +85,7 @@ async def transcribe_sound(
     context: RequestContext, message: TranscribeRequest, *, field_name: str
 ) -> tuple[str, list[Mapping[str, Any]]]:
     """Transcribe the sound in a message, within the limits and the deadline of the request; return the name of the
-    model and a list of the one record. Errors call the sound `field_name`.
+    model and a list with the one record. Errors call the sound `field_name`.
     """
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)

@@ -126,7 +126,7 @@ def _prepare_inspection(
 
 
 def _describe_languages(model: LoadedModel[Any]) -> Mapping[str, Any]:
-    """Return the translation directions of a model, and the names of their languages."""
+    """Return the translation directions of a model (`ways`) and the names of their languages (`languages`)."""
     pairs = find_pairs(model)
     languages = dict.fromkeys(language for pair in pairs for language in pair if language is not None)
     return {"ways": [list(pair) for pair in pairs], "languages": {tag: language_name(tag) for tag in languages}}
@@ -142,8 +142,8 @@ CAPABILITIES = (
 def check_length(
     message: DecodingRequest, length: LengthLimits, limits: ServerLimits, *, max_source_tokens: int
 ) -> LengthLimits:
-    """Return the length limits of a search; raise an `HTTPError` if the request makes them longer than the server
-    allows.
+    """Return `length`, the length limits of a search; raise an `HTTPError` if the request makes them longer than the
+    server allows.
 
     Args:
         message: the request.
@@ -202,8 +202,8 @@ def build_sentences(translator: Translator, message: TranslateRequest) -> list[T
     "translate", "translate texts", ModelAnswers[TranslationRecord], {"texts": "A dog runs."}, group=GROUP
 )
 async def _answer_translate(context: RequestContext, message: TranslateRequest) -> Any:
-    """Translate the texts of a request, and return the model's name and the records of the translations, or a response
-    that streams the only one.
+    """Translate the texts of a request, and return the model's name and the records of the translations or, if a stream
+    is requested, a response that streams the only one.
     """
     check_limits(context, message, num_texts=len(to_list(message.texts)))
     model, translator = find_translator(

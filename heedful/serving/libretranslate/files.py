@@ -137,7 +137,7 @@ class _DocumentFile(TranslatableFile):
     document: TranslatableDocument
 
     def sample_text(self) -> str:
-        """Return the text of the first units."""
+        """Return the text of the first units, for language identification."""
         texts, num_characters = list[str](), 0
         for unit in self.document:
             if num_characters >= _DETECTION_CHARACTERS:
@@ -148,7 +148,7 @@ class _DocumentFile(TranslatableFile):
         return "\n".join(texts)[:_DETECTION_CHARACTERS]
 
     def translate(self, job: TextJob) -> bytes:
-        """Translate the units, and return the file with them filled in."""
+        """Translate the units with a job, and return the bytes of the file with their translations."""
         return translate_document(
             self.document, MarkupTranslator(job.directed_model.translator, job.translate_sentences)
         ).content

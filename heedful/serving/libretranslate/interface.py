@@ -61,7 +61,7 @@ def _build_file_store(registry: ModelRegistry) -> TemporaryStore[StoredFile]:
 
 
 def _add_languages(*examples: Mapping[str, Any]) -> Callable[[ModelRegistry], list[Mapping[str, Any]]]:
-    """Return a function that fills the languages of the first direction into examples."""
+    """Return a function that adds the languages of a registry's first direction to examples of requests."""
 
     def build_examples(registry: ModelRegistry) -> list[Mapping[str, Any]]:
         source, target = next(iter(registry.get_shared(_build_directions).models_by_pair))

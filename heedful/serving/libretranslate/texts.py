@@ -145,8 +145,8 @@ class _RankedTranslator:
 
 
 def _split_sentences(text: str) -> tuple[list[tuple[str, str]], str]:
-    """Split a text into pairs of what stands before a sentence and the sentence, and the rest behind the last one;
-    a line without a sentence has an empty one.
+    """Split a text into pairs of what stands before a sentence and the sentence, and what stands behind the last one; a
+    line without a sentence has an empty sentence.
     """
     sentence_gaps, gap = list[tuple[str, str]](), ""
     for line in _LINE.finditer(text):
@@ -189,5 +189,5 @@ def _translate_documents(documents: Sequence[TranslatableDocument], protecting: 
 def _select_context(
     previous_units: Sequence[tuple[int, int, TranslationUnit]], *, document_index: int
 ) -> list[Segment]:
-    """Return the sources of those preceding units that belong to the same document."""
+    """Return the sources of those previous units (document index, unit index, unit) that belong to this document."""
     return [unit.source for other_index, _, unit in previous_units if other_index == document_index]

@@ -204,7 +204,9 @@ class ChatChunk(OpenAIMessage):
     is_served=partial(has_capable_model, capability="chat"),
 )
 async def _answer_chat(context: RequestContext, message: ChatCompletionRequest) -> HandlerResult:
-    """Generate the next message of a dialogue, and return the chat completion, or a response that streams it."""
+    """Generate the next message of a dialogue, and return the chat completion or, if a stream is requested, a response
+    that streams it.
+    """
     model = context.registry.get_model(ChatPredictor, message.model, action="talk")
     predictor: ChatPredictor = model.predictor
     token_fields = {"max_tokens": message.max_tokens, "max_completion_tokens": message.max_completion_tokens}

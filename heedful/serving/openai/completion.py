@@ -115,7 +115,9 @@ class CompletionResponse(OpenAIMessage):
     is_served=partial(has_capable_model, capability="generate"),
 )
 async def _answer_completion(context: RequestContext, message: CompletionRequest) -> HandlerResult:
-    """Continue the prompts of a request, and return the completions, or a response that streams them."""
+    """Continue the prompts of a request, and return the completions or, if a stream is requested, a response that
+    streams them.
+    """
     model = context.registry.get_model(TextGenerator, message.model, action="write")
     predictor: TextGenerator = model.predictor
     limits = _check_request(context, message)
@@ -254,7 +256,7 @@ class CompletionJob:
         self, trackers: Sequence[TokenTracker], chosen: Sequence[Continuation]
     ) -> Sequence[TokenLogprobs | None]:
         """Return the log-probabilities of the tokens of each chosen completion, and of its prompt if that is echoed;
-        None for each if they were not requested. There is a tracker, which knows the prompt, for each completion.
+        None for each if they were not requested. `trackers` hold the tokens of the prompt of each.
         """
         num_likeliest, echo = self.message.logprobs, bool(self.message.echo)
         if num_likeliest is None:

@@ -113,6 +113,7 @@ class TextGenerationRequest(OpenAIMessage):
     @field_validator("logit_bias")
     @classmethod
     def _check_logit_bias(cls, bias: dict[str, float] | None) -> dict[str, float] | None:
+        """Reject a key of the bias that is not a token id."""
         for token_id in bias or ():
             if not (token_id.isascii() and token_id.isdigit() and len(token_id) < 10):
                 raise PydanticCustomError("logit_bias", "{name} is not a token id", {"name": repr(token_id[:40])})

@@ -172,7 +172,9 @@ def collect_shared_objects(registry: ModelRegistry) -> SharedObjects:
 
 
 def _iter_paths(roots: Mapping[str, object]) -> Iterator[tuple[str, object]]:
-    """Yield each object below the roots once, with the shortest path to it, in breadth-first order."""
+    """Yield the path and each object below the roots (models by key) once, with the shortest path, in breadth-first
+    order.
+    """
     queue, seen_ids = deque(roots.items()), set[int]()
     while queue:
         path, value = queue.popleft()
@@ -233,7 +235,9 @@ class _SharedUnpickler(pickle.Unpickler):
         self._shared_objects = shared_objects
 
     def find_class(self, module: str, name: str) -> Any:
-        """Look up a class or function; references become shared objects."""
+        """Look up the class or function of this name in a module; for references, return a function that finds the
+        shared object.
+        """
         if (module, name) == (__name__, _load_reference.__name__):
             return self._shared_objects.__getitem__
         return super().find_class(module, name)

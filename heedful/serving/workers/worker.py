@@ -114,7 +114,7 @@ class WorkerRequestHandler:
             model.backend.on_tokens = partial(self._record_tokens, name)
 
     def send(self, message: WorkerMessage) -> None:
-        """Send a message to the parent, together with the counts since the last one."""
+        """Send a message to the parent, together with the numbers of texts and tokens computed since the last one."""
         with self._send_lock:
             steps, tokens = _drain(self._batch_counts), _drain(self._token_counts)
             messages = [CountsMessage(steps, tokens), message] if steps or tokens else [message]
@@ -135,7 +135,7 @@ class WorkerRequestHandler:
         return True
 
     def _start_request(self, message: RunJobMessage) -> None:
-        """Submit the job in a message to the scheduler of its model."""
+        """Submit the job in a message to the scheduler of its model; its answers are sent when it is done."""
         deadline, request_number = RequestDeadline(message.seconds, message.expires_at), message.request_number
         try:
             answer_batch, examples = self._load_call(message.answer_batch), self._shared_objects.loads(message.examples)

@@ -142,8 +142,8 @@ class WorkerPool:
                     worker.close(deadline)
 
     def _send_cancellations(self) -> None:
-        """Tell workers which requests were cancelled; runs in a thread, since the threads that notice this must not
-        block.
+        """Send cancellations of requests to their workers until the pool is closed; runs in a thread, since the threads
+        that notice a cancellation must not block.
         """
         while (cancellation := self._cancellations.get()) is not None:
             worker, request_number = cancellation
@@ -250,7 +250,9 @@ class WorkerProcess:
             self._send(ShutdownMessage())
 
     def close(self, deadline: float) -> None:
-        """Wait until the process has ended, and kill it after the deadline; that ends a stopped process too."""
+        """Wait until the process has ended, and kill it after the deadline (on the `time.monotonic` clock); that ends a
+        stopped process too.
+        """
         if self._process is not None:
             self._process.join(max(0.0, deadline - time.monotonic()))
             self._process.kill()
@@ -361,6 +363,7 @@ class WorkerProcess:
             )
 
     def _update_metrics(self, counts: CountsMessage) -> None:
+        """Add the counts in a message of the process to the metrics."""
         for model, num_texts in counts.batches:
             self._pool.metrics.record_batch(model, num_texts)
         for model, num_tokens in counts.token_counts:
@@ -404,8 +407,8 @@ def _describe_exit(process: Any) -> str:
 
 
 def _block_signals() -> None:
-    """Block signals in this thread, so that a process started from it inherits the block and survives until it
-    ignores them.
+    """Block `IGNORED_SIGNALS` in this thread, so that a process started from it inherits the block and survives until
+    it ignores them.
     """
     if hasattr(signal, "pthread_sigmask"):
         from multiprocessing import resource_tracker

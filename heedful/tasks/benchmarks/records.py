@@ -22,8 +22,8 @@ _PLACEHOLDER = "@placeholder"
 def make_pair_converter(
     first: str, second: str, *, names: Mapping[str, str], twins: bool = False
 ) -> Callable[[JsonRecord], Iterator[LabelledExample]]:
-    """Make a converter of records with text fields `first` and `second` and a label, whose class `names` gives. With
-    `twins`, records with `idx` 0 and 1 form a group, 2 and 3 the next, and so on.
+    """Make a converter of records with text fields `first` and `second` and a label; `names` maps labels to classes.
+    With `twins`, records with `idx` 0 and 1 form a group, 2 and 3 the next, and so on.
     """
 
     def convert(record: JsonRecord) -> Iterator[LabelledExample]:
@@ -36,7 +36,9 @@ def make_pair_converter(
 
 
 def convert_word_in_context(record: JsonRecord) -> Iterator[LabelledExample]:
-    """Convert a record into two sentences with the word marked in each."""
+    """Convert a record into one example: two sentences with the word marked by asterisks in each, and whether it has
+    the same meaning in both.
+    """
     texts = tuple(
         mark_span(
             record.get_text(f"sentence{n}"),
@@ -50,7 +52,8 @@ def convert_word_in_context(record: JsonRecord) -> Iterator[LabelledExample]:
 
 
 def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
-    """Convert a record into the text with the pronoun marked, and the name it may refer to.
+    """Convert a record into one example: the text with the pronoun marked by asterisks, the name that it may refer to,
+    and whether it does.
 
     The pronoun is the span at word `span2_index` of the text; punctuation attached to it stays outside the marks. White
     space between words becomes one space.
@@ -82,6 +85,7 @@ def make_alternatives_converter(
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        """Convert a record into a choice between the two alternatives."""
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
@@ -119,6 +123,7 @@ def make_placeholder_converter(*, inclusive: bool) -> Callable[[JsonRecord], Ite
     """
 
     def convert(record: JsonRecord) -> Iterator[MultipleChoiceExample]:
+        """Convert a record into a choice among the names for each of its queries."""
         passage = record.get_object("passage")
         text = passage.get_text("text")
         names = _read_entities(passage, text, inclusive=inclusive)

@@ -422,6 +422,7 @@ def build_caption_encoding(
     def encode_example(
         example: tuple[int, CaptionedInput[Any]],
     ) -> tuple[list[int], Sequence[Any] | np.ndarray, list[int] | None]:
+        """Return the number, the features and the caption ids of an input; None or empty if they are left out."""
         number, captioned = example
         short_texts = [text for text in captioned.captions if len(text) <= CHARACTERS_PER_TOKEN * max_length]
         encoded = [ids for text in short_texts if 0 < len(ids := tokenizer.encode(text)) < max_length]

@@ -135,7 +135,8 @@ class VideoOutputs:
 def build_caption_evaluator(
     pictures: Sequence[CaptionedPicture], *, train: Sequence[CaptionedPicture]
 ) -> LabelEvaluator:
-    """Build the evaluator of pictures with several reference captions, any of which is correct.
+    """Build the evaluator of pictures with several reference captions, any of which is correct. The training pictures
+    `train` give the constant baseline and the nearest pictures.
 
     Args:
         pictures: the pictures to caption; unreadable ones and those without captions are left out.
@@ -174,7 +175,8 @@ def build_caption_evaluator(
 def build_video_evaluator(
     clips: Sequence[CaptionedClip], *, train: Sequence[CaptionedClip], read_clip: Callable[[Path], Clip]
 ) -> LabelEvaluator:
-    """Build the evaluator of clips with several reference captions, any of which is correct.
+    """Build the evaluator of clips with several reference captions, any of which is correct. The training clips `train`
+    give the most frequent caption as a baseline.
 
     Args:
         clips: the clips to caption; unreadable ones and those without captions are left out.
@@ -315,7 +317,9 @@ def _find_peak(grid: Float[np.ndarray, "rows columns"]) -> tuple[float, float]:
 
 
 def _is_inside(captioner: Captioner, point: tuple[float, float], box: BoundingBox, *, height: int, width: int) -> bool:
-    """Return whether a point of the model's square, from 0 to 1, lies in a bounding box of the picture."""
+    """Return whether a point of the model's square, from 0 to 1, lies in a bounding box of a picture of `height` times
+    `width` pixels.
+    """
     left, top = captioner.framing.map_point(box.left, box.top, height=height, width=width)
     right, bottom = captioner.framing.map_point(box.left + box.width, box.top + box.height, height=height, width=width)
     return left <= point[0] <= right and top <= point[1] <= bottom

@@ -175,7 +175,8 @@ class BaseCaptioner(Predictor, Generic[Features]):
         first: int = 1,
         together: int = 32,
     ) -> list[CaptionResult]:
-        """Caption inputs, in their order.
+        """Generate captions of the inputs `shown`, files or their content, in their order; `together` inputs are
+        processed at a time, and `first` is the number of the first one, for its random stream.
 
         Args:
             shown: files, or their content; a single file is a list of one.
@@ -265,7 +266,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     @final
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """Inspect a captioning request, whose source is a file."""
+        """Inspect a captioning request, whose source is a file; raise `RecipeError` if it limits the tokens."""
         search = self.search
         if request.max_tokens is not None:
             raise RecipeError("--tokens: is an option of language models; leave it out")

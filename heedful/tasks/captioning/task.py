@@ -134,7 +134,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return [f"left out: {message}" for message in missing]
 
     def check_files(self, recipe: AnyCaptionRecipe) -> None:
-        """Check that the files of pre-trained weights exist too."""
+        """Raise `DataError` if a file that the recipe names is missing, pre-trained vision weights included."""
         super().check_files(recipe)
         weights = recipe.vision.weights_file
         if weights is not None and not weights.exists():
@@ -200,7 +200,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return str(getattr(recipe.data, part).path)
 
     def get_captioner_options(self, run: Run[AnyCaptionRecipe, Model]) -> dict[str, Any]:
-        """Return the arguments that all captioners take besides the model."""
+        """Return the arguments that all captioners take besides the model, by name."""
         longest = run.recipe.model.length_limit
         return {
             "tokenizer": run.tokenizer,

@@ -47,7 +47,8 @@ def build_example_encoding(
     max_length: int,
     requires_pairs: bool = False,
 ) -> ExampleEncoder[LabelledExample | MultipleChoiceExample]:
-    """Build the encoding of examples: label, lengths of the rows and of their first texts, truncated tokens, and ids.
+    """Build the encoding of labelled texts and choices: label, lengths of the rows (one for each text, pair or
+    candidate) and of their first texts, numbers of truncated tokens, and ids.
 
     Choices without a right candidate are left out as empty: there is nothing to learn from them.
 
@@ -60,6 +61,7 @@ def build_example_encoding(
     """
 
     def encode_example(example: LabelledExample | MultipleChoiceExample) -> Sequence[Sequence[float]]:
+        """Return the label, the lengths and the ids of an example."""
         texts = example.candidates if isinstance(example, MultipleChoiceExample) else (example.texts,)
         if requires_pairs and any(len(text_tuple) < 2 for text_tuple in texts):
             raise DataError(

@@ -25,7 +25,8 @@ def build_classification_evaluator(
     train: Iterable[LabelledExample | MultipleChoiceExample],
     examples: Sequence[LabelledExample | MultipleChoiceExample],
 ) -> LabelEvaluator:
-    """Build the evaluator of texts with classes or numbers, or of candidates, whose indices are the answers.
+    """Build the evaluator of texts with classes or numbers, or of candidates, whose indices are the answers; the
+    training examples `train` give the majority baseline.
 
     Args:
         definition: defines the metrics, from 0 to 1 (correlations from -1).

@@ -242,6 +242,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return types_by_part["train"]
 
     def _part_answer_type(self, part: str) -> AnswerType:
+        """Return the answer type of a part of the data: that of its benchmark task, or of the user's file."""
         definition, config = self.get_definition(part), getattr(self, part)
         if definition is not None:
             return ANSWER_TYPES[definition.head]
@@ -310,7 +311,7 @@ class ClassificationRecipe(FineTuningRecipe):
     @field_validator("model")
     @classmethod
     def _check_pairs(cls, model: ClassifierConfig, info: ValidationInfo) -> ClassifierConfig:
-        """Reject user's files without second texts if the model reads only pairs."""
+        """Reject the user's own files without second texts if the model reads only pairs."""
         data = info.data.get("data")
         if data is None or not model.requires_pairs:
             return model

@@ -203,7 +203,7 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
         }
 
     def iter_texts(self, recipe: ClassificationRecipe) -> Iterator[str]:
-        """Iterate over all texts once; the common text of a choice's candidates is not repeated."""
+        """Iterate over all texts of the training part; the common text of a choice's candidates is not repeated."""
         for example in read_examples(recipe, "train"):
             if isinstance(example, LabelledExample):
                 yield from example.texts

@@ -129,7 +129,8 @@ class ChatPredictor(Predictor):
         first: int = 1,
         until: InterruptCondition = never_interrupt,
     ) -> list[Reply]:
-        """Generate the next turn of each dialogue, in their order; a dialogue without turns is started.
+        """Generate the next turn of each dialogue, in their order; a dialogue without turns is started. `limit` is the
+        maximum number of tokens, `first` the number of the first dialogue, and `until` can end all replies early.
 
         Args:
             dialogues: the dialogues so far: turns, or texts as `build_turns` takes them. A string is a dialogue with
@@ -298,6 +299,7 @@ class ChatPredictor(Predictor):
         return ids
 
     def _score_batch(self, pairs: list[tuple[list[int], list[int]]]) -> Iterator[ScoredReply]:
+        """Yield the log-probabilities of the replies in a batch of pairs of context and reply, given as ids."""
         batch = self._build_batch(*map(list, zip(*pairs, strict=True)))
         scores = score_target(self.model.step, self.model.init_state(batch.source), batch.target, labels=batch.labels)
         for (_, target), row in zip(pairs, scores.token_log_probabilities.tolist(), strict=True):

@@ -234,6 +234,7 @@ def build_picture_encoding(labels: LabelVocabulary, shape: PictureShape) -> Exam
     """
 
     def encode(picture: LabelledPicture) -> tuple[np.ndarray, list[int]]:
+        """Return the pixels and the class number of a picture."""
         label = labels.get_id(picture.label)
         if label is None:
             raise DataError(

@@ -138,7 +138,9 @@ class TextGenerator(Predictor):
         until: InterruptCondition = never_interrupt,
         complete: bool = False,
     ) -> list[list[Continuation]]:
-        """Generate continuations of each prompt, best first; an empty prompt begins a document.
+        """Generate continuations of each prompt, best first; an empty prompt begins a document. `limit` is the maximum
+        number of tokens, `first` the number of the first prompt, and `complete` says that the last word may be
+        unfinished.
 
         Prompts of different length are continued in one batch, and do not influence each other.
 

@@ -55,8 +55,8 @@ def contrastive_loss(
     scale: Float[Tensor, ""],
     margin: float = 0.0,
 ) -> Float[Tensor, ""]:
-    """Compute the symmetric InfoNCE, summed over pairs, in nats (van den Oord et al. 2018, eq. 4; Radford et al. 2021,
-    2.3).
+    """Compute the symmetric InfoNCE, summed over pairs of unit vectors, in nats (van den Oord et al. 2018, eq. 4;
+    Radford et al. 2021, 2.3). Pairs that share a text are not compared.
 
     -log(e^(s(c_ii - m)) / (e^(s(c_ii - m)) + sum_j e^(s c_ij))) over the sources j of other pairs, and over their
     targets, the mean of both; c are cosines, m the margin (Yang et al. 2019, eq. 5).

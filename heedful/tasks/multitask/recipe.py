@@ -135,7 +135,7 @@ class MultitaskRecipe(FineTunableRecipe):
     @classmethod
     def _check_names(cls, tasks: dict[str, AnyMemberConfig]) -> dict[str, AnyMemberConfig]:
         """Reject task names with other characters than letters, digits, - and _, names that are too similar, and
-        recipes in which no task has a weight.
+        recipes in which all weights are 0.
         """
         names: dict[str, str] = {}
         for name in tasks:

@@ -121,6 +121,7 @@ class MultitaskReport(LabelReport):
 
     @cached_property
     def _task_reports(self) -> Mapping[str, LabelReport]:
+        """Build the report of each task, by name."""
         return {
             name: LabelReport(evaluator, EvaluatedSystem(name), self.answers[name], self.sampling)
             for name, evaluator in self.evaluator.evaluators.items()
@@ -160,7 +161,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         return {TEXT_FILE: load_tokenizer(folder / TEXT_FILE), **_load_labels(recipe, folder)}
 
     def build_encoding(self, run: MultitaskRun) -> ExampleEncoder[Any]:
-        """Not used: each task has its own encoding."""
+        """Raise `AssertionError`, because each task has its own encoding."""
         raise AssertionError("members encode")
 
     def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
@@ -204,7 +205,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
     def build_objective(
         self, run: MultitaskRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> MultitaskObjective:
-        """Not used: see `build_joint_objective`."""
+        """Raise `AssertionError`, because each task has its own objective; see `build_joint_objective`."""
         raise AssertionError("members have problems")
 
     def build_joint_objective(
@@ -265,6 +266,7 @@ TASK: Final = MultitaskTask()
 
 
 def _get_member(recipe: MultitaskRecipe, name: str) -> tuple[FineTuningRecipe, FineTuningTask[Any, Any]]:
+    """Return the recipe for training the task `name` alone, and the task itself."""
     member = recipe.build_single_recipe(name)
     task = get_task(member)
     assert isinstance(task, FineTuningTask), f"{member.task} is learned alone"

@@ -114,9 +114,9 @@ class NextSentencePairing(PassagePairing):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Cut the sentences at a random point; keep the second segment or replace it by sentences of another document
-        (Devlin et al. 2019, 3.1, A.2). Return the passage and how many sentences it consumed. Both segments should have
-        `max_ids` ids.
+        """Cut the sentences at a random point; keep the second segment or replace it by sentences of another document,
+        so that both have about `max_ids` ids (Devlin et al. 2019, 3.1, A.2). Return the passage and how many sentences
+        it consumed.
         """
         split = sentences.start + 1 + rng.next_int(len(sentences) - 1)
         first = range(sentences.start, split)
@@ -298,7 +298,7 @@ class PassageSampler:
 
 def _trim_passage(passage: PassageSegments, *, max_ids: int, rng: SeededRandom) -> PassageSegments:
     """Remove ids from the start or end of the longer segment, at random, until the passage has at most `max_ids` ids
-    (Devlin et al. 2019).
+    (Devlin et al. 2019); a single segment loses its end.
     """
     first, second = passage.first, passage.second
     if second is None:

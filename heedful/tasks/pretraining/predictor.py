@@ -90,7 +90,7 @@ class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageMode
     """A masked language model with its tokenizer; fills gaps in texts."""
 
     def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[FilledText]:
-        """Return the `top` most probable tokens for each gap of each text; gaps are predicted independently.
+        """Return the `top` most probable tokens for each gap (`blank`) of each text; gaps are predicted independently.
 
         Args:
             texts: with `blank` in place of each missing token; a single one is a list of one.

@@ -117,7 +117,7 @@ class QuestionAnsweringPredictor(Predictor):
     def answer_all(
         self, questions: Sequence[tuple[str, str]], *, n_best: int = 1, batch_tokens: int | None = None, first: int = 1
     ) -> list[SpanAnswer]:
-        """Answer questions from their contexts.
+        """Answer questions, given as pairs of question and context; return an answer for each, with its `n_best` spans.
 
         Args:
             questions: pairs of question and context; a single pair is a list of one.
@@ -320,7 +320,7 @@ def _build_span_answer(answer: SpanAnswer, window: ContextWindow) -> ModelAnswer
 
 
 def compute_span_logits(model: TokenClassifier, batch: WindowBatch) -> Float[torch.Tensor, "B T 2"]:
-    """Return start and end logits, -inf where no answer can start or end."""
+    """Return the start and end logits of each token of a batch, -inf where no answer can start or end."""
     logits = model.output(model(batch.tokens)).float()
     masked: torch.Tensor = logits.masked_fill(~batch.answer_mask.unsqueeze(-1), -math.inf)
     return masked
@@ -336,7 +336,8 @@ def choose_best_answer(
     n_best: int = 1,
 ) -> SpanAnswer:
     """Choose the `n_best` spans of a context, of at most `max_answer` tokens, from the logits of all its windows
-    (Devlin et al. 2019, 4.2 and 4.3). There is no answer if its margin reaches `threshold`; None always answers.
+    (Devlin et al. 2019, 4.2 and 4.3). The answer is empty if the score of no answer exceeds that of the best span by
+    `threshold`, never if it is None.
 
     The score of a span is the sum of its start and end logit; a span that starts where another window has more context
     is left to that window. The score of no answer is the smallest score of `NO_ANSWER` over the windows, because only

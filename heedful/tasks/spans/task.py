@@ -55,7 +55,8 @@ def count_windows(questions: Iterable[ExtractiveQuestion], *, window: int) -> Tr
 
 
 def build_question_evaluator(questions: Sequence[ExtractiveQuestion], *, total: int) -> LabelEvaluator:
-    """Build the evaluator of questions about contexts; answers are texts, empty for no answer.
+    """Build the evaluator of questions about contexts; answers are texts, empty for no answer. `total` is the number of
+    training questions.
 
     It measures exact match and F1; if some questions have no answer, also the F1 of those that have one, and how often
     the others were left unanswered.

@@ -126,8 +126,8 @@ def count_slots(num_frames: int) -> int:
 def build_speech_encoding(
     tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, needs_alignment: bool
 ) -> ExampleEncoder[Utterance]:
-    """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames; sounds or texts
-    that are too long are left out.
+    """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames. Sounds or texts
+    that are too long are left out, and with `needs_alignment` sounds that are too short for their text.
 
     Args:
         tokenizer: of the text.

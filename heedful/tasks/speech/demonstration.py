@@ -203,7 +203,7 @@ class Voice:
 
     @classmethod
     def from_number(cls, part: str, number: int, *, seed: int) -> Voice:
-        """Return the voice with this number in a part of the data, which depends on the seed too."""
+        """Return the voice `number` of a part of the data, drawn from the seed."""
         rng = random.Random(f"{seed} {part} voice {number}")
         height = rng.random()  # from men to children
         return cls(

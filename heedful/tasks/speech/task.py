@@ -143,6 +143,7 @@ def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMe
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:
+        """Transcribe the validation part and return the share of texts without an error."""
         target, num_correct = _build_target(run, model), 0
         decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):

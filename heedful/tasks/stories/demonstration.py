@@ -204,13 +204,13 @@ class _StoryWorld:
         self.facts.append(fact)
 
     def ask_person_room(self, rng: Random) -> GeneratedQuestion:
-        """Return a question where a random person is."""
+        """Ask where a random person is, and return the question."""
         person = rng.choice(PEOPLE)
         room, fact = self.rooms[person]
         return GeneratedQuestion(tuple(self.facts), f"Where is {person}?", room, (fact,), "where is somebody")
 
     def ask_thing_holder(self, rng: Random) -> GeneratedQuestion | None:
-        """Return a question who has a random thing; None if nobody has one."""
+        """Ask who has a random thing, and return the question; None if nobody has a thing."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))
@@ -218,7 +218,7 @@ class _StoryWorld:
         return GeneratedQuestion(tuple(self.facts), f"Who has the {thing}?", person, (fact,), "who has a thing")
 
     def ask_thing_room(self, rng: Random) -> GeneratedQuestion | None:
-        """Return a question where a random thing is, which two facts answer; None if nobody has one."""
+        """Ask where a random thing is, which two facts answer, and return the question; None if nobody has a thing."""
         if not self.holders:
             return None
         thing = rng.choice(sorted(self.holders))

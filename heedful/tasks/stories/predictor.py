@@ -117,7 +117,7 @@ class StoryPredictor(Predictor):
         return self.answer([(split_sentences(story) if isinstance(story, str) else story, question)])[0]
 
     def answer(self, questions: Sequence[StoryInput], *, batch_tokens: int = 16384) -> list[StoryAnswer]:
-        """Answer questions, each about its own story; `DataError` as in `ask`.
+        """Answer questions, given as pairs of a story's sentences and a question; raise `DataError` as `ask` does.
 
         Args:
             questions: pairs of sentences and a question about them.
@@ -127,7 +127,7 @@ class StoryPredictor(Predictor):
         return run_batched(rows, self._answer_batch, size=lambda row: row.size, batch_tokens=batch_tokens)
 
     def find_unknown_words(self, sentences: Iterable[str]) -> tuple[str, ...]:
-        """Return the distinct words that training never saw; the model ignores them."""
+        """Return the distinct words that do not occur in the training text; the model ignores them."""
         return tuple(
             dict.fromkeys(word for sentence in sentences for word in self.encoder.find_unknown_words(sentence))
         )
@@ -150,8 +150,8 @@ class StoryPredictor(Predictor):
         supporting: Sequence[int] = (),
         scope: InspectionSelection = _FULL_SELECTION,
     ) -> inspected.InspectionRecord:
-        """Record the attention of each hop to the facts of a story, given as a text or its sentences; `supporting`
-        marks facts known to answer the question. `scope` selects details, and the model's other parts by default.
+        """Record the attention of each hop to the facts of a story, given as a text or its sentences. `supporting`
+        marks the facts known to answer the question, and `scope` says what to record.
 
         Raises:
             DataError: there is no fact, or `supporting` names one that does not exist.
@@ -186,13 +186,14 @@ class StoryPredictor(Predictor):
         return replace(record, model="memory network", axes=used_axes, answers=(best_answer,))
 
     def _encode_question(self, facts: Sequence[str], question: str) -> EncodedQuestion:
+        """Encode a question and the newest facts that the model can read."""
         first = max(0, len(facts) - self.encoder.max_facts)
         return EncodedQuestion(
             [self._encode_sentence(fact) for fact in facts[first:]], self._encode_sentence(question), first
         )
 
     def _encode_sentence(self, sentence: str) -> list[int]:
-        """Encode a sentence; `DataError` if it has too many words."""
+        """Encode a sentence; raise `DataError` if it has too many words."""
         ids = self.encoder.encode_sentence(sentence)
         if ids is None:
             raise DataError(

@@ -68,7 +68,8 @@ class WordWindow:
 
 
 def make_overlapping_windows(sizes: Sequence[int], *, max_ids: int) -> list[WordWindow]:
-    """Cut a sentence into windows of at most `max_ids` ids so that each word is kept once, with context around it.
+    """Cut a sentence, given as the number of ids of each word, into windows of at most `max_ids` ids so that each word
+    is kept once, with context around it.
 
     Consecutive windows overlap by half; each keeps the tags of its own half of the overlap. A word that has more than
     `max_ids` ids is read alone.
@@ -123,7 +124,8 @@ def compute_tag_metrics(
 def build_tagging_encoding(
     tokenizer: Tokenizer, tags: LabelVocabulary, *, max_length: int, framed: bool = False
 ) -> ExampleEncoder[TaggedSentence]:
-    """Return the encoding of tokens and labels: one more than the tag's number, or 0 for tokens without a tag.
+    """Return the encoding of tokens and labels: one more than the tag's number, or 0 for tokens without a tag. With
+    `framed`, a sentence is read between start and end tokens.
 
     Tags are numbered as in `list_tags_with_placeholders`.
 

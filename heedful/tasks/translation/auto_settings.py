@@ -53,9 +53,7 @@ class TransformerShape:
         }
 
     def estimate_speed(self, vocabulary: int) -> float:
-        """Estimate the number of target tokens that one core trains on per second; `vocabulary` is the number of
-        pieces.
-        """
+        """Estimate how many target tokens one core trains on per second with a vocabulary of this size."""
         encoder, decoder = self.layers
         width, feed_forward_weights = self.d_model, 2 * self.d_model * self.d_ff
         layers = encoder * (4 * width**2 + feed_forward_weights) + decoder * (8 * width**2 + feed_forward_weights)
@@ -173,7 +171,7 @@ def choose_continued_settings(
     corpus_size: CorpusSize, *, recipe: TranslationRecipe, total_size: CorpusSize
 ) -> Settings:
     """Choose settings for continued training of an existing model: batches as for a new one, and a learning rate that
-    is lower if the vocabulary stays (docs/going-on.md).
+    is lower if the vocabulary stays (docs/going-on.md). `total_size` includes the rehearsed text.
 
     Args:
         corpus_size: size of an epoch's own text.
@@ -231,7 +229,7 @@ class _TrainingPlan:
         """Largest shape that is worthwhile within the time budget."""
 
         def is_worthwhile(shape: TransformerShape, pairs: int, passes: float, tokens: float) -> bool:
-            """Return whether text and time suffice for a shape."""
+            """Return whether there are enough pairs for a shape, and time for these passes or these tokens."""
             return self.amount.pairs >= pairs and self._passes_in_time(shape) >= min(
                 passes, tokens / self.amount.num_tokens
             )
@@ -251,9 +249,7 @@ class _TrainingPlan:
 
 
 def _iter_pass_limits(corpus_size: CorpusSize, training: TrainingConfig) -> Iterator[float]:
-    """Yield the number of passes over the text until each limit of the recipe (epochs and steps), except the time
-    limit.
-    """
+    """Yield the number of passes over the text until each limit of the recipe (epochs, steps) but the time."""
     if training.epochs is not None:
         yield training.epochs
     if training.steps is not None:

@@ -19,8 +19,7 @@ from heedful.tasks.translation.translator import Translator
 def dual_agreement(
     forward: Translator, backward: Translator, pairs: Sequence[tuple[str, str]], *, batch_tokens: int = 4096
 ) -> list[float | None]:
-    """Score each pair from 0 to 1, where 1 means that both models find the other side certain; None for a pair that is
-    too long.
+    """Score each pair from 0 to 1, where 1 means that both models find the other side certain; None if it is too long.
 
     exp(-(|H_f - H_b| + (H_f + H_b) / 2)), the adequacy of dual conditional cross-entropy (Junczys-Dowmunt 2018, section
     2.1), where H is the cross-entropy in nats for each token, the end included. A pair that one model finds likely and
@@ -147,8 +146,7 @@ def filter_pairs(
     threshold: ScoreThreshold = ScoreThreshold(),
     on_progress: Callable[[int, int], None] = lambda _, __: None,
 ) -> FilterResult:
-    """Filter the pairs of a corpus by rules in order, then by the scores of models; `pairs` opens the corpus from its
-    start.
+    """Filter pairs by rules in order, then by the scores of models; `pairs` opens the corpus from its start.
 
     Args:
         pairs: opens the corpus from its start.

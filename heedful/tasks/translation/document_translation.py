@@ -90,7 +90,8 @@ def translate_document(
     retranslate: Retranslate = "nothing",
     memory: TranslationMemory | None = None,
 ) -> FilledDocument:
-    """Translate the missing translations of a document; everything else in it stays as it is.
+    """Translate the missing translations of a document; everything else in it stays as it is. `retranslate` says which
+    existing ones are replaced too; exact matches of the memory are used as translations.
 
     Args:
         document: to be filled.
@@ -139,9 +140,7 @@ def translate_document(
 def _list_previous_sources(
     indices: Sequence[int], units: Sequence[TranslationUnit], *, count: int
 ) -> Mapping[int, Sequence[Segment]]:
-    """Return for each unit in `indices` the sources of at most `count` units before it in this list; empty if `count`
-    is 0.
-    """
+    """Return for each unit in `indices` the sources of at most `count` units before it there; empty if `count` is 0."""
     if not count:
         return {}
     return {

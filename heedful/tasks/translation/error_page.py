@@ -178,8 +178,7 @@ def build_error_page(
     training: SimilarityReport | None = None,
     notes: Sequence[str] = (),
 ) -> str:
-    """Build the HTML page of the sentences that deserve attention, with the scores of all sentences; it needs no
-    scripts.
+    """Build the HTML page of sentences that deserve attention, with scores of all sentences; it needs no scripts.
 
     Args:
         cases: the sentences, of which the selected ones are shown.
@@ -264,8 +263,8 @@ class _CaseView:
         )
 
     def _iter_facts(self) -> Iterator[str]:
-        """Yield its lengths in words and its chrF, and if a model made the translation also its certainty and, if
-        known, the expected chrF.
+        """Yield phrases with its chrF and lengths in words; if a model made the translation, also with its certainty
+        and, if known, the expected chrF.
         """
         case = self.case
         yield f"chrF {case.score:.1f}"
@@ -292,8 +291,7 @@ class _CaseView:
         return _wrap_spans(text, rare)
 
     def _render_similar_text(self) -> Iterator[str]:
-        """Yield HTML with the unseen and rare words, and similar training text; nothing if no training text is given.
-        """
+        """Yield HTML with the unseen and rare words, and similar training text; nothing if none is given."""
         if self.training is None:
             return
         counts = {word: self.training.counts[word] for word in dict.fromkeys(split_words(self.case.pair.source))}
@@ -393,9 +391,7 @@ def _mark_shared_words(text: str, other_words: frozenset[str]) -> str:
 
 
 def _wrap_spans(text: str, tags: Mapping[range, str]) -> str:
-    """Render a text as HTML with spans inside elements; `tags` has the opening tag of each span, in the order of the
-    text.
-    """
+    """Render a text as HTML with spans inside elements; `tags` has the opening tag of each span, from left to right."""
     fragments, position = [], 0
     for span, tag in tags.items():
         word = _escape_text(text[span.start : span.stop])

@@ -317,9 +317,7 @@ class TranslationEvaluator(Evaluator):
         return [next(scores) if is_complete else None for is_complete in self._is_complete]
 
     def describe_difference(self, other: Evaluator) -> str | None:
-        """Describe how the test text differs from that of another evaluator, in words that end with "than"; None if it
-        does not.
-        """
+        """Describe how the test text differs from another evaluator's, in words that end with "than"; None if equal."""
         if self.inputs != other.inputs:
             return f"is tested on another text ({self.data_description}) than"
         return (
@@ -336,9 +334,7 @@ def _score_pairs(translator: Translator, pairs: Sequence[SentencePair]) -> Seque
 
 
 def _compute_stats(translator: Translator, translations: Sequence[Translation]) -> list[TranslationStats]:
-    """Compute statistics of translations by a translator, which reads all of them again for its attention, if it has
-    any.
-    """
+    """Compute statistics of translations; the translator reads all of them again for its attention, if it has any."""
     parts = [translation.read_parts for translation in translations]
     pairs = [(part.input_text, part.candidates[0]) for parts_of_one in parts for part in parts_of_one]
     alignments = iter(translator.align_all(pairs) if translator.has_attention else ())

@@ -259,8 +259,8 @@ def iter_term_spans(text: str, term: str) -> Iterator[range]:
 
 
 def _has_same_stem(word: str, other: str) -> bool:
-    """Return whether two words are equal but for their endings: at least three first letters, and all but three at
-    most.
+    """Return whether two words are equal but for their endings: they begin with at least three equal letters, after
+    which at most three follow.
     """
     if word == other:
         return True

@@ -230,7 +230,7 @@ class MarkupTranslator:
 
     def _translate_pieces(self, cores: Sequence[_SegmentCore]) -> list[Segment | None]:
         """Translate the texts between the codes of each core separately and keep the codes in place; None if a text was
-        not read to its end.
+        not read to its end, or its translation is empty.
         """
         pieces_of = [split_at_codes(core.segment) for core in cores]
         pieces = (piece for core_pieces in pieces_of for piece in core_pieces)
@@ -284,8 +284,8 @@ def _join_pieces(pieces: Sequence[TextPiece | InlineCode], translations: Mapping
 def _combine_results(
     segment: Segment, mark: str, frames: Sequence[FramedSegment], results: Sequence[SegmentResult]
 ) -> SegmentResult:
-    """Combine the results of the frames of a segment, insert the accelerator `mark` (possibly empty), and check the
-    whole translation again as it will be written; without target if a frame has none or a code is lost.
+    """Combine the results of the frames of a segment, check the whole translation again as it will be written, and
+    insert the accelerator `mark`, if any; the result has no target if a frame has none or a code is lost.
     """
     if has_message(segment):
         return SegmentResult(None, Strategy.FORMS)

@@ -204,9 +204,7 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return map(TranslationInput, lines)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[MemoryAnswer | UnreadableInput]:
-        """Look up each sentence, and let the model translate those without an exact match; `start` is the number of the
-        first.
-        """
+        """Look up each sentence, and let the model translate those without an exact match, numbered from `start`."""
         matches = [self.memory.find_match((input_.text,), accelerators=self.accelerators) for input_ in inputs]
         unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]
         model_answers = iter(self.inner.answer_inputs(unmatched, start=start))

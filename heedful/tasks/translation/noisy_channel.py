@@ -86,7 +86,7 @@ class ScoredCandidate:
         return self.reverse or 0.0, self.language or 0.0, float(len(self.candidate.tokens) + self.candidate.finished)
 
     def compute_score(self, weights: ChannelWeights) -> float:
-        """Return the weighted sum log p(y|x) + a log p(x|y) + b log p(y) + c |y|."""
+        """Return the weighted sum log p(y|x) + a log p(x|y) + b log p(y) + c |y| with the weights a, b and c."""
         weight_values = (weights.reverse, weights.language, weights.length)
         return self.candidate.log_probability + sum(
             weight * feature for weight, feature in zip(weight_values, self.features, strict=True)

@@ -164,8 +164,8 @@ class TranslationDataConfig(DataConfig):
         return self._build_readers(self.get_tables(part))
 
     def compute_epoch_tokens(self, part: str, tokens: Sequence[int]) -> Sequence[float]:
-        """Return how many tokens of each text of a part an epoch has, given their sizes in tokens, the rehearsed texts
-        last: by weights and temperature, and for rehearsed texts by their share.
+        """Return how many tokens of each text of a part an epoch has: by weights and temperature, and for rehearsed
+        texts by their share. `tokens` are the sizes of the texts, rehearsed ones last.
         """
         num_rehearsed = len(self.rehearse.directions) if part == "train" and self.rehearse is not None else 0
         own_tokens, rehearsed = tokens[: len(tokens) - num_rehearsed], tokens[len(tokens) - num_rehearsed :]
@@ -355,7 +355,7 @@ class TranslationRecipe(FineTunableRecipe):
         return isinstance(model, TranslationArchitecture)
 
     def find_risks(self, prefix: str) -> Iterator[str]:
-        """Warn about new vocabulary pieces that are frozen; `prefix` stands before the keys in the warning."""
+        """Yield a warning if new vocabulary pieces are frozen; `prefix` stands before the keys in it."""
         new_vocabulary = "tokenizer" in self.model_fields_set and isinstance(self.tokenizer, TokenizerConfig)
         if self.init is not None and new_vocabulary and self.training.freeze:
             yield (

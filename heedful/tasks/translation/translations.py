@@ -129,8 +129,7 @@ WordLinks = tuple[tuple[int, int], ...]
 
 
 def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[TranslationInput]:
-    """Parse JSON lines with `source` and optionally `constraints` (a list of terms) and `prefix`; errors contain
-    `name`.
+    """Parse JSON lines with `source` and optionally `constraints` (a list of terms) and `prefix`; errors show `name`.
 
     Raises:
         DataError: a line is not valid; the message contains `name`, the name of the input.
@@ -262,8 +261,8 @@ def join_translations(source: str, parts: Sequence[Translation]) -> Translation:
 def select_minimum_risk(
     translation: Translation, *, utility: PairwiseUtility, keep: int = 1, weighted: bool = False
 ) -> Translation:
-    """Keep the `keep` candidates with the highest expected utility, which becomes their score; `weighted` candidates
-    count by their probability.
+    """Keep the `keep` candidates with the highest expected utility, which becomes their score; with `weighted`,
+    candidates count by their probability.
 
     See `rank_by_expected_utility`.
 
@@ -549,9 +548,7 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
     chunk_size: ClassVar = sys.maxsize
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[tuple[str, str]]:
-        """Split each line into sentence and translation; raise DataError with `source_name` and line if there is no
-        tab.
-        """
+        """Split each line into sentence and translation; raise DataError with `source_name` if there is no tab."""
         for number, line in enumerate(lines, 1):
             source, tab, target = line.partition("\t")
             if not tab:
@@ -563,9 +560,7 @@ class ScoreLineFormat(LineFormat[tuple[SourceSentence, str], ForcedScore]):
     def answer_inputs(
         self, inputs: Sequence[tuple[SourceSentence, str]], *, start: int
     ) -> list[ForcedScore | UnreadableInput]:
-        """Score the pairs that are not too long; the others get an `UnreadableInput`. The first pair has the number
-        `start`.
-        """
+        """Score the pairs, numbered from `start`; those that are too long get an `UnreadableInput` instead."""
         return answer_readable(inputs, self.translator.unread(inputs, first=start), self.translator.score)
 
     def to_record(self, answer: ForcedScore) -> PairScoreRecord:

@@ -189,7 +189,7 @@ class Translator(Predictor):
         first: int = 1,
         heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Translation]:
-        """Translate sentences, in their order, numbered from `first`; inside, they are sorted by length and batched.
+        """Translate sentences in their order, numbered from `first`; inside, they are sorted by length and batched.
         `search` and `length` replace the defaults; `prefixes` and `constraints` are required beginnings and terms.
         `tick` is called with the number of newly finished sentences, `heard` with the index of a sentence and its text
         so far.
@@ -289,7 +289,7 @@ class Translator(Predictor):
         )
 
     def unread(self, pairs: Sequence[tuple[SourceSentence, str]], *, first: int = 1) -> dict[int, UnreadableInput]:
-        """Find the pairs that are too long to be scored or aligned, by index from 0.
+        """Find the pairs that are too long to be scored or aligned, by index from 0; messages count from `first`.
 
         Args:
             pairs: sentences and their translations.
@@ -356,9 +356,7 @@ class Translator(Predictor):
     def align_all(
         self, pairs: Sequence[tuple[SourceSentence, str | TextCandidate]], *, batch_tokens: int = 4096
     ) -> list[TokenAlignment]:
-        """Align many pairs of a sentence and its translation like `align`, in their order; an ensemble uses its first
-        model.
-        """
+        """Align pairs of a sentence and its translation like `align`, in order; an ensemble uses its first model."""
         return run_batched(
             self._encode_pairs(pairs), self._align_batch, size=_pair_length, batch_tokens=batch_tokens, max_rows=256
         )
@@ -400,8 +398,8 @@ class Translator(Predictor):
         search: SearchStrategy | None = None,
         scope: InspectionSelection | None = None,
     ) -> InspectionRecord:
-        """Record all attention of the model, including to previous sentences, while it translates a sentence or reads
-        a given translation.
+        """Record the attention of the model, including to previous sentences, while it translates a sentence or reads a
+        given translation. `scope` selects layers, heads and details; all by default.
 
         An ensemble uses its first model.
 
