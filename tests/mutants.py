@@ -4272,11 +4272,13 @@ FIRST_HOUR = (
         "a clock that ends training first is not heard",
         "training/optimizers.py",
         (
-            "falls linearly, with the time if that runs faster\n        than the updates.\n"
+            "then falls linearly. `time_fraction` is\n"
+            "        the share of the training time that has passed; it counts if it is ahead of the updates.\n"
             '        """\n        step = max(step, int(time_fraction * self.steps))'
         ),
         (
-            "falls linearly, with the time if that runs faster\n        than the updates.\n"
+            "then falls linearly. `time_fraction` is\n"
+            "        the share of the training time that has passed; it counts if it is ahead of the updates.\n"
             '        """\n        step = max(step, 0)'
         ),
         (SCHEDULES,),

@@ -99,7 +99,9 @@ class _BatchEntry:
         """Keep only the sentences at these indices."""
         index_tensor = self.to_index_tensor(indices)
         self.batch = self.batch.keep_rows(index_tensor)
-        self.tokens = select_rows(self.tokens, RowSelection.keep_groups(index_tensor, self.batch.width).origin)
+        width = self.batch.width
+        rows = index_tensor if width == 1 else RowSelection.keep_groups(index_tensor, width).origin
+        self.tokens = select_rows(self.tokens, rows)
         self.request_ids = [self.request_ids[index] for index in indices]
 
     def merge(self, other: _BatchEntry) -> None:
@@ -129,7 +131,7 @@ class _BatchEntry:
 
     def to_index_tensor(self, indices: Sequence[int]) -> Int[Tensor, " B"]:
         """Convert sentence indices to a tensor."""
-        return torch.tensor(indices, dtype=torch.long, device=self.batch.prefill.positions.device)
+        return torch.tensor(indices, dtype=torch.long, device=self.tokens.ids.device)
 
 
 @final
@@ -222,7 +224,7 @@ class ContinuousBatch:
         """
         finished, self._builds_together = list[FinishedRequest](), True
         try:
-            while len(self):
+            while self._entries:
                 finished += self._prepare_step()
                 if self._entries:
                     ahead = self._decode_ahead()
@@ -418,7 +420,10 @@ class ContinuousBatch:
 
     def _compact(self, *, threshold: float) -> None:
         """Remove the rows of sentences that have left, if their share is at least `threshold`."""
-        total, num_active = sum(len(entry.request_ids) for entry in self._entries), len(self)
+        total = num_active = 0
+        for entry in self._entries:
+            total += len(entry.request_ids)
+            num_active += entry.num_active
         if not num_active:
             self._entries, self._state = [], None
         if not num_active or num_active == total or total - num_active < threshold * total:

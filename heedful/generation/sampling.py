@@ -94,7 +94,9 @@ class SamplingBatch(DecodeBatch):
     """Decode batch of greedy search and sampling.
 
     Attributes:
-        sentences: what was read of each sentence before the search.
+        sentences: what was read before the search, of these sentences and maybe of others that have left.
+        sentence_indices: the index in `sentences` of each sentence; None if all of them are here. Selecting indices
+            costs less than selecting all fields whenever sentences leave.
         row_state: state of each row.
         history: id, position and log-probability of the tokens of each row.
         pipeline_state: state of logits processors and stopping criteria of each row.
@@ -105,6 +107,7 @@ class SamplingBatch(DecodeBatch):
     width: int
     merge_key: Any
     sentences: PrefillOutput
+    sentence_indices: Int[Tensor, " G"] | None
     row_state: RowState
     history: StepHistory
     pipeline_state: PipelineState
@@ -134,6 +137,7 @@ class SamplingBatch(DecodeBatch):
             num_samples,
             merge_key,
             prefill.without_logits(),
+            None,
             row_state,
             StepHistory.empty_like(indices, indices, prefill.logits.new_zeros(len(indices))),
             pipeline_state,
@@ -144,7 +148,7 @@ class SamplingBatch(DecodeBatch):
     @property
     def prefill(self) -> PrefillOutput:
         """What was read of each sentence before the search."""
-        return self.sentences
+        return self.sentences if self.sentence_indices is None else select_rows(self.sentences, self.sentence_indices)
 
     @property
     def done_mask(self) -> Bool[Tensor, " G"]:
@@ -167,6 +171,7 @@ class SamplingBatch(DecodeBatch):
             self.width,
             self.merge_key,
             self.sentences,
+            self.sentence_indices,
             row_state,
             self.history.append((sampled.ids, sampled.positions, sampled.log_probabilities)),
             pipeline_state,
@@ -203,7 +208,7 @@ class SamplingBatch(DecodeBatch):
         row_state, history, pipeline_state = select_rows((self.row_state, self.history, self.pipeline_state), rows)
         return replace(
             self,
-            sentences=select_rows(self.sentences, indices),
+            sentence_indices=indices if self.sentence_indices is None else self.sentence_indices[indices],
             row_state=row_state,
             history=history,
             pipeline_state=pipeline_state,
@@ -211,9 +216,9 @@ class SamplingBatch(DecodeBatch):
 
     def concat(self, others: Sequence[SamplingBatch]) -> SamplingBatch:
         """Concatenate the sentences of this batch and of others."""
-        parts = [(batch.sentences, batch.row_state, batch.history) for batch in (self, *others)]
+        parts = [(batch.prefill, batch.row_state, batch.history) for batch in (self, *others)]
         sentences, row_state, history = concat_rows(parts)
-        return replace(self, sentences=sentences, row_state=row_state, history=history)
+        return replace(self, sentences=sentences, sentence_indices=None, row_state=row_state, history=history)
 
     def finish(self, indices: Int[Tensor, " B"]) -> SamplingBatch:
         """Mark the sentences at these indices as done."""
@@ -271,7 +276,7 @@ class SamplingBatch(DecodeBatch):
         ids, positions, values = self.history.to_columns()
         is_step = torch.arange(ids.size(1), device=ids.device) < self.history.counts.unsqueeze(1)
         token_counts = ((positions >= 0) & is_step).sum(1)
-        shape = (len(self.sentences.positions), self.width, ids.size(1))
+        shape = (len(ids) // self.width, self.width, ids.size(1))
         return ids.reshape(shape), values.reshape(shape), token_counts.view(shape[:2])
 
     def _rank_rows(self) -> tuple[HypothesisBatch, Int[Tensor, "B width"]]:
@@ -304,8 +309,9 @@ def init_rows(prefill: PrefillOutput, *, num_samples: int, rng_streams: Int[Tens
     streams = (sentences if rng_streams is None else rng_streams) << 20
     done = prefill.prefix_lengths >= prefill.limits
     fields = prefill.positions, prefill.prefix_lengths, prefill.limits, streams, done, prefill.segments
-    expanded = RowSelection.expand(len(sentences), num_samples, device=sentences.device)
-    positions, lengths, limits, streams, done, segments = select_rows(fields, expanded)
+    if num_samples > 1:
+        fields = select_rows(fields, RowSelection.expand(len(sentences), num_samples, device=sentences.device))
+    positions, lengths, limits, streams, done, segments = fields
     rows = torch.arange(len(positions), device=positions.device)
     return RowState(rows, positions, lengths, limits, streams + rows % num_samples, done, segments)
 
