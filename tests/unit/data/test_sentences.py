@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from outside import outside
 
-from heedful.data import sentence_splitting as module
+from heedful.data import text_splitting as module
 from heedful.data.documents import BlankSeparatedDocuments
 from heedful.data.text_splitting import ABBREVIATIONS, split_sentences
 

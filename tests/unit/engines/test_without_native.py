@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parents[3]
 WITHOUT = "import sys; sys.modules['heedful_native'] = None\n"
 
