@@ -176,7 +176,7 @@ def is_same_language(tag: str, other_tag: str) -> bool:
 
 
 def is_same_variety(tag: str, other_tag: str) -> bool:
-    """Return whether a text in one language can be used for the other unchanged.
+    """Return whether a text in the language of `tag` can be used unchanged as a text in that of `other_tag`.
 
     The scripts, given or likely, must be equal, and the regions must not differ; a tag without a region means any
     region.

@@ -66,8 +66,8 @@ def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> Visi
 
 
 def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> RegionEncoder:
-    """Build the encoder that makes a memory of image annotations, with slots `d_model` wide, for images of `size` by
-    `size` pixels.
+    """Build the encoder that makes a memory of an image, with slots `d_model` wide, from its annotations: the vectors
+    that the image network computes for regions in rows and columns. Images have `size` by `size` pixels.
     """
     rows = -(-size // config.region_stride) if config.places else None
     return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)

@@ -129,8 +129,8 @@ class PreparedMemory:
         positions: Int[Tensor, "B Q"],
         mask_function: MaskFunction = bidirectional,
     ) -> Float[Tensor, "B Q d_value"]:
-        """Compute the contexts that an attention gives queries at these positions; `mask_function` says which slots a
-        position sees. The rows of a group share one product.
+        """Compute the contexts that `attention` gives queries from this memory. `positions` are those of the queries;
+        `mask_function` says which slots a position sees. The rows of a group share one product.
         """
         rows, queries, width = query.shape
         groups = rows // self.width

@@ -111,8 +111,9 @@ class HeadedAttention(TraceableAttention):
         )
 
     def _attend(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
-        """Compute the contexts of queries from the keys and values in `memory`, with the fastest kernel that supports
-        this mask, these hooks and these positions.
+        """Compute the contexts [G, heads, Q, d_v] of projected queries [G, heads, Q, d_k] from the keys and values in
+        `memory`. A fused kernel is possible unless this module has hooks on its weights, its position encoding changes
+        scores, or its weight function is not `fusable`.
         """
         if mask.band is not None:
             return self._attend_in_blocks(query, memory, mask=mask, band=mask.band)

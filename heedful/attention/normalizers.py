@@ -127,8 +127,8 @@ class HardSampling(nn.Module):
         return f"expected={self.expected}"
 
     def forward(self, scores: Float[Tensor, "*B Q K"], visible: Bool[Tensor, "*#B Q K"]) -> Float[Tensor, "*B Q K"]:
-        """Return 1 for the selected visible key of each query and 0 for the others, or the softmax for queries that are
-        not sampled.
+        """Return the weights of the keys: 1 for the one selected visible key of each query and 0 for the others. In
+        training, a random share `expected` of the queries has softmax weights instead.
         """
         soft: Tensor = self.probe(softmax(scores, visible))
         selected = _select_keys(soft.detach(), visible, sample=self.training).to(soft.dtype)

@@ -105,7 +105,7 @@ class _BatchEntry:
         self.request_ids = [self.request_ids[index] for index in indices]
 
     def merge(self, other: _BatchEntry) -> None:
-        """Add the sentences of another entry."""
+        """Add the sentences of the entry `other` to this one, behind its own; `can_merge` must be true."""
         self.batch = self.batch.concat([other.batch])
         self.tokens = _concat_tokens([self.tokens, other.tokens])
         self.request_ids += other.request_ids
@@ -118,7 +118,9 @@ class _BatchEntry:
         return merge_key is not None and merge_key == other.batch.merge_key and not is_interruptible
 
     def partial_outputs(self, request_ids: set[int]) -> dict[int, list[int]]:
-        """Return the best token ids so far of the sentences with these request ids."""
+        """Return the best token ids so far of the sentences with these request ids, by request id; ids of sentences
+        that are not in this entry are ignored.
+        """
         indices = {
             index: request_id
             for index, request_id in enumerate(self.request_ids)

@@ -79,7 +79,8 @@ class StepHistory:
         return StepHistory(starts - unused, tuple(field[:, unused:] for field in packed))
 
     def to_columns(self) -> tuple[Tensor, ...]:
-        """Return each field as [rows, steps, ...], from the first step of each row on.
+        """Return each field as [rows, steps, ...], with rows in the order of this history. Rows are aligned on the
+        left: column 0 has the first step of each row, and rows with fewer steps are padded at the end.
 
         What comes after the last step of a row means nothing.
         """

@@ -408,7 +408,9 @@ class WordCompletionMask:
         return torch.tensor([self._get_state_id(word) for word in self._words], device=tokens.ids.device)
 
     def __call__(self, logits: Float[Tensor, "N V"], state: State, /) -> Float[Tensor, "N V"]:
-        """Forbid all tokens that do not spell the given characters, in place."""
+        """Forbid, in place, all tokens with which a row would not spell the characters that its state still requires.
+        Rows in the free state, 0, do not change.
+        """
         for row, state_id in enumerate(state.tolist()):
             if state_id:
                 allowed = list(self._get_choices(state_id))

@@ -87,7 +87,9 @@ class TopPFilter:
             raise RecipeError(f"top-p: {self.p}; must be above 0 and at most 1")
 
     def __call__(self, logits: Float[Tensor, "N V"], _lengths: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
-        """Return a copy of the logits with the other tokens at minus infinity; the logits themselves if `p` is 1."""
+        """Return a copy of the logits with all tokens at minus infinity except the fewest most probable ones that
+        together have probability `p`; return the logits themselves if `p` is 1.
+        """
         if self.p == 1:
             return logits
         total = logits.logsumexp(1, keepdim=True)

@@ -78,7 +78,10 @@ class SamplingOptions:
     on_step: Callable[[SampledTokens], None] | None = None
 
     def find_suppressed_ids(self) -> Int[Tensor, " n"] | None:
-        """Return the tokens that plain greedy search must not take; None if anything else decides on tokens."""
+        """Return the tokens that plain greedy search must not take. Return None if the search is not plain: if it
+        samples, has a callback, penalties, logits masks or other filters, or ends texts in another way than at one
+        token.
+        """
         is_plain = self.on_step is None and self.pipeline.is_stateless and isinstance(self.pipeline.stop, StopOnToken)
         if not is_plain or not isinstance(self.sampler, GreedySampler):
             return None
@@ -258,8 +261,8 @@ class SamplingBatch(DecodeBatch):
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
     def _build_lookahead(self) -> MultiStepLimits | None:
-        """Return the limits of several greedy steps in one call; None if anything needs each token by itself, or if at
-        most one step remains.
+        """Return the limits of several greedy steps in one call; None if the search is not plain
+        (`find_suppressed_ids`), has several samples, or if at most one step is possible.
         """
         rows, stop = self.row_state, self.options.pipeline.stop
         if self.suppressed_ids is None or not isinstance(stop, StopOnToken):

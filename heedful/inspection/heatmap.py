@@ -226,7 +226,9 @@ class _AlignmentPicture:
         return lines
 
     def _draw_splits(self) -> list[str]:
-        """Draw lines where another kind of column begins."""
+        """Draw a dashed vertical line at each column in `splits`, where columns of another kind begin; return SVG
+        paths.
+        """
         return [
             f'<path stroke="{self.ramp.get_colour(1.0)}" stroke-dasharray="4 3" pointer-events="none" '
             f'd="M{self.cell_size * column:.1f} -3V{self.matrix_size[1] + 3:.1f}"/>'

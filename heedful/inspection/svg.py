@@ -38,8 +38,9 @@ class SvgStyle:
     def render_svg(
         self, parts: Sequence[str], *, name: str, box: tuple[Number, Number, Number, Number], font: Number | str
     ) -> str:
-        """Return a complete SVG file of the elements `parts`; it loads nothing from anywhere. `box` is x and y of the
-        upper left corner, width and height; `font` is the default font size.
+        """Return a complete SVG file of the elements `parts`; it loads nothing from anywhere. `name` is the title,
+        which screen readers read; `box` is x and y of the upper left corner, width and height; `font` is the default
+        font size.
 
         Args:
             parts: SVG elements.

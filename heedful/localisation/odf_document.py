@@ -125,7 +125,9 @@ class OdfPart(ParagraphDocument):
                 builder.add_code(((child.start, child.stop),), "alone", name)
 
     def _get_style(self, element: XmlElement) -> str | None:
-        """Return the visible style of a span, empty if it has no visible effect; None for other elements."""
+        """Return the style of a span: for an automatic style its parent style and visible properties, else its name;
+        empty if it has no style or no visible effect. Return None for elements that are not spans.
+        """
         if element.name != "span":
             return None
         style = element.get_attribute(f"{self._prefix}style-name") or ""

@@ -281,8 +281,9 @@ def _split_line_breaks(text: str) -> Iterator[str | InlineCode]:
 
 
 def _build_code(raw: str, kind: str) -> InlineCode:
-    """Build the code of a placeholder from its raw text and its kind. Links and tags can open or close a pair, markup
-    stands alone, and all other kinds keep the raw text as the value that a model may read.
+    """Build the code of a placeholder from its raw text, as `<b>` or `%s`, and the name of the rule that it matches. A
+    `link` or `tag` opens or closes a pair, but `<br/>` and all other kinds stand alone. Comments, markup and escapes
+    have no value; the other kinds that are neither links nor tags have the raw text as the value that a model may read.
     """
     if kind == "link":
         return InlineCode(raw, "open" if raw == "[" else "close", kind, in_text=True)

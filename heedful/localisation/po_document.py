@@ -305,7 +305,9 @@ class PoDocument(TextDocument):
         )
 
     def _fill_form(self, form: _PluralForm, text: str) -> TextEdit:
-        """Return the edit that sets the string of a form to a text; if it has none, it is added after the others."""
+        """Return the edit that sets the string of a message's form (singular or a plural) to `text`. If the file has no
+        string for this form, one is added after those of the other forms.
+        """
         keyword = "msgstr" if form.number is None else f"msgstr[{form.number}]"
         existing = form.entry.forms.get(form.number or 0)
         if existing is not None:

@@ -189,7 +189,9 @@ def describe_bound(detail: ErrorDetails) -> str | None:
 
 
 def _format_value(value: Any) -> str:
-    """Format a value as `= value ` in TOML; empty for tables and lists, and without a value."""
+    """Format a text, number or truth value as `= value ` in TOML, truncated if it is long; empty for any other value,
+    such as a table, a list or None.
+    """
     if not isinstance(value, str | bool | int | float):
         return ""
     text = toml.format_value(value)
@@ -310,8 +312,8 @@ def _default_kind(config_class: type[Config], name: str) -> Mapping[str, Any]:
 
 
 def _find_alternatives(tables: Sequence[str], root: type[Config]) -> list[tuple[type[Config], tuple[str, str | None]]]:
-    """Return the config classes that the table at a dotted key may have, each with the nearest key `kind` that selects
-    it and its value; empty if there is only one. `root` is the class of the recipe.
+    """Return the config classes that the table at the dotted key `tables` may have; empty if only one is possible. Each
+    comes with the nearest key `kind` that selects it and the value of that key. `root` is the class of the recipe.
     """
     candidates: list[tuple[type[Config], tuple[str, str | None]]] = [(root, ("", None))]
     remaining = list(tables)

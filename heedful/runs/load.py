@@ -389,7 +389,9 @@ def require_task(run: Run[Any, Any], task: str) -> None:
 
 
 def resume_run_recipe(folder: Path, recipe: Recipe) -> Recipe:
-    """Return a recipe adjusted to the run that it resumes, which may be older than some of its keys."""
+    """Return the recipe with which the run in `folder` is resumed: keys that `recipe` does not give keep the values
+    that are stored with the run. If the result is not valid, return `recipe` unchanged.
+    """
     return resume_recipe(recipe, _read_stored_recipe(folder / CONFIG), has_checkpoint=has_checkpoint(folder))
 
 

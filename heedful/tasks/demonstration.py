@@ -149,7 +149,7 @@ class PhrasebookDemonstration(Demonstration):
             yield f"text/{part}.tsv", "".join(f"{source}\t{target}\n" for source, target in pairs)
 
     def print_data(self) -> None:
-        """Print some of the pairs."""
+        """Print the number of training pairs and the first three of them."""
         pairs = self.sentence_pairs.train
         print_now(f"{len(pairs):,} {self.pair_noun} such as")
         for source, target in pairs[:3]:

@@ -175,7 +175,9 @@ class CorpusObjective(TrainingObjective[Batch]):
 
     @cached_property
     def _mixture(self) -> CorpusMixture | None:
-        """Mixture of the training texts; None if there is only one."""
+        """Mixture from which each epoch draws its examples, with a share for each training text; None if the training
+        data are a single text.
+        """
         if len(self.train.text_reports) < 2:
             return None
         counts, lengths = [text.kept for text in self.train.text_reports], self._train_lengths[:, -1]

@@ -30,7 +30,8 @@ def build_completions(words: Sequence[PartialWord | None], *, tokenizer: Tokeniz
 
 
 def encode_prefix(tokenizer: Tokenizer, text: str) -> tuple[list[int], PartialWord | None]:
-    """Encode the beginning of a text into its certain ids and the characters that the following tokens must write.
+    """Encode the beginning that a text must have: return the ids that are certain, and the characters after them, which
+    the following tokens must write; None if there are no such characters.
 
     The last word may be unfinished, so its tokens are left to the search, as many as one token of the vocabulary might
     span. They are certain if no other tokens can write these characters, as with a vocabulary of characters. A final

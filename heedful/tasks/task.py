@@ -235,7 +235,9 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         raise RunError(f"{runs[0].folder}: its task is {runs[0].recipe.task}, and its models work alone; name one run")
 
     def member_runs(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Run[Any, Any]]:
-        """Return one run for each of the recipe's `datasets`; these encode the data and compute the metrics."""
+        """Return one run for each of the recipe's `datasets`, by name; these encode the data and compute the metrics. A
+        run of one task is its own member, with an empty name.
+        """
         return {"": run}
 
     def build_joint_objective(
@@ -273,7 +275,7 @@ class Run(Generic[AnyRecipe, AnyModel]):
 
     @property
     def member_runs(self) -> Mapping[str, Run[Any, Any]]:
-        """One run for each of the recipe's `datasets`; the run itself if there is only one."""
+        """One run for each of the recipe's `datasets`, by name; for one task it is this run, with an empty name."""
         return self.task.member_runs(self)
 
     @property

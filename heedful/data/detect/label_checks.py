@@ -38,7 +38,7 @@ class ConstantNumberCheck(DataCheck):
             self._values.update(value for value in map(parse_number, example.labels) if value is not None)
 
     def build_results(self, counts: Mapping[DatasetPart, int]) -> Iterator[CheckResult]:
-        """Yield one result if there is only one number."""
+        """Yield one result if the labels of all examples are the same number; `counts` is not used."""
         if len(self._values) == 1:
             yield CheckResult(f"all {self._noun} have the number {min(self._values):g}", [], _SINGLE_LABEL_REMEDY)
 

@@ -406,7 +406,9 @@ def _detect_column_languages(table: DataTable, names: Sequence[str]) -> Mapping[
 
 
 def _explain_conversion(table: DataTable) -> str:
-    """Return why a table of parallel text must be written in another form; empty if it need not."""
+    """Return in a sentence why a table of parallel text must be written in another form: it is a CSV file or has a
+    header; empty if it can be read as it is.
+    """
     if table.delimiter not in ("", "\t"):
         return "parallel text is not read from CSV files, so it is written as lines of JSON"
     if table.has_header and not table.is_json:

@@ -38,8 +38,8 @@ class NativeStack(TransformerStack):
         return {**self.__dict__, "_plan": None}
 
     def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]
-        """Return the state before the first token, with the given memory or memories (None for none) projected; a state
-        of plain modules if hooks or gradients are needed.
+        """Return the state before the first token, with the memory or memories projected (None for none): a
+        `StackState` of plain modules if gradients are enabled or a module has hooks, else a `NativeState`.
         """
         if torch.is_grad_enabled() or self._has_hooks():
             return super().init_state(memory)
@@ -168,7 +168,7 @@ class _NativeCall:
         return MultiStepOutput(ids[:num_steps], values[:num_steps], positions[:num_steps], new_rows[2], failed)
 
     def build_state(self, steps: int | None = None) -> NativeState:
-        """Return the state after the given tokens, or after this many steps."""
+        """Return the state after this call: after all its tokens or, if given, after `steps` tokens of each row."""
         old_state, (rows, length) = self._old_state, self._positions.shape
         if self._plan.is_bidirectional:
             return NativeState(old_state.memories, is_closed=True)

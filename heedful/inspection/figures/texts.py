@@ -130,7 +130,9 @@ def draw_tree(record: InspectionRecord, _selection: MapSelection) -> str:
 
 
 def _select_branches(branches: Sequence[BeamNode]) -> tuple[list[BeamNode], int]:
-    """Return the branches to draw, all or those that were not pruned, and how many are left out."""
+    """Return the nodes of the tree to draw, and how many are left out: all nodes if there are at most 60, else only
+    those that were not pruned, with the indices of their parents adjusted.
+    """
     if len(branches) <= _MAX_BRANCHES:
         return list(branches), 0
     kept_indices = [number for number, branch in enumerate(branches) if branch.fate != "pruned"]

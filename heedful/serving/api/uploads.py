@@ -63,8 +63,8 @@ def _parse_field(name: str, text: str) -> Any:
 
 
 def find_file_field(message: BaseModel, *names: str) -> str:
-    """Return the one of these fields that holds the file of a message; raise an `HTTPError` unless exactly one file
-    was sent, in one of them.
+    """Return the one of the fields `names` that holds the file of a message. Raise an `HTTPError` if the message has no
+    file or several, or has it in another field.
     """
     present = [name for name in FILE_FIELDS if getattr(message, name, None) is not None]
     if len(present) != 1 or present[0] not in names:

@@ -169,7 +169,9 @@ def check_suffix(upload: UploadedFile) -> str:
 
 
 def check_size(upload: UploadedFile, *, max_bytes: int) -> None:
-    """Raise an `HTTPError` if an uploaded file has more than `max_bytes`, or several times that when unpacked."""
+    """Raise an `HTTPError` if an uploaded file has more than `max_bytes`, or if its unpacked content has more than five
+    times as many bytes.
+    """
     size = len(upload.content)
     if size > max_bytes:
         raise bad_request(f"file: has {size:,} bytes, and {max_bytes:,} are the most; send it in parts", param="file")

@@ -157,8 +157,9 @@ def build_plan(
     stream_index: int,
     num_texts: int = 1,
 ) -> GenerationPlan:
-    """Build the plan for a request: the model's own way to generate, changed by the request as options of `heedful
-    generate` change it.
+    """Build the plan for a request: the model's own `generation`, changed by the options in the request. A text gets at
+    most `max_tokens` tokens; None means the model's own limit. The first text uses random stream `stream_index` if the
+    request has a seed, else a random one. Raise an `HTTPError` if `num_texts` is above 1 and the search is greedy.
 
     Args:
         message: the request.

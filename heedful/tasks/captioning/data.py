@@ -223,8 +223,8 @@ class CaptionReader(ExampleReader[CaptionedInput[Mark]], Generic[Mark]):
         self.paths = (*self.paths, *(file for name in captions for file in _list_files(folder / name)))
 
     def iter_entries(self, path: Path) -> Iterator[tuple[str, Sequence[str], Sequence[Mark]]]:
-        """Yield the names of inputs in the file `path`, each with some of its captions and marks; an input may occur
-        several times.
+        """Yield the entries of the file `path`: the name of an input, captions of it, and its marks. An input with
+        several entries has the captions and marks of all of them.
         """
         raise NotImplementedError
 

@@ -217,7 +217,9 @@ class SimulatedCustomer:
     has_advice: bool = False
 
     def opening_text(self) -> str:
-        """Return the first turn: the service, and perhaps the failure and the system."""
+        """Return the first turn. It names the service of the problem and, each in 40 % of the cases at random, the
+        failure and the system on which the service runs.
+        """
         sentences = [self._choose_text(_OPENING_TEXTS).format(self.problem.service)]
         if self.rng.random() < 0.4:
             sentences.append(self._complaint_text())

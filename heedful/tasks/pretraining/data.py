@@ -54,8 +54,8 @@ class EncodedSentence:
 def encode_sentences(
     documents: Iterable[DocumentChunk], tokenizer: Tokenizer, split: Callable[[str], Iterable[str]]
 ) -> Iterator[EncodedSentence]:
-    """Split documents into sentences with `split` and encode them; drop sentences without ids, cut long ones into
-    parts.
+    """Split documents into sentences with `split` and encode them. Drop sentences without ids; cut sentences of more
+    than 64 ids into parts of 64, the last one shorter.
     """
     starts_document = True
     for document in documents:
@@ -89,8 +89,9 @@ class PassagePairing(ABC):
     def make_passage(
         self, documents: DocumentIndex, sentences: range, *, max_ids: int, rng: SeededRandom
     ) -> tuple[PassageSegments, int]:
-        """Return the passage that starts with the given sentences, and how many of them it consumed. `max_ids` is the
-        number of ids to fill, and `rng` makes the random choices.
+        """Return a passage whose first segment comes from the sentences with the numbers `sentences` of `documents`,
+        which are consecutive and of one document, and how many of these sentences are used. `max_ids` is the wanted
+        number of ids, without special tokens; `rng` makes the random choices.
         """
 
 

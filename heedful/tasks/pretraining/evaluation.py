@@ -193,7 +193,9 @@ class PassageComparison(RunComparison):
         return f"{self.run_count_text} of pretraining on {self.exam.data_description}"
 
     def build_results_table(self) -> PageTable:
-        """Build the table with one row per run."""
+        """Build the table with one row per run: its name, model, number of parameters and minutes of training, then
+        each metric with its confidence interval and p-value.
+        """
         names = list(self.reports[0].metrics)
         columns = ["run", "model", "parameters", "minutes"]
         columns += [column for name in names for column in (name, *INTERVAL_COLUMNS)]

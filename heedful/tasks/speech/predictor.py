@@ -262,8 +262,8 @@ class SpeechLineFormat(LineFormat[str, tuple[int, Transcription]]):
         )
 
     def format_answer(self, answer: tuple[int, Transcription]) -> str:
-        """Format the best candidate as one line, or all candidates as lines with number, text and score if several were
-        asked for.
+        """Format an answer: the number of the sound file and its transcription. If one candidate was asked for, return
+        its text as one line, else a line with the number, text and score of each candidate.
         """
         number, transcription = answer
         if self.n_best == 1:

@@ -239,8 +239,8 @@ def contains_term(text: str, term: str) -> bool:
 
 
 def iter_term_spans(text: str, term: str) -> Iterator[range]:
-    """Yield the spans at which a term occurs in a text as whole words, in any case, and perhaps inflected; exact
-    occurrences come first.
+    """Yield the spans at which a term occurs in a text as whole words, in upper or lower case: first the exact
+    occurrences, then those whose words may have other endings.
 
     Two words match if they share a beginning of at least three letters and differ in at most three letters after it;
     accents are ignored, so that `Häuser` matches `Haus`.

@@ -127,7 +127,9 @@ class TranslationReport(EvaluationReport):
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
-        """Number of sentences and BLEU of each text of the evaluation; empty if there is only one."""
+        """Number of sentences and BLEU of each text of the evaluation, by its name; empty if the evaluation has only
+        one text.
+        """
         results = {}
         for name in dict.fromkeys(self.evaluator.names):
             rows = [row for row, text_name in enumerate(self.evaluator.names) if text_name == name]

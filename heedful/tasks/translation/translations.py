@@ -499,8 +499,8 @@ class TranslationLineFormat(LineFormat[TranslationInput, tuple[int, Translation]
         return self._build_record(answer[1])
 
     def _build_record(self, translation: Translation) -> TranslationRecord:
-        """Build the record of a translation and of its parts; expected quality, missing terms and attention are left
-        out if they are not known or not asked for.
+        """Build the record of a translation and of its parts. It has the expected quality if the model is calibrated,
+        missing terms if terms were required, and the alignment if `align` is set and the sentence was not split.
         """
         fields: dict[str, Any] = {}  # those that are absent unless they are known
         if self.translator.confidence is not None and translation.source_tokens:
