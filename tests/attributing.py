@@ -15,9 +15,8 @@ from torch import Tensor, nn
 import heedful
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.inspection.attribution import Method, TokenScores, attribute_outputs
-from heedful.inspection.attribution_record import Attribution
 from heedful.inspection.capture import ModelSide
-from heedful.inspection.record import InspectionRecord
+from heedful.inspection.record import Attribution, InspectionRecord
 from heedful.tasks.inspection_records import repeat_rows
 from heedful.tensors import Tokens
 

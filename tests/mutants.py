@@ -1702,14 +1702,14 @@ TASKS = (
     ),
     Mutant(
         "tags are measured with smoothing",
-        "tasks/tagging/objective.py",
+        "tasks/tagging/task.py",
         "total += float(cross_entropy(*known_inputs, output=model.output)[1])",
         "total += float(cross_entropy(*known_inputs, output=model.output, smoothing=self.smoothing)[0])",
         (TAGGING,),
     ),
     Mutant(
         "tags are learned without smoothing",
-        "tasks/tagging/objective.py",
+        "tasks/tagging/task.py",
         "output=model.output, smoothing=self.smoothing)",
         "output=model.output)",
         (TAGGING,),
@@ -1866,7 +1866,7 @@ GENERATION = (
     ),
     Mutant(
         "greedy search writes on after the end of sentence",
-        "generation/stopping_criteria.py",
+        "generation/prefill.py",
         "return ids == self.token_id",
         "return ids < 0",
         (f"{SAMPLING}::test_greedy_search_equals_taking_the_best_each_time",),
@@ -3813,14 +3813,14 @@ MEMORIES = (
     ),
     Mutant(
         "a resumed run begins its linear start again",
-        "tasks/stories/objective.py",
+        "tasks/stories/task.py",
         'self.updates_done = int(tensors["done"])',
         "self.updates_done = 0",
         (f"{STORIES}::test_a_run_that_is_cut_in_its_linear_start_ends_as_one_that_is_not",),
     ),
     Mutant(
         "empty memories make newer facts older, not those before them",
-        "tasks/stories/objective.py",
+        "tasks/stories/task.py",
         "gaps.flip(1).cumsum(1).flip(1)",
         "gaps.cumsum(1)",
         (f"{STORIES}::test_gaps_make_facts_older_and_keep_their_order",),

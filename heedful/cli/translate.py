@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from heedful.cli import translate_documents
+from heedful.cli import translate_options
 from heedful.cli.arguments import (
     require_minimum,
 )
@@ -34,7 +34,7 @@ class TranslateArguments(TranslateOptions):
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
-        document_files = translate_documents.find_documents(self)
+        document_files = translate_options.find_documents(self)
         _check_arguments(self, document_files)
         run_folders = [path for path in self.runs if path not in document_files]
         if self.ray:
@@ -73,7 +73,7 @@ class TranslateArguments(TranslateOptions):
 
 def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> None:
     """Raise `RecipeError` if options do not fit together; `documents` are the localization files to fill."""
-    translate_documents.require_run_folders(args, documents)
+    translate_options.require_run_folders(args, documents)
     for name, path in {"prefixes": args.prefixes, "factors": args.factors}.items():
         if path == STANDARD_INPUT and not args.text and args.input in (None, STANDARD_INPUT):
             raise RecipeError(f"--{name}: standard input cannot hold the sentences too; name a file with --input")
@@ -90,7 +90,7 @@ def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> Non
     if args.remembering.memory:
         _check_memory(args, documents)
     if documents:
-        translate_documents.check_documents(args, documents)
+        translate_options.check_documents(args, documents)
         return
     args.filling.require_none(memory=bool(args.remembering.memory))
 

@@ -11,6 +11,13 @@ from heedful.generation.penalties import (
     PowerLengthPenalty,
     RepetitionPenalty,
 )
+from heedful.generation.prefill import (
+    AnyCriterion,
+    Deadline,
+    InterruptCondition,
+    StopOnToken,
+    StoppingCriterion,
+)
 from heedful.generation.results import Hypotheses, Hypothesis, ResumeState, SearchResult, TargetScores, score_target
 from heedful.generation.samplers import (
     GreedySampler,
@@ -26,13 +33,6 @@ from heedful.generation.samplers import (
 )
 from heedful.generation.sampling import TokenStream, stream_samples
 from heedful.generation.search import beam_search, greedy_search, sampling_search
-from heedful.generation.stopping_criteria import (
-    AnyCriterion,
-    Deadline,
-    InterruptCondition,
-    StopOnToken,
-    StoppingCriterion,
-)
 from heedful.generation.topk import TopKResult, top_k
 from heedful.generation.wrapped_engines import (
     Ensemble,

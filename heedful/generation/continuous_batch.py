@@ -16,9 +16,8 @@ from torch import Tensor
 
 from heedful.errors import HeedfulError
 from heedful.generation.decode_batch import BatchableSearch, DecodeBatch
-from heedful.generation.prefill import GenerationRequest, prefill_prompt
+from heedful.generation.prefill import GenerationRequest, InterruptCondition, never_interrupt, prefill_prompt
 from heedful.generation.results import Hypothesis, ResumeState, SearchResult, upcast_logits
-from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
 from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 

@@ -12,10 +12,9 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.generation.prefill import GenerationRequest
+from heedful.generation.prefill import GenerationRequest, StopOnToken
 from heedful.generation.processors import LogitsPipeline
 from heedful.generation.results import HypothesisBatch, PrefillOutput, ResumeState
-from heedful.generation.stopping_criteria import StopOnToken
 from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import RowSelection, Tokens, pad_and_concat
 

@@ -11,9 +11,8 @@ from torch import Tensor
 
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LogitsProcessor
-from heedful.generation.prefill import GenerationRequest
+from heedful.generation.prefill import AnyCriterion, GenerationRequest, StopOnToken, StoppingCriterion
 from heedful.generation.results import PrefillOutput
-from heedful.generation.stopping_criteria import AnyCriterion, StopOnToken, StoppingCriterion
 from heedful.models.interface import State
 from heedful.tensors import RowSelection, Tokens, select_rows
 

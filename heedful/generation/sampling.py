@@ -16,11 +16,17 @@ from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest
 from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LogitsProcessor
-from heedful.generation.prefill import GenerationRequest, prefill_prompt
+from heedful.generation.prefill import (
+    GenerationRequest,
+    InterruptCondition,
+    StopOnToken,
+    StoppingCriterion,
+    never_interrupt,
+    prefill_prompt,
+)
 from heedful.generation.processors import LogitsPipeline, PipelineState
 from heedful.generation.results import HypothesisBatch, NoTokenError, PrefillOutput, ResumeState
 from heedful.generation.samplers import GreedySampler, Sampler, SamplerContext, SuppressTokens
-from heedful.generation.stopping_criteria import InterruptCondition, StopOnToken, StoppingCriterion, never_interrupt
 from heedful.generation.topk import compute_logsumexp
 from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import MultiStepLimits, RowSelection, Tokens, concat_rows, select_rows

@@ -18,12 +18,11 @@ from heedful.generation.decode_batch import BatchableSearch, build_merge_key
 from heedful.generation.diverse_beam_decoding import DiverseBeamBatch
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LengthPenalty, LogitsProcessor
-from heedful.generation.prefill import GenerationRequest
+from heedful.generation.prefill import GenerationRequest, InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.generation.processors import LogitsPipeline
 from heedful.generation.results import Hypotheses, PrefillOutput, SearchResult
 from heedful.generation.samplers import GreedySampler, LogitsFilter, Sampler
 from heedful.generation.sampling import SamplingBatch, SamplingOptions
-from heedful.generation.stopping_criteria import InterruptCondition, StoppingCriterion, never_interrupt
 from heedful.models.interface import State, Step
 from heedful.tensors import Tokens
 

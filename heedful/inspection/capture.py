@@ -15,8 +15,7 @@ from torch import Tensor, nn
 from heedful.attention.hooks import AttentionKind, AttentionRole, AttentionTrace, TraceableAttention
 from heedful.attention.positions import AbsolutePosition, LearnedPosition, RotaryPosition, ShawPosition
 from heedful.blocks.embedding import EmbeddingSum, InputEmbedding
-from heedful.inspection.attribution_record import VectorSize
-from heedful.inspection.record import AttentionMap, AttentionSteps, EmbeddedTokens, PositionEncoding
+from heedful.inspection.record import AttentionMap, AttentionSteps, EmbeddedTokens, PositionEncoding, VectorSize
 from heedful.inspection.watch import ForwardHook, register_hooks, watch_attention
 
 

@@ -13,12 +13,11 @@ from rich.text import Text
 
 from heedful.attention.hooks import AttentionKind
 from heedful.blocks.layer_info import LayerInfo
-from heedful.inspection.attribution_record import Attribution
 from heedful.inspection.figures.sheet import MapSelection
 from heedful.inspection.figures.stories import find_hops, find_likeliest_chains, name_steps, stack_hops, sum_over_spans
 from heedful.inspection.heads import find_head_warnings, measure_map
 from heedful.inspection.heatmap import draw_alignment_text
-from heedful.inspection.record import AttentionMap, GeneratedToken, InspectionRecord, ModelAnswer
+from heedful.inspection.record import AttentionMap, Attribution, GeneratedToken, InspectionRecord, ModelAnswer
 from heedful.inspection.token_labels import make_visible, shorten_text
 
 _LABEL_WIDTH = 14

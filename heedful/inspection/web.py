@@ -16,12 +16,18 @@ from jaxtyping import Bool, Float
 
 from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError
-from heedful.inspection.attribution_record import Attribution
 from heedful.inspection.figures.stories import find_likeliest_chains
 from heedful.inspection.figures.unrolled import BOX_SIZE, LINK_MEANINGS, lay_out_diagram, unroll_record
 from heedful.inspection.flow import SideName, build_attention_graph, compute_rollout
 from heedful.inspection.heads import measure_map
-from heedful.inspection.record import AnswerOption, AttentionMap, InspectionRecord, MapAxis, TokenAlternative
+from heedful.inspection.record import (
+    AnswerOption,
+    AttentionMap,
+    Attribution,
+    InspectionRecord,
+    MapAxis,
+    TokenAlternative,
+)
 from heedful.inspection.svg import make_photo_url
 
 PackedArray = dict[str, Any]

@@ -14,9 +14,8 @@ from heedful.argument_checks import to_text_list
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.logits_masks import PartialWord
-from heedful.generation.prefill import GenerationRequest
+from heedful.generation.prefill import GenerationRequest, InterruptCondition
 from heedful.generation.results import Hypothesis
-from heedful.generation.stopping_criteria import InterruptCondition
 from heedful.models.interface import State
 from heedful.tasks.batch_executor import SearchCall
 from heedful.tasks.partial_words import build_completions

@@ -20,8 +20,7 @@ from heedful.generation.logits_masks import PartialWord
 from heedful.generation.prefill import AttentionLookup
 from heedful.generation.prefill import GenerationRequest as Wish
 from heedful.generation.search import SearchStrategy
-from heedful.inspection.attribution_record import VectorSize
-from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.inspection.record import InspectionRecord, MapAxis, VectorSize
 from heedful.models.interface import Engine
 from heedful.tasks.inspection_records import (
     InspectionSelection,

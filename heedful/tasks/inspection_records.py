@@ -19,7 +19,6 @@ from heedful.errors import DataError, RecipeError
 from heedful.generation.beam_state import BeamTree
 from heedful.generation.search import BeamSearch, CoverageReranker, DiverseBeamSearch, SearchStrategy
 from heedful.inspection.attribution import Method, OutputFunction, attribute_outputs
-from heedful.inspection.attribution_record import Attribution
 from heedful.inspection.capture import (
     AttentionCapture,
     ModelSide,
@@ -31,6 +30,7 @@ from heedful.inspection.capture import (
 from heedful.inspection.record import (
     AnswerOption,
     AttentionMap,
+    Attribution,
     BeamNode,
     GeneratedToken,
     InspectionRecord,

@@ -11,8 +11,7 @@ import pytest
 from inspected import ENGLISH, GERMAN, judged, made_up
 from pictured import captioned, chained, glimpsed, leveled, spoken, told
 
-from heedful.inspection.attribution_record import VectorSize
-from heedful.inspection.record import InspectionRecord
+from heedful.inspection.record import InspectionRecord, VectorSize
 
 
 def begin(page: Any) -> None:

@@ -13,8 +13,14 @@ import numpy as np
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
 from heedful.inspection.record import InspectionRecord
-from heedful.serving.api.handlers import ModelAnswers, check_limits
-from heedful.serving.api.requests import DecodingRequest, FileContent, FrameList, InspectHTTPRequest
+from heedful.serving.api.handlers import (
+    DecodingRequest,
+    FileContent,
+    FrameList,
+    InspectHTTPRequest,
+    ModelAnswers,
+    check_limits,
+)
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import (
     find_file_field,

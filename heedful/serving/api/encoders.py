@@ -9,13 +9,16 @@ from typing import Annotated, Any
 from pydantic import Field
 
 from heedful.serving.api.handlers import (
+    InputText,
+    InputTexts,
+    IntAtLeast1,
     ModelAnswers,
+    ModelRequest,
     answer_inputs,
     check_limits,
     prepare_inspection,
     to_list,
 )
-from heedful.serving.api.requests import InputText, InputTexts, IntAtLeast1, ModelRequest
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel

@@ -12,8 +12,17 @@ from starlette.responses import Response
 from heedful.generation.results import Hypothesis
 from heedful.generation.search import SearchStrategy
 from heedful.recipes.generation import ContinuationConfig
-from heedful.serving.api.handlers import ModelAnswers, check_limits, prepare_inspection, to_list
-from heedful.serving.api.requests import ContinuationRequest, InputText, InputTexts, IntAtLeast1, RequestTurn
+from heedful.serving.api.handlers import (
+    ContinuationRequest,
+    InputText,
+    InputTexts,
+    IntAtLeast1,
+    ModelAnswers,
+    RequestTurn,
+    check_limits,
+    prepare_inspection,
+    to_list,
+)
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel

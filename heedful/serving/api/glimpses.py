@@ -10,8 +10,7 @@ from pydantic import Field
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import ModelAnswers, check_limits
-from heedful.serving.api.requests import FileContent, InspectHTTPRequest, ModelRequest
+from heedful.serving.api.handlers import FileContent, InspectHTTPRequest, ModelAnswers, ModelRequest, check_limits
 from heedful.serving.api.uploads import find_inspected_field, open_picture, read_upload_fields
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request

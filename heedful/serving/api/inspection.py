@@ -13,8 +13,7 @@ from starlette.responses import Response
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.record_files import save_record
 from heedful.inspection.web import build_payload, render_viewer
-from heedful.serving.api.handlers import check_limits
-from heedful.serving.api.requests import InspectHTTPRequest
+from heedful.serving.api.handlers import InspectHTTPRequest, check_limits
 from heedful.serving.api.uploads import read_upload_fields
 from heedful.serving.capabilities import all_capabilities, list_capabilities
 from heedful.serving.http_errors import bad_request, not_found

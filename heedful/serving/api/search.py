@@ -10,8 +10,7 @@ from pydantic import ConfigDict
 from heedful.retrieval.highlights import build_search_record, highlight_passages
 from heedful.retrieval.index import PassageIndex
 from heedful.retrieval.rankings import ORDERINGS, Ordering
-from heedful.serving.api.handlers import check_limits, to_list
-from heedful.serving.api.requests import InputTexts, IntAtLeast1, RequestName
+from heedful.serving.api.handlers import InputTexts, IntAtLeast1, RequestName, check_limits, to_list
 from heedful.serving.capabilities import Capability, find_capable_model
 from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import LoadedModel

@@ -10,8 +10,7 @@ import torch
 from heedful.data.sound import Sound
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
-from heedful.serving.api.handlers import ModelAnswers, check_limits
-from heedful.serving.api.requests import DecodingRequest, FileContent, InspectHTTPRequest
+from heedful.serving.api.handlers import DecodingRequest, FileContent, InspectHTTPRequest, ModelAnswers, check_limits
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import find_inspected_field, open_sound, read_upload_fields
 from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model

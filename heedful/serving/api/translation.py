@@ -11,19 +11,17 @@ from pydantic import Field
 from heedful.data.context import attach_context
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.handlers import (
-    ModelAnswers,
-    answer_inputs,
-    check_limits,
-    prepare_text_inspection,
-    to_list,
-)
-from heedful.serving.api.requests import (
     DecodingRequest,
     InputText,
     InputTexts,
     InspectHTTPRequest,
+    ModelAnswers,
     ModelRequest,
     RequestName,
+    answer_inputs,
+    check_limits,
+    prepare_text_inspection,
+    to_list,
 )
 from heedful.serving.capabilities import Capability, declare_model_route
 from heedful.serving.directions import find_pairs, find_translator

@@ -22,7 +22,7 @@ from heedful.data import sound as sounds
 from heedful.data.pictures import Picture, decode_picture, read_pixel_count
 from heedful.data.sound import Sound, decode_sound
 from heedful.errors import DataError, MissingExtraError
-from heedful.serving.api.requests import FILE_FIELDS, MAX_FRAMES, FileContent, InspectHTTPRequest
+from heedful.serving.api.handlers import FILE_FIELDS, MAX_FRAMES, FileContent, InspectHTTPRequest
 from heedful.serving.http_errors import HTTPError, bad_request
 from heedful.serving.request_body import open_form, parse_json, read_json
 from heedful.serving.routes import RequestContext

@@ -15,8 +15,8 @@ from heedful.data.batches import PairBatch
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.generation import Hypothesis, score_target
+from heedful.generation.prefill import InterruptCondition, never_interrupt
 from heedful.generation.search import GreedySearch, SamplingSearch, SearchStrategy
-from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.generative import ConditionalModel
 from heedful.recipes.generation import ContinuationConfig

@@ -15,10 +15,9 @@ from heedful.data.tokenizers import Tokenizer
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.generation import Hypothesis, RollingContextEngine, count_kept_tokens, score_target
+from heedful.generation.prefill import InterruptCondition, never_interrupt
 from heedful.generation.search import GreedySearch, SamplingSearch, SearchStrategy
-from heedful.generation.stopping_criteria import InterruptCondition, never_interrupt
-from heedful.inspection.attribution_record import VectorSize
-from heedful.inspection.record import InspectionRecord
+from heedful.inspection.record import InspectionRecord, VectorSize
 from heedful.models.generative import LanguageModel
 from heedful.models.interface import Engine
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig

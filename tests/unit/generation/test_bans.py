@@ -24,7 +24,7 @@ from heedful.generation import (
     sampling_search,
     stream_samples,
 )
-from heedful.generation.stopping_criteria import StopOnToken
+from heedful.generation.prefill import StopOnToken
 from heedful.tensors import RowSelection, Tokens, select_rows
 
 EOS = 1

@@ -35,12 +35,11 @@ from heedful.generation import (
     sampling,
 )
 from heedful.generation.lexical_constraints import LexicalConstraints
-from heedful.generation.prefill import GenerationRequest
+from heedful.generation.prefill import GenerationRequest, StopOnToken
 from heedful.generation.results import Hypotheses
 from heedful.generation.samplers import GreedySampler
 from heedful.generation.sampling import stream_samples
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
-from heedful.generation.stopping_criteria import StopOnToken
 from heedful.generation.topk import compute_logsumexp, top_k
 from heedful.tensors import MultiStepLimits, Tokens
 

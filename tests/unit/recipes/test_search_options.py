@@ -23,7 +23,7 @@ from heedful.recipes.generation import (
     list_search_options,
     override_generation,
 )
-from heedful.serving.api.requests import ContinuationRequest, DecodingRequest
+from heedful.serving.api.handlers import ContinuationRequest, DecodingRequest
 from heedful.serving.openai.generation import TextGenerationRequest
 from heedful.tasks.search_factory import build_search
 

@@ -33,8 +33,8 @@ from heedful.tasks.classification.objective import ClassificationObjective
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
 from heedful.tasks.spans.data import WindowSettings, build_window_encoding, label_windows, split_into_windows
-from heedful.tasks.spans.objective import SpanObjective
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor, choose_best_answer
+from heedful.tasks.spans.task import SpanObjective
 
 CPU = torch.device("cpu")
 LETTERS = CharacterTokenizer("abcdefg ", lowercase=False)

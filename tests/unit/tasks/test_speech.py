@@ -33,8 +33,8 @@ from heedful.tasks.speech.data import (
     read_recordings_jsonl,
     read_recordings_table,
 )
-from heedful.tasks.speech.objective import mask_eos
 from heedful.tasks.speech.predictor import SpeechRecognizer
+from heedful.tasks.speech.task import mask_eos
 from heedful.tasks.task import get_task
 from heedful.tensors import FrameLayout
 

@@ -25,8 +25,8 @@ from heedful.models.memory_network import MemoryNetwork
 from heedful.tasks.stories.data import BabiReader, StoryEncoder, StoryQuestion, collate_stories, read_stories_jsonl
 from heedful.tasks.stories.demonstration import PEOPLE, ROOMS, THINGS, GeneratedQuestion, generate_questions
 from heedful.tasks.stories.evaluation import build_story_evaluator, compute_story_metrics
-from heedful.tasks.stories.objective import StoriesObjective, insert_empty_memories
 from heedful.tasks.stories.predictor import StoryAnswer, StoryPredictor, split_sentences
+from heedful.tasks.stories.task import StoriesObjective, insert_empty_memories
 
 BABI = """\
 1 Mary went home.

@@ -18,8 +18,8 @@ from heedful.data.tagged import TaggedSentence
 from heedful.data.tokenizers import CharacterTokenizer
 from heedful.models.heads import TokenClassifier
 from heedful.tasks.tagging.data import build_tagging_encoding
-from heedful.tasks.tagging.objective import TaggingObjective
 from heedful.tasks.tagging.predictor import Tagger
+from heedful.tasks.tagging.task import TaggingObjective
 
 LETTERS = CharacterTokenizer("abcdefg", lowercase=False)
 TAGS = LabelVocabulary(["X", "Y", "Z"])
