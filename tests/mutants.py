@@ -5703,10 +5703,10 @@ REMEMBERED = (
         (MEMORY,),
     ),
     Mutant(
-        "memory: answers of the model go to the sentences before theirs",
+        "memory: lines after one that is taken are numbered and drawn as others",
         "tasks/translation/memory_lookup.py",
-        "unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]",
-        "unmatched = list(inputs)",
+        'TranslationInput("") if _is_exact(match) else input_ for input_, match in zip(inputs, matches, strict=True)',
+        "input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)",
         (MEMORY_COMMAND,),
     ),
     Mutant(

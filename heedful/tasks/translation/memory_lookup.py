@@ -204,15 +204,23 @@ class MemoryLineFormat(LineFormat[TranslationInput, MemoryAnswer]):
         return map(TranslationInput, lines)
 
     def answer_inputs(self, inputs: Sequence[TranslationInput], *, start: int) -> list[MemoryAnswer | UnreadableInput]:
-        """Look up each sentence, and let the model translate those without an exact match, numbered from `start`."""
+        """Look up each sentence, and let the model translate those without an exact match; `start` is the number of the
+        first sentence.
+
+        The model gets an empty sentence in the place of one with an exact match, so that its numbers of sentences and
+        its random streams are those of the lines.
+        """
         matches = [self.memory.find_match((input_.text,), accelerators=self.accelerators) for input_ in inputs]
-        unmatched = [input_ for input_, match in zip(inputs, matches, strict=True) if not _is_exact(match)]
-        model_answers = iter(self.inner.answer_inputs(unmatched, start=start))
-        results: list[MemoryAnswer | UnreadableInput] = []
-        for sentence, match in zip(inputs, matches, strict=True):
-            answer = None if _is_exact(match) else next(model_answers)
-            results.append(answer if isinstance(answer, UnreadableInput) else MemoryAnswer(sentence, match, answer))
-        return results
+        unmatched = [
+            TranslationInput("") if _is_exact(match) else input_ for input_, match in zip(inputs, matches, strict=True)
+        ]
+        answers = self.inner.answer_inputs(unmatched, start=start)
+        return [
+            answer
+            if isinstance(answer, UnreadableInput)
+            else MemoryAnswer(sentence, match, None if _is_exact(match) else answer)
+            for sentence, match, answer in zip(inputs, matches, answers, strict=True)
+        ]
 
     def to_json(self, answer: MemoryAnswer) -> Any:
         """Convert an answer to JSON data, with the matched text, its translation and similarity."""

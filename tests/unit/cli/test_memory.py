@@ -228,6 +228,18 @@ def test_lines_take_and_show(say: Say, run: Path, write: Callable[[str, str], Pa
     assert "%d" in menu.lines[1]
 
 
+def test_lines_are_drawn_as_they_are_without_a_memory(say: Say, run: Path, write: Callable[[str, str], Path]) -> None:
+    """Whatever the memory takes before them."""
+    memory = write("m.po", PO)
+    texts = ["Delete all old files", "open the window", "Delete all old files", "the window opens"]
+    options = ["--search", "sampling", "--seed", "3"]
+    alone = say("translate", run, *options, "--text", *texts).lines
+    lines = say("translate", run, *options, "--memory", memory, "--text", *texts).lines
+    taken = "Alle alten Dateien löschen"
+    assert lines == [taken, alone[1], taken, alone[3]]
+    assert lines[3] != say("translate", run, *options, "--text", texts[3]).lines[0], "draws depend on the line"
+
+
 def test_a_line_stays_a_line(say: Say, run: Path, write: Callable[[str, str], Path]) -> None:
     memory = write("m.po", 'msgid "a\\nb"\nmsgstr "c\\nd\\n"\n')
     assert say("translate", run, "--memory", memory, "--text", "a b").lines == ["c d"]
