@@ -44,10 +44,8 @@ class FilterArguments:
     match.
 
     Two files whose lines are translations of each other, or one table: heedful filter train.en train.de -o clean. The
-        kept
-    pairs are written in the same format; the reasons for removing the others are counted, and can be written
-    (--rejected) and
-    shown (--report).
+    kept pairs are written in the same format; the reasons for removing the others are counted, and can be written
+    (--rejected) and shown (--report).
     """
 
     files: PositionalPaths

@@ -41,7 +41,7 @@ def translate_with_ray(args: TranslateOptions) -> int:
     folder.mkdir(parents=True, exist_ok=True)
     outcomes = list(_translate_files(args, remaining))
     for outcome in outcomes:
-        log(outcome["told"])
+        log(outcome["message"])
     return 2 if any(outcome["failed"] for outcome in outcomes) else 0
 
 
@@ -70,7 +70,7 @@ def _check_options(args: TranslateOptions) -> Path:
 
 
 def _translate_files(args: TranslateOptions, files: Sequence[Path]) -> Iterator[Mapping[str, Any]]:
-    """Translate the files with a pool of Ray actors; yield for each the message (`told`) and whether it failed
+    """Translate the files with a pool of Ray actors; yield for each the message (`message`) and whether it failed
     (`failed`).
     """
     import ray
@@ -120,13 +120,13 @@ class _TranslationActor:
         )
 
     def __call__(self, row: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Translate the file row["path"]; return a dict with a message (`told`) and whether it failed (`failed`)."""
+        """Translate the file row["path"]; return a dict with a message (`message`) and whether it failed (`failed`)."""
         path = Path(row["path"])
         try:
             count, notes = self._translate_file(path)
         except HeedfulError as error:
-            return {"told": f"heedful: {error}", "failed": True}
-        return {"told": f"{_resolve_path(self._args.output) / path.name}: {count:,} lines{notes}", "failed": False}
+            return {"message": f"heedful: {error}", "failed": True}
+        return {"message": f"{_resolve_path(self._args.output) / path.name}: {count:,} lines{notes}", "failed": False}
 
     def _translate_file(self, path: Path) -> tuple[int, str]:
         """Translate one file; return the number of lines and a note about unreadable ones."""

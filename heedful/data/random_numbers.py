@@ -29,7 +29,7 @@ _SUBSAMPLE_STREAM: Final = 0x64726177
 
 @final
 class SeededRandom:
-    """A stream of random numbers that depends only on the given non-negative `numbers`.
+    """A stream of random numbers that depends only on the given non-negative `seeds`.
 
     It is SplitMix64 (Steele et al. 2014), because numpy's generators take longer to create than most examples need for
     their few numbers, and their output may change between versions.

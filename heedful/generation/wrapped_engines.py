@@ -126,16 +126,15 @@ class RollingContextState:
 class RollingContextEngine:
     """Engine that decodes texts longer than the context of the model.
 
-    A row reads at positions 0, 1, ... until it has `longest` tokens. The next token does not fit. So the newest `kept`
-    tokens, this one included, are read again at positions 0 to `kept` - 1, and so on. When that happens depends on the
-    row's own tokens only; other rows are read again unchanged at that moment.
+    A row reads at positions 0, 1, ... until it has `max_context` tokens. The next token does not fit. So the newest
+    `kept_tokens` tokens, this one included, are read again at positions 0 to `kept_tokens` - 1, and so on. When that
+    happens depends on the row's own tokens only; other rows are read again unchanged at that moment.
 
     Args:
         engine: a model without a source.
         max_context: number of tokens that have a position.
-        kept_tokens: number of tokens that are read again; half of them unless given. `longest` reads all again for
-            every
-            token.
+        kept_tokens: number of tokens that are read again; half of them unless given. `max_context` reads all again
+            for every token.
     """
 
     def __init__(self, engine: Engine[None], *, max_context: int, kept_tokens: int | None = None) -> None:

@@ -21,7 +21,7 @@ Method: TypeAlias = Literal["gradient", "integrated"]
 """Gradient times input, or integrated gradients (Sundararajan, Taly and Yan 2017)."""
 
 OutputFunction: TypeAlias = Callable[[int], Float[Tensor, "rows N"]]
-"""Reads the same text in so many rows, none of which depends on another, and tells the N numbers to be explained."""
+"""Reads the same text in a given number of independent rows, and returns the N numbers to explain for each row."""
 
 _MAX_TOKENS = 2**14
 """Tokens that are read at one time, which is what the memory of the backward pass grows with."""
@@ -59,7 +59,7 @@ def attribute_outputs(
     Only the word's own vector counts, as it is added to those of its position and segment, which stay. The baseline is
     a zero vector for each word. A score is the vector times the gradient at the word or, for integrated gradients,
     times the mean gradient on the straight path from zeros to all words; then the scores of a row sum to the value
-    minus the baseline, up to the error of a Gauss-Legendre rule with so many steps (their proposition 1, completeness).
+    minus the baseline, up to the error of a Gauss-Legendre rule of that many steps (their proposition 1, completeness).
 
     It costs one row for each output, times the steps: as many forward and backward passes, in batches.
 

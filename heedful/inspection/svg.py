@@ -23,8 +23,8 @@ _PAPER, _INK = ("#fff", "#16171c"), ("#24262d", "#e4e6ec")
 """In light and in dark."""
 
 _PIXELS_PER_UNIT, _MAX_IMAGE_SIDE = 1.5, 1024
-"""Cells are repeated up to so many pixels for each one of the picture, and at most so many along a side, because
-programs that make PDF smooth what they enlarge."""
+"""Pixels to which a cell is enlarged, for each unit of the picture, and most pixels of a side. Programs that make PDF
+smooth what they enlarge, so cells are enlarged before."""
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
 """Folder of an index: passages, their BM25 index, and their vectors.
 
-INDEX/manifest.json     the valid build, with the sha256 of each file; replaced atomically INDEX/2/passages.jsonl
-{"id": ..., "text": ..., "title": ...} INDEX/2/offsets.npy     byte offset of each line INDEX/2/vectors.npy     one row
-for each passage, of length 1; only with a model INDEX/2/bm25/           written by bm25s
+    INDEX/manifest.json     the valid build, with the sha256 of each file; replaced atomically
+    INDEX/2/passages.jsonl  {"id": ..., "text": ..., "title": ...}
+    INDEX/2/offsets.npy     byte offset of each line
+    INDEX/2/vectors.npy     one row for each passage, of length 1; only with a model
+    INDEX/2/bm25/           written by bm25s
 
 Each build has a new number, and the folder before is deleted once the new one is complete.
 """

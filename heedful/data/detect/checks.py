@@ -177,7 +177,7 @@ class EmptyTextCheck(TextCheck[bool]):
 
 @final
 class PatternCheck(TextCheck[bool]):
-    """Finds texts that match a pattern, which nobody meant to write.
+    """Finds texts that match a pattern of damage.
 
     Args:
         pattern: the pattern.

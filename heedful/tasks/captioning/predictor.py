@@ -421,8 +421,8 @@ class VideoCaptioner(BaseCaptioner[Clip]):
 @final
 @dataclass(frozen=True)
 class CaptionLineFormat(LineFormat[str, CaptionResult]):
-    """Line format of one file per line with its caption; with `several`, tab-separated lines of file, caption and
-    score.
+    """Line format of one file per line with its caption; with `all_candidates`, tab-separated lines of file, caption
+    and score.
     """
 
     chunk_size: ClassVar[int] = 256
