@@ -6626,7 +6626,7 @@ IN_COMPANY = (
         "generation/sampling.py",
         "streams + rows % num_samples",
         "streams",
-        (f"{RUNNING}::test_company_changes_nothing",),
+        (f"{RUNNING}::test_samples_of_a_sentence_are_drawn_apart",),
     ),
     Mutant(
         "running: who is told to end goes on",

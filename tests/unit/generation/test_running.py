@@ -256,6 +256,14 @@ def test_beams_are_traced_alike_by_lists_and_by_tensors() -> None:
                 assert torch.equal(one[0, number, :count], other[row, number, :count])
 
 
+def test_samples_of_a_sentence_are_drawn_apart(history_model: Callable[..., Any]) -> None:
+    model = history_model(VOCABULARY, seed=1, eos=EOS, bias=-50.0)
+    search = SamplingSearch(EOS, MultinomialSampler(seed=4), num_samples=6)
+    asked = request([Sentence(3, 0, search, 8, 1, ())])
+    hypotheses = search.decode_request(model.step, model.init_state([3]), asked).hypotheses[0]
+    assert len({sample.ids for sample in hypotheses}) == 6, "ids of eight tokens hardly ever agree"
+
+
 def test_rows_are_shared(history_model: Callable[..., Any]) -> None:
     """What is asked at different times is read by the model in one step."""
     model = history_model(VOCABULARY, seed=1, eos=EOS, bias=-50.0)
