@@ -69,7 +69,7 @@ class TextCheck(ABC, Generic[Measure]):
     Abstract. A check measures texts; whether a value is a fault may depend on the values of all examples.
 
     Attributes:
-        name: its name on the command line of `heedful filter`; empty if it is no rule there.
+        name: its name on the command line of `heedful filter`; empty if the command does not have it.
         description: what it finds, in words that follow "pairs".
         problem: the same in the report of `heedful new`.
         remedy: what to do about it.

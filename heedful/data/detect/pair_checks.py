@@ -154,8 +154,8 @@ class RepeatedPairCheck(TextCheck[bool]):
 class PairLanguageCheck(TextCheck[LanguageFault]):
     """Finds pairs with a side in the other side's language, or in a third one.
 
-    A language that is similar to the expected one is no fault, unless the sides are exactly swapped. A third language
-    is looked for in texts of at least about twenty tokens, since short ones may be names or terms.
+    A language that is similar to the expected one is not a fault, unless the sides are exactly swapped. A third
+    language is looked for in texts of at least about twenty tokens, since short ones may be names or terms.
     """
 
     name = "language"
@@ -166,7 +166,7 @@ class PairLanguageCheck(TextCheck[LanguageFault]):
 
     def measure(self, texts: Sequence[str]) -> LanguageFault | None:
         """Return "swapped" if each side is in the other's language, "same" if both are in one language, "other" if a
-        side is in a third one; None if there is no fault.
+        side is in a third one; None if both are right.
         """
         expected = self._languages
         if not any(expected):

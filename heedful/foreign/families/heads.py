@@ -274,7 +274,7 @@ class _Mean({name}PreTrainedModel):
         self.classifier = torch.nn.Linear(config.hidden_size, outputs)
         self.post_init()
 
-    def said(self, input_ids, attention_mask, token_type_ids, position_ids):
+    def compute_logits(self, input_ids, attention_mask, token_type_ids, position_ids):
         if attention_mask is None:
             attention_mask = torch.ones_like(input_ids)
         hidden = self.{prefix}(
@@ -291,7 +291,7 @@ class {name}MeanForSequenceClassification(_Mean):
     def forward(
         self, input_ids, attention_mask=None, token_type_ids=None, position_ids=None, labels=None, **_
     ):
-        logits = self.said(input_ids, attention_mask, token_type_ids, position_ids)
+        logits = self.compute_logits(input_ids, attention_mask, token_type_ids, position_ids)
         if labels is None:
             return SequenceClassifierOutput(logits=logits)
         if self.config.problem_type == "regression":
@@ -313,7 +313,7 @@ class {name}MeanForMultipleChoice(_Mean):
         rows, choices = input_ids.shape[:2]
         given = (input_ids, attention_mask, token_type_ids, position_ids)
         flat = (None if each is None else each.flatten(0, 1) for each in given)
-        logits = self.said(*flat).view(rows, choices)
+        logits = self.compute_logits(*flat).view(rows, choices)
         loss = None if labels is None else functional.cross_entropy(logits, labels)
         return MultipleChoiceModelOutput(loss=loss, logits=logits)
 '''
