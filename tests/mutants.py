@@ -1434,7 +1434,7 @@ TASKS = (
     Mutant(
         "smoothing takes nothing from the label",
         "tasks/likelihood.py",
-        "spread += (logits[rows, label].to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()",
+        "spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()",
         "spread -= (h.to(exact) @ mean_weight + mean_bias).sum()",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
@@ -1462,8 +1462,8 @@ TASKS = (
     Mutant(
         "the gradient of the label is not smoothed",
         "tasks/likelihood.py",
-        "probable[rows, label] = chosen - (1 - smoothing)",
-        "probable[rows, label] = chosen - 1",
+        "probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))",
+        "probable.scatter_(1, columns, (chosen - 1).unsqueeze(1))",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
@@ -1483,8 +1483,8 @@ TASKS = (
     Mutant(
         "the last incomplete chunk is forgotten",
         "tasks/likelihood.py",
-        "range(0, hidden.size(0), _CHUNK_ROWS)",
-        "range(0, max(1, hidden.size(0) - _CHUNK_ROWS + 1), _CHUNK_ROWS)",
+        "range(0, hidden.size(0), size)",
+        "range(0, max(1, hidden.size(0) - size + 1), size)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(

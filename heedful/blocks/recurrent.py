@@ -30,6 +30,8 @@ class RecurrentCell(nn.Module, ABC):
     """Number of gate maps, side by side."""
     kernel: ClassVar[staticmethod[..., tuple[Tensor, ...]]]
     """torch's function for a whole sequence: returns the outputs and each part of the last state."""
+    cudnn_mode: ClassVar[str]
+    """cuDNN's name of the cell."""
     num_parts: ClassVar[int] = 1
 
     def __init__(self, d_input: int, d_state: int) -> None:
@@ -70,12 +72,32 @@ class RecurrentCell(nn.Module, ABC):
         return nn.utils.rnn.PackedSequence(output, x.batch_sizes), tuple(part.squeeze(0) for part in last)
 
     def _kernel_arguments(self, state: CellState) -> tuple[Any, ...]:
-        """Return the kernel's arguments: state, weights and options (one layer with biases, no dropout, left to
-        right).
+        """Return the kernel's arguments: state, weights and options (one layer with biases, no dropout, whether cuDNN
+        must keep what a gradient needs, left to right).
         """
         initial_state = [part.unsqueeze(0) for part in state]
         weights = [self.input.weight, self.recurrent.weight, self.input.bias, self.recurrent.bias]
-        return initial_state if self.num_parts > 1 else initial_state[0], weights, True, 1, 0.0, False, False
+        on_gpu = weights[0].device.type == "cuda"
+        if on_gpu:
+            _join_storage(weights, mode=self.cudnn_mode)
+        needs_grad = on_gpu and torch.is_grad_enabled()
+        return initial_state if self.num_parts > 1 else initial_state[0], weights, True, 1, 0.0, needs_grad, False
+
+
+def _join_storage(weights: list[Tensor], *, mode: str) -> None:
+    """Store the weights of one layer in one buffer, in place, in the order of cuDNN's `mode`; do nothing if they are
+    there already or cuDNN does not compute this type.
+
+    cuDNN would otherwise copy them in each call. Optimizers and `to` of a module may separate them again.
+    """
+    input_weight, recurrent_weight = weights[:2]
+    storages = {weight.untyped_storage().data_ptr() for weight in weights}
+    if len(storages) == 1 or not torch.backends.cudnn.is_acceptable(input_weight):
+        return
+    number = torch.backends.cudnn.rnn.get_cudnn_mode(mode)
+    d_input, d_state = input_weight.size(1), recurrent_weight.size(1)
+    with torch.no_grad():
+        torch._cudnn_rnn_flatten_weight(weights, 4, d_input, number, d_state, 0, 1, True, False)
 
 
 class Elman(RecurrentCell):
@@ -83,6 +105,7 @@ class Elman(RecurrentCell):
 
     num_gates = 1
     kernel = staticmethod(torch.rnn_tanh)
+    cudnn_mode = "RNN_TANH"
 
     def step(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
         """Apply tanh to the sum of both maps."""
@@ -94,6 +117,7 @@ class ReLUCell(RecurrentCell):
 
     num_gates = 1
     kernel = staticmethod(torch.rnn_relu)
+    cudnn_mode = "RNN_RELU"
 
     def step(self, projected: Float[Tensor, "B d"], state: CellState) -> CellState:
         """Apply ReLU to the sum of both maps."""
@@ -108,6 +132,7 @@ class GRU(RecurrentCell):
 
     num_gates = 3
     kernel = staticmethod(torch.gru)
+    cudnn_mode = "GRU"
 
     def step(self, projected: Float[Tensor, "B gates"], state: CellState) -> CellState:
         """Return the state after one step from `state`, with reset gate, update gate and candidate in torch's order;
@@ -131,6 +156,7 @@ class LSTM(RecurrentCell):
 
     num_gates = 4
     kernel = staticmethod(torch.lstm)
+    cudnn_mode = "LSTM"
     num_parts = 2
 
     def __init__(self, d_input: int, d_state: int) -> None:

@@ -10,8 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
-_CHUNK_ROWS = 1024
-"""Rows whose logits exist at one time."""
+_CPU_CHUNK_ROWS, _GPU_CHUNK_ROWS = 1024, 8192
+"""Rows whose logits exist at one time: on a CPU they stay in the cache, on a GPU they fill the device."""
+
+
+def _choose_chunk_rows(device: torch.device) -> int:
+    """Return the number of rows whose logits exist at one time on this device."""
+    return _CPU_CHUNK_ROWS if device.type == "cpu" else _GPU_CHUNK_ROWS
 
 
 def cross_entropy(
@@ -41,11 +46,11 @@ def log_likelihoods(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> Float[Tensor, " N"]:
     """Return log p(label) of each row, p = softmax(output(hidden)), without a gradient."""
-    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    dtype, size = torch.promote_types(hidden.dtype, torch.float32), _choose_chunk_rows(hidden.device)
     return torch.cat(
         [
             output(h).to(dtype).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
-            for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True)
+            for h, label in zip(torch.split(hidden, size), torch.split(labels, size), strict=True)
         ]
     )
 
@@ -57,9 +62,9 @@ def score_labels(
     """Return the sum over rows of -log p(label), p = softmax(output(hidden)), and the number of rows whose most
     probable token is the label.
     """
-    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    dtype, size = torch.promote_types(hidden.dtype, torch.float32), _choose_chunk_rows(hidden.device)
     nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
-    for h, label in zip(torch.split(hidden, _CHUNK_ROWS), torch.split(labels, _CHUNK_ROWS), strict=True):
+    for h, label in zip(torch.split(hidden, size), torch.split(labels, size), strict=True):
         logits = output(h)
         num_correct += (logits.argmax(-1) == label).sum()
         nll += functional.cross_entropy(logits.to(dtype), label, reduction="sum")
@@ -94,21 +99,22 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
         d_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
-        room = hidden.new_empty(2, min(_CHUNK_ROWS, hidden.size(0)), weight.size(0))
-        for start in range(0, hidden.size(0), _CHUNK_ROWS):
-            h, label = hidden[start : start + _CHUNK_ROWS], labels[start : start + _CHUNK_ROWS]
+        size = _choose_chunk_rows(hidden.device)
+        room = hidden.new_empty(2, min(size, hidden.size(0)), weight.size(0))
+        for start in range(0, hidden.size(0), size):
+            h, label = hidden[start : start + size], labels[start : start + size]
             logits, probable = room[:, : h.size(0)]
             _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
             torch.softmax(logits, -1, out=probable)
-            rows = torch.arange(h.size(0), device=h.device)
-            chosen = probable[rows, label]
+            columns = label.unsqueeze(1)
+            chosen = probable.gather(1, columns).squeeze(1)
             plain -= _log_probability(chosen.to(exact), logits, label=label).sum()
             if smoothing:
-                spread += (logits[rows, label].to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()
+                spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()
             if d_hidden is None or d_weight is None:
                 continue
-            probable[rows, label] = chosen - (1 - smoothing)
-            torch.mm(probable, weight, out=d_hidden[start : start + _CHUNK_ROWS])
+            probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))
+            torch.mm(probable, weight, out=d_hidden[start : start + size])
             d_weight.addmm_(probable.T, h)
             if d_bias is not None:
                 d_bias += probable.sum(0)
@@ -133,7 +139,13 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
 def _log_probability(
     probability: Float[Tensor, " N"], logits: Float[Tensor, "N V"], *, label: Int[Tensor, " N"]
 ) -> Float[Tensor, " N"]:
-    """Return log p(label) of each row, computed from the logits if the probability underflows."""
+    """Return log p(label) of each row, computed from the logits if the probability underflows.
+
+    A GPU computes all of them from the logits, because selecting the few would wait for the device.
+    """
+    if logits.device.type != "cpu":
+        chosen_logits = logits.gather(1, label.unsqueeze(1)).squeeze(1)
+        return chosen_logits.to(probability.dtype) - logits.to(probability.dtype).logsumexp(-1)
     log_probs = probability.log()
     tiny = probability < torch.finfo(logits.dtype).tiny
     log_probs[tiny] = logits[tiny].to(log_probs.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)

@@ -56,7 +56,7 @@ def compare(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: flo
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood, "_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = problem(rows, 7, bias=bias)
     compare(hidden, labels, output=output, smoothing=smoothing)
 
@@ -66,7 +66,7 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
 def test_what_is_judged_is_the_likelihood_and_the_labels_that_come_first(
     rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(likelihood, "_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = problem(rows, 4, bias=bias)
     nll, right = score_labels(hidden, labels, output=output)
     _, expected = longhand(hidden, labels, output=output, smoothing=0.0)
@@ -84,7 +84,7 @@ def test_where_all_are_as_probable_one_of_them_comes_first() -> None:
 
 
 def test_the_real_chunks_are_no_seam() -> None:
-    hidden, labels, output = problem(2 * likelihood._CHUNK_ROWS + 3, 3, bias=True)
+    hidden, labels, output = problem(2 * likelihood._CPU_CHUNK_ROWS + 3, 3, bias=True)
     whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
     logits = output(hidden).log_softmax(-1)
     chosen = logits.gather(1, labels[:, None]).sum()
