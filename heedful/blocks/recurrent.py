@@ -92,9 +92,9 @@ def _join_storage(weights: list[Tensor], *, mode: str) -> None:
     """
     input_weight, recurrent_weight = weights[:2]
     storages = {weight.untyped_storage().data_ptr() for weight in weights}
-    if len(storages) == 1 or not torch.backends.cudnn.is_acceptable(input_weight):
+    if len(storages) == 1 or not torch.backends.cudnn.is_acceptable(input_weight):  # type: ignore[no-untyped-call]  # torch's
         return
-    number = torch.backends.cudnn.rnn.get_cudnn_mode(mode)
+    number = torch.backends.cudnn.rnn.get_cudnn_mode(mode)  # type: ignore[no-untyped-call]  # torch's
     d_input, d_state = input_weight.size(1), recurrent_weight.size(1)
     with torch.no_grad():
         torch._cudnn_rnn_flatten_weight(weights, 4, d_input, number, d_state, 0, 1, True, False)

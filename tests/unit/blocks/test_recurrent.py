@@ -122,3 +122,24 @@ def test_recurrent_maps_begin_orthogonal_gate_by_gate() -> None:
     for matrix in cell.recurrent.weight.split(D_STATE):
         torch.testing.assert_close(matrix @ matrix.T, torch.eye(D_STATE))
     assert cell.input.bias.view(4, D_STATE).sum(1).tolist() == [0, D_STATE, 0, 0]
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no GPU")
+@pytest.mark.parametrize("training", [True, False])
+def test_outputs_and_gradients_of_a_gpu_are_those_of_the_processor(cell: RecurrentCell, *, training: bool) -> None:
+    layer = UnidirectionalLayer(cell).train(training)
+    x, positions = inputs()
+    results = []
+    for device in ("cpu", "cuda", "cuda"):
+        moved = layer.to(device)
+        moved.zero_grad()
+        output, _ = moved(
+            x.to(device),
+            cell.init_state(torch.zeros_like(x[:, 0, :1]).expand(-1, D_STATE).to(device)),
+            positions=positions.to(device),
+        )
+        output.square().sum().backward()
+        results.append([output.detach().cpu(), *(p.grad.cpu() for p in layer.parameters() if p.grad is not None)])
+    assert len({p.untyped_storage().data_ptr() for p in layer.parameters()}) == 1, "cuDNN copies them in each call"
+    for found in results[1:]:
+        torch.testing.assert_close(found, results[0], rtol=1e-9, atol=1e-9)  # double precision
