@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -133,3 +135,25 @@ def test_a_grid_is_shown_by_its_cells() -> None:
 def test_a_large_page_stays_small() -> None:
     """144 heads of 128 tokens, as sharp as trained ones."""
     assert len(render_viewer(dirichlet(12, 12, 128)).encode()) < 1_500_000
+
+
+def list_code_lines(source: str) -> list[str]:
+    """The lines of a module that are not a documentation comment."""
+    lines, in_comment = [], False
+    for line in source.splitlines():
+        begins = in_comment or line.lstrip().startswith("/**")
+        in_comment = begins and "*/" not in line
+        if not begins or not (in_comment or line.endswith("*/")):
+            lines.append(line)
+    return lines
+
+
+def test_pages_leave_out_documentation_comments_and_nothing_else() -> None:
+    (imports,) = re.findall(r'<script type="importmap">(.*?)</script>', render_viewer(made_up()))
+    modules = json.loads(imports)["imports"]
+    assert len(modules) == len(list(VIEWER.glob("*.js")))
+    for name, address in modules.items():
+        module = base64.b64decode(address.partition(",")[2]).decode()
+        source = (VIEWER / name.removeprefix("heedful/")).read_text(encoding="utf-8")
+        assert module.splitlines() == list_code_lines(source)
+        assert len(module) < len(source)
