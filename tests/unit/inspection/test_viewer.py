@@ -47,14 +47,14 @@ def run(folder: Path, code: str, given: object = None) -> Any:
 
 
 FLOWS = """
-const { recordOf } = await import("heedful/record.js");
-const { unpack } = await import("heedful/arrays.js");
-const { graphOf, flows } = await import("heedful/graph.js");
-const record = recordOf(given.record);
-const graph = await graphOf(record, given.side);
+const { buildRecord } = await import("heedful/record.js");
+const { unpackArray } = await import("heedful/arrays.js");
+const { loadGraph, computeFlows } = await import("heedful/attention_graph.js");
+const record = buildRecord(given.record);
+const graph = await loadGraph(record, record.overall[given.side]);
 const all = [...Array(graph.size).keys()];
-const shares = await unpack(record.overall[given.side].shares);
-return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [...flows(graph, q, all)]) };
+const shares = await unpackArray(record.overall[given.side].shares);
+return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [...computeFlows(graph, q, all)]) };
 """
 
 
@@ -83,8 +83,8 @@ def test_every_module_finds_what_it_imports(tmp_path: Path) -> None:
 def test_the_page_spreads_weights_as_figures_do(tmp_path: Path) -> None:
     cells = np.random.default_rng(2).dirichlet(np.ones(12))
     code = """
-    const { smoothed } = await import("heedful/regions.js");
-    return [...smoothed(given, { rows: 3, columns: 4, width: 13, height: 9 })];
+    const { smoothWeights } = await import("heedful/regions_view.js");
+    return [...smoothWeights(given, { rows: 3, columns: 4, width: 13, height: 9 })];
     """
     found = np.reshape(run(tmp_path, code, cells.tolist()), (9, 13))
     # the page keeps numbers of 32 bits
