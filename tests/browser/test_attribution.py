@@ -1,4 +1,4 @@
-"""What mattered, beside what was looked at: the record's own scores, their sums, and a stop of the tour."""
+"""Attributions beside attention weights: the record's own scores, their sums, and a stop of the tour."""
 
 from __future__ import annotations
 
@@ -101,3 +101,8 @@ def test_the_tour_ends_with_it(open_page: Callable[..., Any]) -> None:
     step = int(record.find_map("cross", layer=-1).mean_weights[:, place].argmax())
     assert f"counts {abs(each.scores[step, place]):.2f} nats" in page.locator(".tour p").text_content()
     assert page.locator("[role=radio][aria-checked=true]").get_attribute("data-row") == str(step)
+
+
+def test_old_links_open_the_view(open_page: Callable[..., Any]) -> None:
+    page = open_page(attributed(made_up()), query="#view=mattered")
+    assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-attribution"
