@@ -41,10 +41,10 @@ SHOTS = (
     Shot("page-tour-1280-light", "alignment", WIDE, "light", "Cross attention", "white"),
     Shot("page-tour-1280-dark", "alignment", WIDE, "dark", "One head in numbers", "cats"),
     Shot("page-layers-1280-light", "architecture", WIDE, "light"),
-    Shot("page-mattered-1280-dark", "mattered", (1280, 1000), "dark"),
+    Shot("page-attribution-1280-dark", "attribution", (1280, 1000), "dark"),
     Shot("page-heads-360-light", "heads", PHONE, "light"),
     Shot("page-tour-360-dark", "alignment", PHONE, "dark", "Probabilities of the next token", "cats"),
-    Shot("page-mattered-360-light", "mattered", PHONE, "light"),
+    Shot("page-attribution-360-light", "attribution", PHONE, "light"),
 )
 
 

@@ -302,10 +302,10 @@ def test_the_numbers_of_the_payload_are_the_records(opened: Any) -> None:
           const {readRecord} = await import("heedful/record.js");
           const record = readRecord();
           const of = async (map) => ({
-            weights: [...(await map.weights()).data],
-            visible: [...(await map.visible()).data],
-            scores: [...(await map.walkArrays()).scores.data],
-            shape: (await map.weights()).shape,
+            weights: [...(await map.loadWeights()).data],
+            visible: [...(await map.loadVisible()).data],
+            scores: [...(await map.loadSteps()).scores.data],
+            shape: (await map.loadWeights()).shape,
           });
           return Promise.all(record.maps.map(of));
         }"""

@@ -117,8 +117,8 @@ def test_paper_has_no_hints_and_no_controls(open_page: Callable[..., Any]) -> No
 
 
 LIGHTNESS = """async ([name, dark]) => {
-  const {onPaper, ramp} = await import("heedful/colour.js");
-  return [0, 1].map((weight) => ramp(onPaper(name, dark))(weight).reduce((sum, each) => sum + each, 0) / 765);
+  const {getRamp, resolveRamp} = await import("heedful/colour.js");
+  return [0, 1].map((weight) => getRamp(resolveRamp(name, dark))(weight).reduce((sum, each) => sum + each, 0) / 765);
 }"""
 
 
@@ -164,13 +164,14 @@ def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., An
 
 def test_lines_between_the_same_tokens_run_side_by_side(open_page: Callable[..., Any]) -> None:
     page = open_page(made_up())
-    lanes = page.evaluate(
+    offsets = page.evaluate(
         """async () => {
-          const {lane} = await import("heedful/lines.js");
-          return [1, 2, 4, 16].map((count) => Array.from({length: count}, (_, i) => lane(i, count, 27).down));
+          const {getLineOffset} = await import("heedful/head_lines.js");
+          const list = (count) => Array.from({length: count}, (_, i) => getLineOffset(i, count, 27).offset);
+          return [1, 2, 4, 16].map(list);
         }"""
     )
-    for downs in lanes:
-        assert len(set(downs)) == len(downs)
-        assert sum(downs) == pytest.approx(0, abs=1e-9)
-        assert max(np.abs(downs)) <= (27 - 6) / 2 + 1e-9, "inside the row of the token"
+    for row in offsets:
+        assert len(set(row)) == len(row)
+        assert sum(row) == pytest.approx(0, abs=1e-9)
+        assert max(np.abs(row)) <= (27 - 6) / 2 + 1e-9, "inside the row of the token"

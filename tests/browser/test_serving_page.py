@@ -120,8 +120,8 @@ def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[
     """Has every view answer, and tells its name."""
     for tab, button, fields in (
         ("Translate", "Translate", {"Text": text}),
-        ("Generate", "Go on", {"Text": text}),
-        ("Answer", "Answer", {"Question": text, "Text that may answer it": text}),
+        ("Generate", "Continue", {"Text": text}),
+        ("Answer", "Answer", {"Question": text, "Context": text}),
         ("Search", "Search", {"Question": "dog"}),
         ("Stories", "Ask", {"Story": "Mary went to the garden.", "Question": text}),
         ("Fill", "Fill", {"Text": f"{text} [MASK] ."}),
@@ -140,8 +140,8 @@ def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[
     send(page, "Caption", next((folder / "clips").glob("*.npz")))
     yield "Caption"
     page.get_by_role("tab", name="Chat").click()
-    panel(page).get_by_label("Your turn").fill(text)
-    panel(page).get_by_label("Your turn").press("Enter")
+    panel(page).get_by_label("Your message").fill(text)
+    panel(page).get_by_label("Your message").press("Enter")
     page.wait_for_selector(".bubble.theirs:not([aria-busy])")
     yield "Chat"
 
@@ -172,7 +172,7 @@ def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> No
         """() => {
           window.grown = [];
           new MutationObserver(() => {
-            const said = document.querySelector(".said-text")?.textContent ?? "";
+            const said = document.querySelector(".answer-text")?.textContent ?? "";
             const rows = document.querySelectorAll(".target .piece").length;
             const lines = document.querySelectorAll(".alignment path").length;
             window.grown.push([said.length, rows, lines]);
@@ -181,7 +181,7 @@ def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> No
     )
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     (whole,) = live.ask("/v1/heedful/translate", {"texts": "1 2 3", "align": True}).json["answers"]
-    assert card.locator(".said-text").text_content() == whole["translation"]
+    assert card.locator(".answer-text").text_content() == whole["translation"]
     pieces = page.locator(".target .piece").all_text_contents()
     assert [each if each != "end" else "</s>" for each in pieces] == whole["alignment"]["target"]
     assert page.locator(".source .piece").all_text_contents()[:3] == ["1", "2", "3"]
@@ -194,7 +194,7 @@ def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> No
 def test_tokens_are_reached_by_keys(show: Open, live: Live) -> None:
     page = show(live)
     ask(page, "Translate", "Translate", Text="1 2 3")
-    row = page.get_by_role("listbox", name="Source, token by token")
+    row = page.get_by_role("listbox", name="Tokens of the source")
     row.focus()
     row.press("ArrowRight")
     row.press("ArrowRight")
@@ -221,12 +221,12 @@ def test_another_word_can_be_had_in_a_translation(show: Open, live: Live) -> Non
     words.nth(1).press("Enter")
     page.get_by_label("Another word").fill("fünf")
     page.keyboard.press("Enter")
-    said = card.locator(".said-text")
+    said = card.locator(".answer-text")
     wait_until(page, lambda: said.text_content().startswith(f"{first} fünf"))
     page.wait_for_selector(ANSWERED)
-    assert card.locator(".said-text").text_content().startswith(f"{first} fünf")
+    assert card.locator(".answer-text").text_content().startswith(f"{first} fünf")
     card.locator("button.word").nth(1).click()
-    offered = page.locator(".change .chip")
+    offered = page.locator(".replacement .chip")
     offered.first.wait_for()
     other = offered.first.text_content()
     assert other != "fünf"
@@ -244,7 +244,7 @@ def test_alternatives_are_told_and_taken(show: Open, live: Live) -> None:
     texts = others.all_text_contents()
     place = next(place for place, text in enumerate(texts) if "⁇" not in text)
     others.nth(place).click()
-    wait_until(page, lambda: card.locator(".said-text").text_content().startswith(texts[place]))
+    wait_until(page, lambda: card.locator(".answer-text").text_content().startswith(texts[place]))
 
 
 def test_several_lines_are_several_translations(show: Open, live: Live) -> None:
@@ -253,40 +253,40 @@ def test_several_lines_are_several_translations(show: Open, live: Live) -> None:
     page.get_by_label("Text", exact=True).press("Control+Enter")
     wait_until(page, lambda: page.locator(".answer .card:not([aria-busy])").count() == 2)
     told = live.ask("/v1/heedful/translate", {"texts": ["1 2", "3"]}).json["answers"]
-    assert page.locator(".said-text").all_text_contents() == [each["translation"] for each in told]
+    assert page.locator(".answer-text").all_text_contents() == [each["translation"] for each in told]
 
 
 def test_writing_can_be_stopped(show: Open, live: Live) -> None:
     page = show(live, query="#generate")
     page.get_by_text("Options").last.click()
     panel(page).get_by_label("Tokens").fill("2000")
-    panel(page).get_by_label("How").select_option("greedy")
+    panel(page).get_by_label("Search").select_option("greedy")
     panel(page).get_by_label("Text").fill("once")
-    panel(page).get_by_role("button", name="Go on").click()
+    panel(page).get_by_role("button", name="Continue").click()
     page.locator(".written").wait_for()
     wait_until(page, lambda: len(page.locator(".written").text_content()) > 20)
     panel(page).get_by_role("button", name="Stop").click()
     page.wait_for_selector(ANSWERED)
     kept = panel(page).locator(".written").text_content()
     assert 20 < len(kept) < 2000
-    assert panel(page).get_by_role("button", name="Show me how").is_visible()
+    assert panel(page).get_by_role("button", name="Show attention").is_visible()
 
 
 def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: Live) -> None:
     page = show(live)
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     with page.context.expect_page() as opening:
-        card.get_by_role("button", name="Show me how").click()
+        card.get_by_role("button", name="Show attention").click()
     inspector = opening.value
     inspector.wait_for_selector("html[data-ready=true]")
-    assert inspector.locator(".said").text_content() == card.locator(".said-text").text_content()
+    assert inspector.locator(".said").text_content() == card.locator(".answer-text").text_content()
     assert "/v1/heedful/inspected/" in inspector.url
     assert inspector.evaluate("window.opener") is None
 
 
 def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
     page = show(live)
-    card = ask(page, "Answer", "Answer", **{"Question": "eins", "Text that may answer it": "eins 😀 zwei drei"})
+    card = ask(page, "Answer", "Answer", **{"Question": "eins", "Context": "eins 😀 zwei drei"})
     (told,) = live.ask("/v1/heedful/answer", {"question": "eins", "context": "eins 😀 zwei drei"}).json["answers"]
     assert card.locator("mark").all_text_contents() == ([told["answer"]] if told["answer"] else [])
     card = ask(page, "Search", "Search", Question="the dog")
@@ -296,16 +296,21 @@ def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
     assert card.locator(".tag-of").all_text_contents() == [each["name"] for each in tags]
     card = ask(page, "Classify", "Classify", Text="eins")
     (found,) = live.ask("/v1/heedful/classify", {"texts": "eins"}).json["answers"]
-    assert card.locator(".said-text").text_content() == found["label"]
+    assert card.locator(".answer-text").text_content() == found["label"]
 
 
 def test_passages_are_in_the_order_that_was_chosen(show: Open, live: Live) -> None:
     page = show(live)
     page.get_by_role("tab", name="Search", exact=True).click()
     order, index = (panel(page).get_by_label(name, exact=True) for name in ("Order", "Index"))
-    assert order.locator("option").all_text_contents() == ["the index's own", "BM25"]
+    assert order.locator("option").all_text_contents() == ["default of the index", "BM25"]
     index.select_option("vectors")
-    assert order.locator("option").all_text_contents() == ["the index's own", "BM25", "vectors", "BM25 and vectors"]
+    assert order.locator("option").all_text_contents() == [
+        "default of the index",
+        "BM25",
+        "vectors",
+        "BM25 and vectors",
+    ]
     for name, by in (("BM25", "bm25"), ("vectors", "encoder"), ("BM25 and vectors", "product")):
         order.select_option(name)
         ask(page, "Search", "Search", Question="the dog")
@@ -325,11 +330,11 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
 
     card = send(page, "Transcribe", folder / SOUND)
     (heard,) = told("transcribe", "sound", folder / SOUND).json["answers"]
-    assert card.locator(".said-text").text_content() == (heard["text"] or "No speech was found.")
+    assert card.locator(".answer-text").text_content() == (heard["text"] or "No speech was found.")
     assert panel(page).locator("audio").get_attribute("src").startswith("data:audio/")
     card = send(page, "Look", folder / PICTURE)
     (seen,) = told("look", "image", folder / PICTURE).json["answers"]
-    assert card.locator(".said-text").text_content() == seen["class"]
+    assert card.locator(".answer-text").text_content() == seen["class"]
     assert card.locator(".bars dt").all_text_contents() == list(seen["probabilities"])
     steps = card.locator(".steps button")
     assert [each.split(" ")[0] for each in steps.all_text_contents()] == [
@@ -347,7 +352,7 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
     clip = next((folder / "clips").glob("*.npz"))
     card = send(page, "Caption", clip)
     (shown,) = told("caption", "clip", clip).json["answers"]
-    words = card.locator(".said-text button.word")
+    words = card.locator(".answer-text button.word")
     assert words.count() == len(shown["looked"]["tokens"]) - 1
     assert card.locator(".strip li").all_text_contents() == [str(each) for each in shown["looked"]["frames"]]
     words.first.focus()
@@ -357,7 +362,7 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
     assert max(map(float, weights)) == 1
     card = ask(page, "Detect", "Detect", Text="eins zwei")
     (found,) = live.ask("/v1/heedful/detect", {"texts": "eins zwei"}).json["answers"]
-    assert card.locator(".suspect").all_text_contents() == [each["piece"] for each in found]
+    assert card.locator(".replaced").all_text_contents() == [each["piece"] for each in found]
 
 
 @pytest.mark.parametrize(("tab", "name"), [("Transcribe", SOUND), ("Look", PICTURE)])
@@ -367,7 +372,7 @@ def test_how_something_was_heard_or_seen_opens_in_a_tab(
     page = show(live)
     card = send(page, tab, folder / name)
     with page.context.expect_page() as opening:
-        card.get_by_role("button", name="Show me how").click()
+        card.get_by_role("button", name="Show attention").click()
     opening.value.wait_for_selector("html[data-ready=true]")
 
 
@@ -404,7 +409,7 @@ def test_a_file_is_translated(show: Open, live: Live, folder: Path) -> None:
     with serving(opened({"en-de": translates}, access=access, limits={"body": 1_000})) as locked:
         page = show(locked, width=320)
         page.get_by_label("API key").fill(key)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.get_by_role("tab", name="Files").click()
         panel(page).get_by_role("button", name="Translate the file").click()
         alert = panel(page).get_by_role("alert")
@@ -464,17 +469,17 @@ def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path)
     with serving(opened({"t": folder / "tag"}, access={"keys": str(keys)})) as locked:
         page = show(locked)
         page.get_by_label("API key").fill("wrong")
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         page.wait_for_selector("#why[role=alert]")
         page.get_by_label("API key").fill(key)
-        page.get_by_role("button", name="Go on").click()
+        page.get_by_role("button", name="Continue").click()
         ask_for = page.get_by_label("Text, with spaces between words")
         ask_for.fill("eins")
         panel(page).get_by_role("button", name="Tag", exact=True).click()
         page.wait_for_selector(ANSWERED)
         assert key not in page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
         with page.context.expect_page() as opening:
-            panel(page).get_by_role("button", name="Show me how").click()
+            panel(page).get_by_role("button", name="Show attention").click()
         opening.value.wait_for_selector("html[data-ready=true]")
 
 

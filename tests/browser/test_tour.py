@@ -39,10 +39,10 @@ TRANSLATOR = [
     "Tokens",
     "Embedding and position",
     "One head in numbers",
-    "Heads together",
-    "Layer upon layer",
+    "All heads",
+    "Layers above",
     "Cross attention",
-    "What was written before",
+    "The generated text",
     "Probabilities of the next token",
     "The choice",
 ]
@@ -109,7 +109,7 @@ def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
     )
     assert f"{round(100 * others[head, key])} % of the sum" in told["One head in numbers"]
     step = int(last[:, place].argmax())
-    assert f"when “{GERMAN[step]}” is written: it gets {round(100 * last[step, place])} %" in told["Cross attention"]
+    assert f"when “{GERMAN[step]}” is generated: it gets {round(100 * last[step, place])} %" in told["Cross attention"]
     chance = np.exp(record.written[step].log_probability)
     assert f"“{GERMAN[step]}” gets {round(100 * chance)} %" in told["Probabilities of the next token"]
     assert "12,345 tokens" in told["Probabilities of the next token"]
@@ -122,10 +122,10 @@ def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
         "Tokens": "[data-box='tokens/encoder'].tour-mark",
         "Embedding and position": ".stage.tour-mark",
         "One head in numbers": "tr[data-key].tour-mark",
-        "Heads together": ".scroller.tour-mark",
-        "Layer upon layer": ".scroller .spot",
+        "All heads": ".scroller.tour-mark",
+        "Layers above": ".scroller .spot",
         "Cross attention": ".scroller .spot",
-        "What was written before": ".scroller .spot",
+        "The generated text": ".scroller .spot",
         "Probabilities of the next token": ".is-written.tour-mark",
         "The choice": ".tree-scroll.tour-mark",
     }

@@ -42,7 +42,7 @@ def test_alignment_hovered_value_is_the_records(open_page: Callable[..., Any], h
         assert readout(page)[:2] == (query, key)
         assert readout(page)[2] == pytest.approx(weights[query, key], abs=FINE)
         words = page.locator("#readout").text_content()
-        assert f"{GERMAN[query]} ({query}) looks at {ENGLISH[key]} ({key}): " in words
+        assert f"{GERMAN[query]} ({query}) attends to {ENGLISH[key]} ({key}): " in words
         assert float(words.rpartition(": ")[2]) == pytest.approx(weights[query, key], abs=FINE + 5e-5)
 
 
@@ -57,7 +57,7 @@ def test_alignment_by_keys(open_page: Callable[..., Any]) -> None:
     spoken = page.locator("[aria-live=polite][role=status]").text_content()
     assert spoken == page.locator("#readout").text_content()
     page.keyboard.press("Enter")
-    row = page.locator(".row-of dd").all_text_contents()
+    row = page.locator(".strongest-keys dd").all_text_contents()
     best = np.sort(record.maps[5].get_head_weights(1)[2])[::-1]
     np.testing.assert_allclose([float(each) for each in row], best, atol=1e-4)
     page.keyboard.press(".")
@@ -109,8 +109,8 @@ def test_colours_are_those_of_the_python_pictures(open_page: Callable[..., Any])
         levels = [i / 255 for i in range(0, 256, 15)]
         found = page.evaluate(
             """async ([name, levels]) => {
-              const {ramp} = await import("heedful/colour.js");
-              return levels.map(ramp(name));
+              const {getRamp} = await import("heedful/colour.js");
+              return levels.map(getRamp(name));
             }""",
             [name, levels],
         )
@@ -183,10 +183,10 @@ def test_a_token_shows_its_lines_alone(open_page: Callable[..., Any]) -> None:
     assert 0 < inked(page) < whole / 2
     weights = record.maps[4].get_head_weights(1)[3]
     words = page.locator("output.readout").text_content()
-    assert words.startswith(f"{GERMAN[3]} looks most at {ENGLISH[int(weights.argmax())]} {weights.max():.3f}"[:-1])
+    assert words.startswith(f"{GERMAN[3]} attends most to {ENGLISH[int(weights.argmax())]} {weights.max():.3f}"[:-1])
     frame.focus()
     page.keyboard.press("ArrowRight")
-    assert "is looked at most by" in page.locator(".view-heads [aria-live]").text_content()
+    assert "gets most attention from" in page.locator(".view-heads [aria-live]").text_content()
 
 
 def test_layers_are_stepped_through(open_page: Callable[..., Any]) -> None:

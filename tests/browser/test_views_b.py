@@ -83,13 +83,13 @@ class TestSteps:
         found = page.evaluate(
             """async () => {
               const { readRecord } = await import("heedful/record.js");
-              const { stagesOf, softmax } = await import("heedful/stages.js");
+              const { loadStages, computeSoftmax } = await import("heedful/attention_stages.js");
               const errors = [];
               for (const map of readRecord().maps) for (let head = 0; head < 2; head++) {
                 for (let query = 0; query < map.queryAxis.tokens.length; query++) {
-                  const s = await stagesOf(map, { head, query });
+                  const s = await loadStages(map, { head, query });
                   if (!(s.isDot && s.isSoftmax && s.isSum)) errors.push([map.label, head, query]);
-                  const again = softmax(s.scores, s.visible);
+                  const again = computeSoftmax(s.scores, s.visible);
                   errors.push(...again.map((each, k) => Math.abs(each - s.weights[k])).filter((each) => each > 0.005));
                 }
               }
@@ -181,27 +181,25 @@ class TestDecoding:
         page = open_page(record, query=address(record, "decoding"))
         mean = record.find_map("cross", layer=-1).mean_weights
         for step in (0, 1, 2):
-            expect(page.locator(".decoding-chances h2")).to_have_text(f"Step {step + 1}")
-            weights = page.eval_on_selector_all(
-                ".looked-at", "found => found.map((each) => Number(each.dataset.weight))"
-            )
+            expect(page.locator(".decoding-options h2")).to_have_text(f"Step {step + 1}")
+            weights = page.eval_on_selector_all(".shaded", "found => found.map((each) => Number(each.dataset.weight))")
             assert weights == pytest.approx(list(mean[step]), abs=1e-4)
             row = page.locator(".is-written td.number").inner_text()
             assert number(row) == pytest.approx(record.written[step].log_probability, abs=6e-4)
             page.get_by_role("button", name="Step", exact=True).click()
         total = sum(each.log_probability for each in record.written[:4])
-        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-chances").inner_text()
+        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
     def test_play_runs_to_the_end_and_stops(self, open_page: OpenPage) -> None:
         record = made_up(written=("eins", "zwei", "</s>"))
         page = open_page(record, query=address(record, "decoding"))
         page.get_by_role("button", name="Play").click()
-        expect(page.locator(".word.is-now")).to_have_text("</s>")
+        expect(page.locator(".word.is-current")).to_have_text("</s>")
         page.get_by_role("button", name="Play").wait_for()
-        expect(page.locator(".decoding-chances h2")).to_have_text("Step 3")
+        expect(page.locator(".decoding-options h2")).to_have_text("Step 3")
         assert page.get_by_role("button", name="Step", exact=True).is_disabled()
         total = sum(each.log_probability for each in record.written)
-        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-chances").inner_text()
+        assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
     def test_the_tree_has_the_returned_path_on_one_line_and_pruned_branches_on_demand(
         self, open_page: OpenPage
@@ -225,13 +223,13 @@ class TestDecoding:
         page = open_page(record, query=address(record, "decoding"))
         page.get_by_role("button", name="Step", exact=True).click()
         page.wait_for_selector("text=Step 2")
-        assert page.locator(".looked-at").count() == 0
+        assert page.locator(".shaded").count() == 0
         assert "no beam" in page.locator(".view-decoding").inner_text()
 
     def test_a_language_model_looks_at_what_it_read(self, open_page: OpenPage) -> None:
         record = only(made_up(), "decoder")
         page = open_page(record, query=address(record, "decoding", map=("decoder", 1), head=1))
-        weights = page.eval_on_selector_all(".looked-at", "found => found.map((each) => Number(each.dataset.weight))")
+        weights = page.eval_on_selector_all(".shaded", "found => found.map((each) => Number(each.dataset.weight))")
         assert weights == pytest.approx(list(record.find_map("decoder", layer=1).get_head_weights(1)[0]), abs=1e-4)
 
 
@@ -245,15 +243,15 @@ class TestMasks:
     @pytest.mark.parametrize(
         ("visible", "name"),
         [
-            (np.ones((4, 6), dtype=bool), "everything is visible"),
-            (np.zeros((3, 3), dtype=bool), "nothing is visible"),
-            (np.tri(5, dtype=bool), "causal: itself and all before"),
-            (np.tri(3, 5, 2, dtype=bool), "causal: itself and all before"),
-            (banded(8, 2, 2), "window of 2 to either side"),
+            (np.ones((4, 6), dtype=bool), "every key is visible"),
+            (np.zeros((3, 3), dtype=bool), "no key is visible"),
+            (np.tri(5, dtype=bool), "causal: the token itself and all before it"),
+            (np.tri(3, 5, 2, dtype=bool), "causal: the token itself and all before it"),
+            (banded(8, 2, 2), "window of 2 tokens on each side"),
             (banded(8, 2, 1), "window of 2 before and 1 after"),
-            (banded(8, 3, 0), "causal window of 3 before"),
-            (banded(8, 0, 0), "only itself"),
-            (np.repeat([[True, True, False, True, False]], 4, axis=0), "2 keys hidden from all"),
+            (banded(8, 3, 0), "causal window of 3 tokens before"),
+            (banded(8, 0, 0), "only the token itself"),
+            (np.repeat([[True, True, False, True, False]], 4, axis=0), "2 keys are masked for all queries"),
             (np.eye(5, dtype=bool)[::-1], "another kind of mask"),
         ],
     )
@@ -269,9 +267,9 @@ class TestMasks:
         titles = page.locator(".mask-card h2").all_inner_texts()
         users = page.locator(".mask-card h2 + p").all_inner_texts()
         assert dict(zip(users, titles, strict=True)) == {
-            "encoder 0, encoder 1, encoder 2": "Everything is visible",
-            "decoder 0, decoder 1, decoder 2": "Causal: itself and all before",
-            "cross 0, cross 1, cross 2": "Everything is visible",
+            "encoder 0, encoder 1, encoder 2": "Every key is visible",
+            "decoder 0, decoder 1, decoder 2": "Causal: the token itself and all before it",
+            "cross 0, cross 1, cross 2": "Every key is visible",
         }
 
     def test_arrow_keys_read_the_cells(self, open_page: OpenPage) -> None:
@@ -279,9 +277,9 @@ class TestMasks:
         page = open_page(record, query=address(record, "masks"))
         page.locator(".grid").focus()
         page.keyboard.press("ArrowRight")
-        assert page.locator(".readout").inner_text() == f"{GERMAN[0]} (0) may not see {GERMAN[0]} (1)"
+        assert page.locator(".readout").inner_text() == f"{GERMAN[0]} (0) cannot attend to {GERMAN[0]} (1)"
         page.keyboard.press("ArrowDown")
-        assert page.locator(".readout").inner_text() == f"{GERMAN[1]} (1) may see {GERMAN[0]} (1)"
+        assert page.locator(".readout").inner_text() == f"{GERMAN[1]} (1) can attend to {GERMAN[0]} (1)"
 
 
 @pytest.fixture(scope="module")
@@ -294,7 +292,7 @@ def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[n
     page.wait_for_selector("html[data-ready=true]")
 
     def name(visible: np.ndarray) -> str:
-        script = "async mask => (await import('heedful/masks.js')).nameOf(mask)"
+        script = "async mask => (await import('heedful/masks_view.js')).describeMask(mask)"
         found: str = page.evaluate(script, {"shape": list(visible.shape), "data": visible.ravel().astype(int).tolist()})
         return found
 
@@ -313,16 +311,16 @@ class TestPositions:
             rows = [row.split("\t")[1:] for row in card.locator("tbody").inner_text().splitlines()]
             shown = np.array([[number(text) for text in row] for row in rows])
             np.testing.assert_allclose(shown, expected, atol=2 * HALF + 5e-4 * np.abs(expected).max())
-        page.get_by_label("Likeness").select_option("cosine")
+        page.get_by_label("Similarity").select_option("cosine")
         page.get_by_role("heading", name="Cosines").wait_for()
         assert "to 1.00" in page.locator(".position-card").nth(1).inner_text()
 
     def test_the_lines_follow_the_chosen_row(self, open_page: OpenPage) -> None:
         record = made_up()
         page = open_page(record, query=address(record, "positions"))
-        page.get_by_label("Chosen row").focus()
+        page.get_by_label("Selected row").focus()
         page.keyboard.press("Home")
-        page.wait_for_selector("text=Seen from position 0")
+        page.wait_for_selector("text=Compared with position 0")
         titles = page.locator(".chart").nth(1).locator("title").all_text_contents()
         vectors = record.encodings[0].vectors
         expected = np.linalg.norm(vectors - vectors[0], axis=1)
@@ -333,7 +331,7 @@ class TestPositions:
         shaw = PositionEncoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
         record = replace(made_up(), encodings=(shaw,))
         page = open_page(record, query=address(record, "positions"))
-        page.wait_for_selector("text=Seen from distance 0")
+        page.wait_for_selector("text=Compared with distance 0")
         assert "7 distances" in page.locator(".position-card").first.inner_text()
 
 
@@ -356,16 +354,16 @@ class TestFlow:
             page.evaluate(
                 """async side => {
                   const { readRecord } = await import("heedful/record.js");
-                  const { graphOf, flows } = await import("heedful/graph.js");
-                  const { unpack } = await import("heedful/arrays.js");
+                  const { loadGraph, computeFlows } = await import("heedful/attention_graph.js");
+                  const { unpackArray } = await import("heedful/arrays.js");
                   const record = readRecord();
-                  const graph = await graphOf(record, side);
-                  const shares = await unpack(record.overall[side].shares);
+                  const graph = await loadGraph(record, record.overall[side]);
+                  const shares = await unpackArray(record.overall[side].shares);
                   const all = [...Array(graph.size).keys()];
                   return JSON.stringify({
                     names: graph.inputs.map(({ name }) => name),
                     shares: Array.from(shares.data),
-                    flows: graph.queries.tokens.map((_, q) => [...flows(graph, q, all)]),
+                    flows: graph.queries.tokens.map((_, q) => [...computeFlows(graph, q, all)]),
                   });
                 }""",
                 side,
@@ -401,7 +399,7 @@ class TestFlow:
         page.wait_for_selector(".token-row .token")
         page.locator(".token-row .token").nth(1).click()
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text(GERMAN[1])
-        page.wait_for_selector("text=The 60 inputs with the largest rollout; 6 more are not shown")
+        page.wait_for_selector("text=The table has the 60 inputs with the largest rollout, and not the other 6")
         settled_flow(page)
         shares = compute_rollout(record).select_axis("source")[1]
         largest = sorted(np.argsort(-shares)[:60])
@@ -411,7 +409,7 @@ class TestFlow:
     def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
         record = only(made_up(layers=1), "cross")
         page = open_page(record, query=address(record, "flow"))
-        page.wait_for_selector("text=This decoder has no self-attention: only its attention to the source counts")
+        page.wait_for_selector("text=This decoder has no self-attention. One half of each token stays")
         settled_flow(page)
         page.locator(".token-row .token").nth(4).click()
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
@@ -502,17 +500,17 @@ class TestAnswers:
     def test_every_answer_has_its_options_and_what_its_token_looks_at(self, open_page: OpenPage) -> None:
         record = judged()
         page = open_page(record, query=address(record, "answers", map=("encoder", 1), head=1))
-        options = page.locator(".decoding-chances tbody tr")
+        options = page.locator(".decoding-options tbody tr")
         for count, each in enumerate(record.answers):
             expect(page.locator(".controls .soft")).to_have_text(f"{count + 1} of {len(record.answers)}")
             title = f"{each.about}: {each.subject}" if each.subject else each.about
-            expect(page.locator(".decoding-chances h2")).to_have_text(title)
+            expect(page.locator(".decoding-options h2")).to_have_text(title)
             shown = [text.split("\t") for text in options.all_inner_texts()]
             assert [float(chance) for _, chance in shown] == pytest.approx(
                 [o.probability for o in each.options], abs=6e-4
             )
-            assert each.number is None or number(page.locator(".decoding-chances p").inner_text()) == each.number
-            looked = page.locator(".decoding-source .looked-at")
+            assert each.number is None or number(page.locator(".decoding-options p").inner_text()) == each.number
+            looked = page.locator(".decoding-attention .shaded")
             weights = [float(value) for value in looked.evaluate_all("all => all.map((each) => each.dataset.weight)")]
             row = (
                 []
@@ -524,7 +522,7 @@ class TestAnswers:
                 page.get_by_role("button", name="Next").click()
         assert page.get_by_role("button", name="Next").is_disabled()
         page.get_by_role("button", name="tag: shirt").click()
-        expect(page.locator(".decoding-chances h2")).to_have_text("tag: shirt")
+        expect(page.locator(".decoding-options h2")).to_have_text("tag: shirt")
         assert "query=5" in page.evaluate("location.hash"), "other views follow"
         assert page.locator("#tab-decoding").count() == 0
         page.get_by_role("button", name="As a table").click()
@@ -534,9 +532,9 @@ class TestAnswers:
         record = judged()
         record = replace(record, answers=record.answers[-1:])
         page = open_page(record, query=address(record, "answers"))
-        shaded = page.locator(".decoding-text [data-chance]")
+        shaded = page.locator(".decoding-text [data-probability]")
         expect(shaded).to_have_count(5)
-        found = shaded.evaluate_all("all => all.map((each) => [each.textContent, Number(each.dataset.chance)])")
+        found = shaded.evaluate_all("all => all.map((each) => [each.textContent, Number(each.dataset.probability)])")
         tokens = record.get_axis("source").tokens
         expected = sorted((option.place, option.probability) for option in record.answers[0].options)
         assert found == [[tokens[place], chance] for place, chance in expected]
@@ -545,5 +543,5 @@ class TestAnswers:
         page = open_page(replace(judged(), maps=(), embedded=(), encodings=()))
         assert page.locator("[role=tab]").all_inner_texts() == ["Answers"]
         page.get_by_role("button", name="tag: shirt").click()
-        expect(page.locator(".decoding-chances h2")).to_have_text("tag: shirt")
-        assert page.locator(".decoding-source").count() == 0
+        expect(page.locator(".decoding-options h2")).to_have_text("tag: shirt")
+        assert page.locator(".decoding-attention").count() == 0

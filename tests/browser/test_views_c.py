@@ -139,7 +139,7 @@ class TestFrames:
         page.locator(".view-frames [role=img]").focus()
         for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
             page.keyboard.press(key)
-        said = f"ball(0.90) (1) looks at frame 2: {record.maps[0].mean_weights[1, 2]:.4f}, known to matter"
+        said = f"ball(0.90) (1) attends to frame 2: {record.maps[0].mean_weights[1, 2]:.4f}, known to matter"
         expect(page.locator(".readout")).to_have_text(said)
         page.keyboard.press("Enter")
         expect(page.locator(".frame-row.chosen text")).to_have_text("ball(0.90)")
@@ -161,9 +161,9 @@ def test_glimpses_follow_their_path(open_page: OpenPage) -> None:
     )
     page.locator(".token").first.focus()
     page.keyboard.press("Home")
-    expect(page.locator(".decoding-chances h2")).to_have_text("After glimpse 1")
+    expect(page.locator(".decoding-options h2")).to_have_text("After glimpse 1")
     expect(page.locator(".is-written .bar-text")).to_have_text("0.400")
-    sides = page.eval_on_selector_all(".seen.is-now", "all => all.map((each) => each.width.baseVal.value)")
+    sides = page.eval_on_selector_all(".seen.is-current", "all => all.map((each) => each.width.baseVal.value)")
     assert sides == pytest.approx([size * image[1] for size in record.glimpses[0].sizes], abs=0.1)
 
 
@@ -187,7 +187,7 @@ def test_hops_over_words_shade_the_text_for_each_head_of_a_summary(open_page: Op
     page = open_page(record, query="#view=hops")
     page.wait_for_selector(".words")
     assert page.locator(".view-hops h2").all_inner_texts() == ["hop 1", "hop 2", "hop 3"]
-    shown = np.reshape(weights(page, ".looked-at"), (3, len(ENGLISH)))
+    shown = np.reshape(weights(page, ".shaded"), (3, len(ENGLISH)))
     np.testing.assert_allclose(shown, record.find_map("summary", layer=0).weights[:, 0], atol=1e-4)
 
 
@@ -215,7 +215,7 @@ def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
         expect(page.locator("table.weights th.is-chosen")).to_have_text(page.locator(".token").nth(step).inner_text())
         shown = [float(text) for text in page.locator(".turn .bar-text").all_inner_texts()]
         assert shown == pytest.approx(found[step].tolist(), abs=6e-4)
-        np.testing.assert_allclose(weights(page, ".looked-at"), record.maps[0].mean_weights[step], atol=1e-4)
+        np.testing.assert_allclose(weights(page, ".shaded"), record.maps[0].mean_weights[step], atol=1e-4)
     np.testing.assert_allclose(weights(page, "table.weights td"), found.T.ravel(), atol=1e-4)
 
 
@@ -229,10 +229,12 @@ class TestUnrolled:
         page.locator(".view-unrolled [role=img]").focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
-        expect(page.locator(".readout")).to_have_text("LSTM →, encoder level 1, at red (1): step 2; needs A red")
+        expect(page.locator(".readout")).to_have_text("LSTM →, encoder level 1, at red (1): step 2; depends on A red")
         page.keyboard.press("ArrowUp")
-        expect(page.locator(".readout")).to_contain_text("LSTM ←, encoder level 1, at red (1): step 3; needs red ball")
-        apart = page.locator(".box.is-apart").count()
+        expect(page.locator(".readout")).to_contain_text(
+            "LSTM ←, encoder level 1, at red (1): step 3; depends on red ball"
+        )
+        apart = page.locator(".box.is-faded").count()
         assert apart == page.locator(".box").count() - 3
 
     def test_the_wave_runs_to_the_end(self, open_page: OpenPage) -> None:
@@ -242,10 +244,10 @@ class TestUnrolled:
         slider.fill("1")
         at_once = page.locator(".box[data-step='1']").count()
         expect(page.locator(".readout")).to_contain_text(f"Step 1 of {slider.get_attribute('max')}: {at_once} at once")
-        assert page.locator(".box:not(.is-apart)").count() == at_once
+        assert page.locator(".box:not(.is-faded)").count() == at_once
         page.get_by_role("button", name="Play").click()
         page.get_by_role("button", name="Pause").wait_for()
-        expect(page.locator(".box.is-apart")).to_have_count(0)
+        expect(page.locator(".box.is-faded")).to_have_count(0)
         page.get_by_role("button", name="Play").wait_for()
 
 

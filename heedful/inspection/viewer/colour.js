@@ -1,10 +1,10 @@
-/** Colours of weights, of heads and of signed numbers. */
+/** Compute the colours of weights, of heads and of signed numbers. */
 
-/** @typedef {[number, number, number]} Colour  red, green, blue, 0 to 255 */
+/** @typedef {[red: number, green: number, blue: number]} Colour from 0 to 255 */
 
 /**
- * Ramps as in heedful/inspection/heatmap.py: lightness in OKLab at weight 0 and at weight 1, and tints along the way;
- * those without tints are plain grey, those without a title are the dark variant of another one.
+ * The colour ramps of heedful/inspection/heatmap.py: lightness in OKLab at weight 0 and at weight 1, and tints between
+ * them. A ramp without tints is grey. A ramp without a title is the dark variant of another ramp.
  * @type {Record<string, {title?: string, lightness: [number, number], tints: [number, number][]}>}
  */
 const RAMPS = {
@@ -26,149 +26,160 @@ const RAMPS = {
   black: { title: "Grey: black is high", lightness: [1, 0], tints: [] },
 };
 
-/** Ramps that follow the paper, on light and on dark. @type {Record<string, [string, string]>} */
-const BY_PAPER = { paper: ["ink", "glow"], ink: ["ink", "inkOnDark"] };
+/** Ramps that depend on the theme: the light variant and the dark one. @type {Record<string, [string, string]>} */
+const THEME_RAMPS = { paper: ["ink", "glow"], ink: ["ink", "inkOnDark"] };
 
-/** Ramps and their titles, the default first. */
-export const ramps = [
+/** Names and titles of the ramps that users can choose, the default first. */
+export const RAMP_CHOICES = [
   { name: "paper", title: "By theme: ink or glow" },
   ...Object.entries(RAMPS).flatMap(([name, { title }]) => (title ? [{ name, title }] : [])),
 ];
 
 /**
- * The ramp that is drawn where one of `ramps` is chosen.
- * @param {string} name
- * @param {boolean} dark whether the paper is
+ * Return the name of the ramp to draw with.
+ * @param {string} name one of `RAMP_CHOICES`
+ * @param {boolean} dark whether the page is dark
  * @returns {string}
  */
-export function onPaper(name, dark) {
-  return BY_PAPER[name]?.[dark ? 1 : 0] ?? name;
+export function resolveRamp(name, dark) {
+  return THEME_RAMPS[name]?.[dark ? 1 : 0] ?? name;
 }
 
 /**
- * @param {string} name as `onPaper` gives it
- * @returns {(value: number) => Colour} of a weight; beyond 0 and 1 as at them
+ * Return the function from weights to the colours of a ramp. Weights beyond 0 and 1 get the colours at the ends.
+ * @param {string} name as `resolveRamp` returns it
+ * @returns {(weight: number) => Colour}
  */
-export function ramp(name) {
-  const table = tableOf(name);
-  return (value) => table[level(value)];
+export function getRamp(name) {
+  const table = getRampTable(name);
+  return (weight) => table[getLevel(weight)];
 }
 
 /**
- * The 256 steps of a ramp, for pictures: red, green, blue, opaque, each in a byte of a number as ImageData wants it.
- * @param {string} name
- * @returns {(value: number) => number}
+ * Return the function from weights to the pixels of a ramp: red, green, blue and opacity in the bytes of one number, in
+ * the order of ImageData.
+ * @param {string} name as `resolveRamp` returns it
+ * @returns {(weight: number) => number}
  */
-export function pixels(name) {
-  const words = Uint32Array.from(tableOf(name), ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r);
-  return (value) => words[level(value)];
+export function getPixelRamp(name) {
+  const words = Uint32Array.from(getRampTable(name), ([r, g, b]) => (255 << 24) | (b << 16) | (g << 8) | r);
+  return (weight) => words[getLevel(weight)];
 }
 
 /**
- * A colour that tells this head from others, on light and on dark paper.
+ * Return a colour that distinguishes a head from others, on light and on dark pages.
  * @param {number} head
  * @returns {string}
  */
-export function headColour(head) {
-  const angle = (Math.PI * (255 + head * 137.508)) / 180; // the golden angle: neighbours differ most
+export function getHeadColour(head) {
+  const angle = (Math.PI * (255 + head * 137.508)) / 180; // the golden angle separates neighbours most
   const lightness = [0.6, 0.56, 0.64][Math.floor(head / 6) % 3];
-  return css(shown(lightness, 0.15 * Math.cos(angle), 0.15 * Math.sin(angle)));
+  return formatColour(convertOklab(lightness, 0.15 * Math.cos(angle), 0.15 * Math.sin(angle)));
 }
 
 /**
- * Orange for positive, blue for negative, paper for 0.
- * @param {number} value -1 to 1
- * @param {boolean} dark whether the paper is
+ * Return the colour of a signed number: orange if positive, blue if negative, the background for 0.
+ * @param {number} value from -1 to 1
+ * @param {boolean} dark whether the page is dark
  * @returns {Colour}
  */
-export function signed(value, dark) {
+export function getSignedColour(value, dark) {
   const size = Math.min(1, Math.abs(value)) || 0;
   const [a, b] = value < 0 ? [-0.04, -0.14] : [0.09, 0.11];
-  return shown(dark ? 0.22 + 0.53 * size : 0.985 - 0.43 * size, a * size, b * size);
+  return convertOklab(dark ? 0.22 + 0.53 * size : 0.985 - 0.43 * size, a * size, b * size);
 }
 
 /**
+ * Format a colour for CSS.
  * @param {Colour} colour
- * @param {number} [opacity]
  * @returns {string}
  */
-export function css([r, g, b], opacity = 1) {
-  return opacity === 1 ? `rgb(${r} ${g} ${b})` : `rgb(${r} ${g} ${b} / ${opacity})`;
+export function formatColour([r, g, b]) {
+  return `rgb(${r} ${g} ${b})`;
 }
 
 /**
- * Black or white, with more contrast to a colour.
+ * Return black or white, whichever has more contrast to a colour.
  * @param {Colour} colour
  * @returns {string}
  */
-export function standingOut([r, g, b]) {
+export function getContrastColour([r, g, b]) {
   return 0.2126 * (r / 255) ** 2.2 + 0.7152 * (g / 255) ** 2.2 + 0.0722 * (b / 255) ** 2.2 > 0.18 ? "#000" : "#fff";
 }
 
 /** @type {Map<string, Colour[]>} */
-const tables = new Map();
+const rampTables = new Map();
 
 /**
+ * Return the 256 colours of a ramp.
  * @param {string} name
  * @returns {Colour[]}
  */
-function tableOf(name) {
-  let table = tables.get(name);
+function getRampTable(name) {
+  let table = rampTables.get(name);
   if (!table) {
-    table = Array.from({ length: 256 }, (_, i) => (RAMPS[name].tints.length ? tinted(name, i / 255) : grey(name, i)));
-    tables.set(name, table);
+    const compute = RAMPS[name].tints.length ? computeTint : computeGrey;
+    table = Array.from({ length: 256 }, (_, i) => compute(name, i));
+    rampTables.set(name, table);
   }
   return table;
 }
 
-/** @param {number} value */
-function level(value) {
-  return value >= 1 ? 255 : value > 0 ? Math.round(255 * value) : 0;
+/** @param {number} weight */
+function getLevel(weight) {
+  return weight >= 1 ? 255 : weight > 0 ? Math.round(255 * weight) : 0;
 }
 
 /**
- * The decks' grey: brightness as the screen counts it, not as the eye does.
+ * Compute a colour of a grey ramp, which is linear in sRGB and not in lightness.
  * @param {string} name
- * @param {number} i
+ * @param {number} level from 0 to 255
  * @returns {Colour}
  */
-function grey(name, i) {
+function computeGrey(name, level) {
   const [low, high] = RAMPS[name].lightness;
-  const value = low < high ? i : 255 - i;
+  const value = low < high ? level : 255 - level;
   return [value, value, value];
 }
 
 /**
+ * Compute a colour of a tinted ramp.
  * @param {string} name
- * @param {number} weight
+ * @param {number} level from 0 to 255
  * @returns {Colour}
  */
-function tinted(name, weight) {
+function computeTint(name, level) {
   const { lightness: [low, high], tints } = RAMPS[name];
+  const weight = level / 255;
   const place = weight * (tints.length - 1);
   const left = Math.min(Math.floor(place), tints.length - 2);
   const [a, b] = [0, 1].map((i) => tints[left][i] + (place - left) * (tints[left + 1][i] - tints[left][i]));
-  return shown(low + weight * (high - low), a, b);
+  return convertOklab(low + weight * (high - low), a, b);
 }
 
 /**
- * sRGB of an OKLab colour (Ottosson 2020), cut to what screens can show.
+ * Convert an OKLab colour (Ottosson 2020) to sRGB, clipped to what screens can show.
  * @param {number} lightness
  * @param {number} a
  * @param {number} b
  * @returns {Colour}
  */
-function shown(lightness, a, b) {
+function convertOklab(lightness, a, b) {
   const l = (lightness + 0.3963377774 * a + 0.2158037573 * b) ** 3;
   const m = (lightness - 0.1055613458 * a - 0.0638541728 * b) ** 3;
   const s = (lightness - 0.0894841775 * a - 1.291485548 * b) ** 3;
-  const byte = (/** @type {number} */ linear) => {
-    const c = Math.min(1, Math.max(0, linear));
-    return Math.round(255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055));
-  };
   return [
-    byte(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
-    byte(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
-    byte(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s),
+    encodeByte(4.0767416621 * l - 3.3077115913 * m + 0.2309699292 * s),
+    encodeByte(-1.2684380046 * l + 2.6097574011 * m - 0.3413193965 * s),
+    encodeByte(-0.0041960863 * l - 0.7034186147 * m + 1.707614701 * s),
   ];
+}
+
+/**
+ * Convert linear light to a byte of sRGB.
+ * @param {number} linear from 0 to 1
+ */
+function encodeByte(linear) {
+  const c = Math.min(1, Math.max(0, linear));
+  return Math.round(255 * (c <= 0.0031308 ? 12.92 * c : 1.055 * c ** (1 / 2.4) - 0.055));
 }

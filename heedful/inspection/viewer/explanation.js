@@ -1,21 +1,23 @@
-/** How to read a view: open when it is shown for the first time, then as its reader left it. */
+/** Explain how to read a view. The explanation is open the first time, and then as the reader left it. */
 
-import { element } from "heedful/dom.js";
+import { createElement } from "heedful/dom.js";
 
-const KEY = "heedful.explanations";
+const STORAGE_KEY = "heedful.explanations";
 
-/** By view, whether its explanation is open the next time. @type {Record<string, boolean>} */
-const kept = read();
+/** Whether the explanation of a view will be open the next time, by view. @type {Record<string, boolean>} */
+const openStates = readOpenStates();
 
 /**
+ * Create the explanation of a view.
  * @param {{id: string, help: string}} view
  * @returns {HTMLElement}
  */
-export function explanation({ id, help }) {
-  const toured = "touring" in document.documentElement.dataset; // the tour explains by itself, so this one is for later
-  const details = element("details", { class: "help", open: !toured && (kept[id] ?? true) },
-    element("summary", { onclick: () => keep(id, !details.open) }, "How to read this"), element("p", {}, help));
-  if (!toured) keep(id, kept[id] ?? false);
+export function createExplanation({ id, help }) {
+  const hasTour = "touring" in document.documentElement.dataset; // the tour explains its stops itself
+  const details = createElement("details", { class: "help", open: !hasTour && (openStates[id] ?? true) },
+    createElement("summary", { onclick: () => { saveOpenState(id, !details.open); } }, "How to read this"),
+    createElement("p", {}, help));
+  if (!hasTour) saveOpenState(id, openStates[id] ?? false);
   return details;
 }
 
@@ -23,19 +25,20 @@ export function explanation({ id, help }) {
  * @param {string} id
  * @param {boolean} open
  */
-function keep(id, open) {
-  kept[id] = open;
+function saveOpenState(id, open) {
+  openStates[id] = open;
   try {
-    localStorage.setItem(KEY, JSON.stringify(kept));
+    localStorage.setItem(STORAGE_KEY, JSON.stringify(openStates));
   } catch {
-    // frames without an address, and some browsers for files, have no storage: then it lasts as long as the page
+    // A frame without an address has no storage, nor do files in some browsers: there the state lasts as long as the page.
   }
 }
 
-function read() {
+/** @returns {Record<string, boolean>} */
+function readOpenStates() {
   try {
-    const found = JSON.parse(localStorage.getItem(KEY) ?? "{}");
-    return typeof found === "object" && found !== null ? found : {};
+    const states = JSON.parse(localStorage.getItem(STORAGE_KEY) ?? "{}");
+    return typeof states === "object" && states !== null ? states : {};
   } catch {
     return {};
   }

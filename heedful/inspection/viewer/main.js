@@ -1,125 +1,128 @@
-/** The page: choices above, one view below, and the keys that reach everything. */
+/** Build the page: controls at the top, one view below them, and keyboard shortcuts. */
 
-import * as alignment from "heedful/alignment.js";
-import * as regions from "heedful/regions.js";
-import * as frames from "heedful/frames.js";
-import * as glimpses from "heedful/glimpses.js";
-import * as hops from "heedful/hops.js";
-import * as chain from "heedful/chain.js";
-import * as turns from "heedful/turns.js";
-import * as heads from "heedful/heads.js";
-import * as model from "heedful/model.js";
-import * as steps from "heedful/steps.js";
-import * as decoding from "heedful/decoding.js";
-import * as answers from "heedful/answers.js";
-import * as masks from "heedful/masks.js";
-import * as positions from "heedful/positions.js";
-import * as flow from "heedful/flow.js";
-import * as unrolled from "heedful/unrolled.js";
-import * as architecture from "heedful/architecture.js";
-import * as mattered from "heedful/mattered.js";
-import * as summary from "heedful/summary.js";
-import { createApp } from "heedful/app.js";
-import { ramps } from "heedful/colour.js";
-import { element } from "heedful/dom.js";
-import { explanation } from "heedful/explanation.js";
-import { listenToKeys, keysDialog } from "heedful/keys.js";
+import { alignmentView } from "heedful/alignment_view.js";
+import { answersView } from "heedful/answers_view.js";
+import { architectureView } from "heedful/architecture_view.js";
+import { attributionView } from "heedful/attribution_view.js";
+import { chainView } from "heedful/chain_view.js";
+import { RAMP_CHOICES } from "heedful/colour.js";
+import { decodingView } from "heedful/decoding_view.js";
+import { createElement } from "heedful/dom.js";
+import { createExplanation } from "heedful/explanation.js";
+import { flowView } from "heedful/flow_view.js";
+import { framesView } from "heedful/frames_view.js";
+import { glimpsesView } from "heedful/glimpses_view.js";
+import { headsView } from "heedful/heads_view.js";
+import { hopsView } from "heedful/hops_view.js";
+import { masksView } from "heedful/masks_view.js";
+import { modelView } from "heedful/model_view.js";
+import { positionsView } from "heedful/positions_view.js";
 import { readRecord } from "heedful/record.js";
-import { tabs } from "heedful/tabs.js";
-import { toolbar } from "heedful/toolbar.js";
-import { tourButton } from "heedful/tour.js";
+import { regionsView } from "heedful/regions_view.js";
+import { addShortcuts, createShortcutsDialog } from "heedful/shortcuts.js";
+import { stepsView } from "heedful/steps_view.js";
+import { createStore } from "heedful/store.js";
+import { summaryView } from "heedful/summary_view.js";
+import { createTabs } from "heedful/tabs.js";
+import { createToolbar } from "heedful/toolbar.js";
+import { createTourButton } from "heedful/tour.js";
+import { turnsView } from "heedful/turns_view.js";
+import { unrolledView } from "heedful/unrolled_view.js";
 
-/** @typedef {import("heedful/app.js").App} App */
-/** @typedef {import("heedful/record.js").Inspection} Inspection */
+/** @import { InspectionRecord } from "heedful/record.js" */
+/** @import { Store } from "heedful/store.js" */
 /**
- * @typedef {object} View
+ * @typedef {object} PageView
  * @property {string} id
  * @property {string} title
- * @property {string} help how to read it
- * @property {("map" | "head" | "ramp")[]} [chooses] what of the toolbar matters to it; all where this is missing
- * @property {(record: Inspection) => boolean} available
- * @property {(host: HTMLElement, record: Inspection, app: App) => () => void} show returns how to clean up
+ * @property {string} help explanation of the view
+ * @property {("map" | "head" | "ramp")[]} [controls] controls of the toolbar that the view uses; by default all
+ * @property {(record: InspectionRecord) => boolean} isAvailable whether the record contains what the view shows
+ * @property {(host: HTMLElement, record: InspectionRecord, store: Store) => () => void} show fills the host, and returns
+ *   the function that closes the view
  */
 
-/** @type {View[]} */
 const VIEWS = [
-  regions, frames, glimpses, hops, chain, turns, alignment, heads, model, steps, decoding, answers, mattered, masks, positions, flow,
-  unrolled, architecture, summary,
-].map((each) => each.view);
+  regionsView, framesView, glimpsesView, hopsView, chainView, turnsView, alignmentView, headsView, modelView, stepsView,
+  decodingView, answersView, attributionView, masksView, positionsView, flowView, unrolledView, architectureView, summaryView,
+];
 
-begin(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());
+startPage(/** @type {HTMLElement} */ (document.getElementById("heedful")), readRecord());
 
 /**
  * @param {HTMLElement} page
- * @param {Inspection} record
+ * @param {InspectionRecord} record
  */
-function begin(page, record) {
-  const views = VIEWS.filter((view) => view.available(record));
-  const app = createApp(record, { views: views.map((view) => view.id), ramps: ramps.map(({ name }) => name) });
-  const panel = element("section", { id: "panel", role: "tabpanel", tabindex: "-1" });
-  const dialog = keysDialog(views);
-  page.append(...[
-    element("p", { class: "subtitle" }, subtitle(record)),
-    record.notes.length > 0 && element("ul", { class: "notes" }, record.notes.map((note) => element("li", {}, note))),
-    toolbar(record, app, views, () => dialog.showModal(), [tourButton(record, app, panel)]),
-    tabs(views, app, panel),
+function startPage(page, record) {
+  const views = VIEWS.filter((view) => view.isAvailable(record));
+  const store = createStore(record, { views: views.map((view) => view.id), ramps: RAMP_CHOICES.map(({ name }) => name) });
+  const panel = createElement("section", { id: "panel", role: "tabpanel", tabindex: "-1" });
+  const dialog = createShortcutsDialog(views);
+  page.append(createElement("p", { class: "subtitle" }, formatSubtitle(record)));
+  if (record.notes.length > 0) {
+    page.append(createElement("ul", { class: "notes" }, record.notes.map((note) => createElement("li", {}, note))));
+  }
+  page.append(
+    createToolbar(record, store, views, () => dialog.showModal(), [createTourButton(record, store, panel)]),
+    createTabs(views, store, panel),
     panel,
     dialog,
-  ].filter((each) => each instanceof Node));
-  dress(app);
-  listenToKeys(record, app, views, dialog);
-  let leave = enter(panel, record, app, views);
-  matchMedia("print").addEventListener("change", ({ matches }) => unfold(panel, matches));
-  app.subscribe((state, before) => {
-    dress(app);
+  );
+  applyTheme(store);
+  addShortcuts(record, store, views, dialog);
+  let closeView = showView(panel, record, store, views);
+  matchMedia("print").addEventListener("change", ({ matches }) => setDetailsOpen(panel, matches));
+  store.subscribe((state, before) => {
+    applyTheme(store);
     if (state.view === before.view) return;
-    leave();
-    leave = enter(panel, record, app, views);
+    closeView();
+    closeView = showView(panel, record, store, views);
   });
   document.documentElement.dataset.ready = "true";
 }
 
 /**
- * Shows the chosen view.
+ * Show the selected view.
  * @param {HTMLElement} panel
- * @param {Inspection} record
- * @param {App} app
- * @param {View[]} views
- * @returns {() => void} how to clean up
+ * @param {InspectionRecord} record
+ * @param {Store} store
+ * @param {PageView[]} views
+ * @returns {() => void} closes the view
  */
-function enter(panel, record, app, views) {
-  const view = views.find(({ id }) => id === app.get().view);
+function showView(panel, record, store, views) {
+  const view = views.find(({ id }) => id === store.get().view);
   if (!view) {
-    panel.replaceChildren(element("p", {}, "This record contains nothing that can be shown."));
+    panel.replaceChildren(createElement("p", {}, "This record contains nothing that this page can show."));
     return () => {};
   }
-  const host = element("div", { class: `view view-${view.id}` });
+  const host = createElement("div", { class: `view view-${view.id}` });
   panel.setAttribute("aria-labelledby", `tab-${view.id}`);
-  panel.replaceChildren(explanation(view), host);
-  return view.show(host, record, app);
+  panel.replaceChildren(createExplanation(view), host);
+  return view.show(host, record, store);
 }
 
 /**
- * Opens what is folded while the page is printed, because readers cannot open it on paper.
+ * Open all closed details while the page is printed, because readers cannot open them on paper.
  * @param {HTMLElement} panel
- * @param {boolean} onPaper
+ * @param {boolean} isPrinted
  */
-function unfold(panel, onPaper) {
-  for (const each of panel.querySelectorAll(onPaper ? "details:not([open])" : "details[data-unfolded]")) {
-    each.toggleAttribute("open", onPaper);
-    each.toggleAttribute("data-unfolded", onPaper);
+function setDetailsOpen(panel, isPrinted) {
+  for (const each of panel.querySelectorAll(isPrinted ? "details:not([open])" : "details[data-unfolded]")) {
+    each.toggleAttribute("open", isPrinted);
+    each.toggleAttribute("data-unfolded", isPrinted);
   }
 }
 
-/** @param {App} app */
-function dress(app) {
-  document.documentElement.dataset.theme = app.dark() ? "dark" : "light";
+/** @param {Store} store */
+function applyTheme(store) {
+  document.documentElement.dataset.theme = store.isDark() ? "dark" : "light";
 }
 
-/** @param {Inspection} record */
-function subtitle(record) {
+/** @param {InspectionRecord} record */
+function formatSubtitle(record) {
   const tokens = record.axes.map(({ name, size }) => `${name} ${size}`).join(", ");
-  const count = record.maps.reduce((sum, map) => sum + map.heads.length, 0);
-  return `${record.model} · tokens: ${tokens} · ${count} ${count === 1 ? "head" : "heads"} in ${record.maps.length} ` +
-    `${record.maps.length === 1 ? "attention" : "attentions"}`;
+  const heads = record.maps.reduce((sum, map) => sum + map.heads.length, 0);
+  const maps = record.maps.length;
+  return `${record.model} · tokens: ${tokens} · ${heads} ${heads === 1 ? "head" : "heads"} in ${maps} ` +
+    `attention ${maps === 1 ? "map" : "maps"}`;
 }

@@ -1,198 +1,290 @@
-/** The record that the page carries: what heedful/inspection/web.py writes, with arrays unpacked when asked for. */
+/** The inspection record that the page contains, and the types of its parts, which heedful/inspection/web.py writes. */
 
-import { at, part, unpack } from "heedful/arrays.js";
+import { getSubarray, unpackArray } from "heedful/arrays.js";
 
-export { at, part };
+/** @import { NumberArray, PackedArray } from "heedful/arrays.js" */
 
-/** @typedef {import("heedful/arrays.js").Numbers} Numbers */
-/** @typedef {{name: string, start: number, stop: number}} Span */
+/** @typedef {"encoder" | "decoder" | "cross" | "summary"} AttentionRole */
+/** @typedef {{name: string, start: number, stop: number}} TokenSpan a part of a text, such as a turn of a dialogue */
 /**
- * @typedef {object} Axis
+ * @typedef {object} MapAxis
  * @property {string} name
  * @property {string[]} tokens
  * @property {"text" | "grid" | "frames"} kind
- * @property {string} size as users read it
+ * @property {string} size as text
  * @property {number | null} columns of a grid
- * @property {string[] | null} pictures addresses that hold them
- * @property {number} [aspect] how many times wider than high they are
- * @property {number[]} marked places known to matter
- * @property {Span[]} spans parts of a text
+ * @property {string[] | null} pictures as data URLs
+ * @property {number} [aspect] width of a picture divided by its height
+ * @property {number[]} marked positions that are known to matter
+ * @property {TokenSpan[]} spans parts of a text
  */
-/** @typedef {"encoder" | "decoder" | "cross" | "summary"} Role */
 /**
- * What kind of head it is: means over the queries that see anything, as heedful/inspection/heads.py computes them; null
- * where no query has what is measured.
- * @typedef {object} Measures
- * @property {number | null} entropy relative to that of equal weights on all that is visible, 0 to 1
- * @property {number | null} distance between query and key, in tokens; null where these are of different texts
- * @property {number | null} diagonal weight on the key with the query's own number
- * @property {number | null} previous on the key before that one
- * @property {number | null} next on the key after it
- * @property {number | null} first on the first key
- * @property {number | null} last on the last key
+ * Measures of a head: means over the queries that see a key, as heedful/inspection/heads.py computes them; null if no
+ * query has the measure.
+ * @typedef {object} HeadMeasures
+ * @property {number | null} entropy relative to the entropy of equal weights, from 0 to 1
+ * @property {number | null} distance between query and key, in tokens; null if they are of different texts
+ * @property {number | null} diagonal weight on the key with the position of the query
+ * @property {number | null} previous weight on the key before that one
+ * @property {number | null} next weight on the key after that one
+ * @property {number | null} first weight on the first key
+ * @property {number | null} last weight on the last key
  * @property {number | null} largest the largest weight
- * @property {boolean} uniform every query looks at all that it sees alike
- * @property {boolean} unchanging queries that see the same keys have the same weights
+ * @property {boolean} uniform whether each query attends to all visible keys alike
+ * @property {boolean} unchanging whether all queries that see the same keys have the same weights
  */
 /**
- * All attention of one side, as heedful/inspection/flow.py joins it; or an obstacle, and nothing else.
- * @typedef {object} Overall
- * @property {string} [obstacle] why there is nothing, in a sentence
+ * The rollout of one side, as heedful/inspection/flow.py computes it, and the graph for attention flow.
+ * @typedef {object} SideRollout
+ * @property {undefined} [obstacle]
  * @property {string} queries name of an axis
  * @property {string[]} inputs names of axes
  * @property {number} top number of the first query among the nodes of the last level
- * @property {[number, number, number][]} steps index of a map, and the nodes of its first query and key
- * @property {any} shares rollout, packed [1, Q, I]
+ * @property {[map: number, row: number, column: number][]} steps index of a map, and the nodes of its first query and key
+ * @property {PackedArray} shares [1, Q, I]
  */
+/** @typedef {{obstacle: string}} MissingRollout the reason why a side has no rollout, in a sentence */
 /**
- * @typedef {object} AttentionMap
- * @property {string} path where the attention is in the model
- * @property {Role} role
+ * Arrays of all steps of an attention from its queries to its outputs.
+ * @template Numbers
+ * @typedef {object} StepArrays
+ * @property {Numbers} queries [H, Q, d_k]
+ * @property {Numbers} keys [H, K, d_k]
+ * @property {Numbers} values [H, K, d_v]
+ * @property {number} scale factor of the scores
+ * @property {Numbers | null} bias [H, Q, K] or [1, Q, K], of relative positions
+ * @property {Numbers} scores [H, Q, K], scaled and with bias, before masking
+ * @property {Numbers} contexts [H, Q, d_v]
+ * @property {Numbers} inputs [Q, d_model]
+ * @property {Numbers} outputs [Q, d_output]
+ */
+/** @typedef {StepArrays<NumberArray>} AttentionSteps */
+/**
+ * @typedef {object} PackedMap
+ * @property {string} path of the attention module in the model
+ * @property {AttentionRole} role
  * @property {number} layer
  * @property {number[]} heads numbers of the heads, in the order of the arrays
  * @property {string} queries name of an axis
  * @property {string} keys name of an axis
- * @property {string} label such as "cross 2"
- * @property {any} walk as packed; null where it was not recorded
- * @property {() => Promise<Numbers>} weights [H, Q, K]
- * @property {() => Promise<Numbers>} visible [Q, K], 1 or 0
- * @property {() => Promise<Record<string, any> | null>} walkArrays the walk with its arrays unpacked, and `scale`; null where it was not recorded
- * @property {object | null} edges of a chain, as packed
- * @property {() => Promise<{heads: Numbers, mean: Numbers}>} joint these: [H, Q-1, K, K], and their mean over heads
- * @property {[number[], number][][]} [chains] the most probable ones with their probability: of each head, and last of the mean
- * @property {Measures[]} measures of each head, and last of the mean over heads
- * @property {Axis} queryAxis
- * @property {Axis} keyAxis
+ * @property {PackedArray} weights [H, Q, K]
+ * @property {PackedArray} visible [Q, K], 1 or 0
+ * @property {StepArrays<PackedArray> | null} walk null if it was not recorded
+ * @property {PackedArray | null} edges [H, Q-1, K, K], of a chain
+ * @property {PackedArray} [edgesMean] their mean over heads, [Q-1, K, K]
+ * @property {[keys: number[], probability: number][][]} [chains] the most probable chains of each head, and last of the mean
+ * @property {HeadMeasures[]} measures of each head, and last of the mean over heads
  */
 /**
- * @typedef {object} Inspection
- * @property {string} model
- * @property {string[]} notes
- * @property {Axis[]} axes
- * @property {AttentionMap[]} maps
- * @property {Record<string, Overall>} overall by side, "decoder" first
- * @property {{side: string, axis: string, words: any, places: any, segments: any}[]} embedded packed; see `unpack`
- * @property {{token: string, log_probability: number, alternatives: [string, number][]}[]} written
- * @property {{about: string, subject: string, place: number | null, number: number | null, options: [string, number, number | null][]}[]} answers
- * @property {{parent: number, token: string, log_probability: number, score: number | null, fate: string, best: boolean}[]} tree
- * @property {{name: string, places: number[], vectors: any, relative: boolean}[]} encodings packed
- * @property {{row: number, column: number, sizes: number[], options: [string, number, number | null][]}[]} glimpses
- * @property {any[]} levels layers that read tokens, as heedful/blocks/layer_info.py describes them
- * @property {string} said all that was written
- * @property {{part: "embedding" | "output", side: string, size: number}[]} widths
- * @property {any[]} attributions packed; see heedful/mattered.js
- * @property {any} unrolled the diagram of the model, laid out as heedful/inspection/figures/unrolled.py does; null for none
- * @property {(name: string) => Axis} axis
- * @property {(role: Role, layer: number) => AttentionMap | undefined} findMap
- * @property {() => Role[]} roles those that are there, in the order of the maps
- * @property {(role: Role) => AttentionMap[]} layers maps of one role
+ * @typedef {object} MapMethods
+ * @property {string} label such as "cross 2"
+ * @property {MapAxis} queryAxis
+ * @property {MapAxis} keyAxis
+ * @property {() => Promise<NumberArray>} loadWeights [H, Q, K]
+ * @property {() => Promise<NumberArray>} loadVisible [Q, K], 1 or 0
+ * @property {() => Promise<AttentionSteps | null>} loadSteps null if they were not recorded
+ * @property {() => Promise<{heads: NumberArray, mean: NumberArray} | null>} loadEdges [H, Q-1, K, K], and their mean over
+ *   heads; null if the map is not a chain
  */
+/** @typedef {PackedMap & MapMethods} AttentionMap */
+/**
+ * @typedef {object} EmbeddedTokens
+ * @property {string} side
+ * @property {string} axis
+ * @property {PackedArray} words [T, d]
+ * @property {PackedArray | null} places [T, d]
+ * @property {PackedArray | null} segments [T, d]
+ */
+/** @typedef {[token: string, logProbability: number]} TokenAlternative */
+/** @typedef {{token: string, log_probability: number, alternatives: TokenAlternative[]}} GeneratedToken */
+/** @typedef {[name: string, probability: number, place: number | null]} AnswerOption */
+/**
+ * @typedef {object} ModelAnswer
+ * @property {string} about what was asked, such as "tag"
+ * @property {string} subject the token or word; empty for the whole text
+ * @property {number | null} place position of its first token; null for the whole text
+ * @property {number | null} number the answer if it is a number
+ * @property {AnswerOption[]} options the most probable answers, best first
+ */
+/**
+ * @typedef {object} BeamNode
+ * @property {number} parent index of the node that it continues; -1 for the root
+ * @property {string} token
+ * @property {number} log_probability of all tokens up to here
+ * @property {number | null} score by which finished texts are ranked; null for others
+ * @property {"lived" | "ended" | "pruned"} fate
+ * @property {boolean} best whether it is part of the returned text
+ */
+/** @typedef {{name: string, places: number[], vectors: PackedArray, relative: boolean}} PositionEncoding */
+/** @typedef {{row: number, column: number, sizes: number[], options: AnswerOption[]}} Glimpse */
+/**
+ * A layer that reads tokens, as heedful/blocks/layer_info.py describes it.
+ * @typedef {object} LayerInfo
+ * @property {string} name
+ * @property {string} side
+ * @property {string} axis
+ * @property {number | null} before positions to the left that a token sees; null for all
+ * @property {number | null} after positions to the right that a token sees; null for all
+ * @property {string[]} carries directions in which a state is passed on
+ * @property {string} [starts] source of the initial state
+ * @property {string[]} across names of the memories that a token attends to
+ * @property {number | null} width
+ */
+/** @typedef {[x: number, y: number, row: number, step: number, name: string, about: string]} DiagramNode */
+/**
+ * The model unrolled over its tokens, as heedful/inspection/figures/unrolled.py lays it out.
+ * @typedef {object} UnrolledModel
+ * @property {DiagramNode[]} nodes
+ * @property {[start: number, end: number][]} links indices of nodes
+ * @property {[kind: string, path: string][]} courses lines of the diagram
+ * @property {number[]} looking indices of the nodes that attend to a memory
+ * @property {[x: number, y: number, anchor: string, name: string][]} names of the rows
+ * @property {number} width
+ * @property {number} height
+ * @property {string} note
+ * @property {Record<string, string>} kinds meaning of each kind of line
+ * @property {[width: number, height: number]} box
+ * @property {number} steps
+ */
+/** @typedef {{part: "embedding" | "output", side: string, size: number}} VectorSize */
+/**
+ * How much each input token contributes to outputs of the model.
+ * @typedef {object} Attribution
+ * @property {"gradient" | "integrated"} method
+ * @property {number} steps
+ * @property {"written" | "answers"} about
+ * @property {number[]} places indices of the explained tokens or answers, one for each row
+ * @property {string} unit of the scores
+ * @property {string[]} axes names of the axes whose tokens are the columns
+ * @property {PackedArray} scores [N, K]
+ * @property {number[]} values explained log-probabilities or numbers
+ * @property {number[] | null} baselines the same without words; null if the method does not need them
+ * @property {number[] | null} gaps completeness errors
+ * @property {string[]} names of the rows
+ */
+/**
+ * The parts of a record that the page uses as they are.
+ * @typedef {object} RecordFields
+ * @property {string} model kind of the model, in words
+ * @property {string[]} notes
+ * @property {MapAxis[]} axes
+ * @property {Record<string, SideRollout | MissingRollout>} overall rollouts by side, "decoder" first
+ * @property {EmbeddedTokens[]} embedded
+ * @property {GeneratedToken[]} written
+ * @property {ModelAnswer[]} answers
+ * @property {BeamNode[]} tree
+ * @property {PositionEncoding[]} encodings
+ * @property {Glimpse[]} glimpses
+ * @property {LayerInfo[]} levels
+ * @property {string} said the generated text
+ * @property {VectorSize[]} widths
+ * @property {Attribution[]} attributions
+ * @property {UnrolledModel | null} unrolled
+ */
+/** @typedef {RecordFields & {maps: PackedMap[]}} RecordPayload what `build_payload` of heedful/inspection/web.py returns */
+/**
+ * @typedef {object} RecordMethods
+ * @property {AttentionMap[]} maps
+ * @property {(name: string) => MapAxis} getAxis
+ * @property {(role: string, layer: number) => AttentionMap | undefined} findMap
+ * @property {() => AttentionRole[]} listRoles roles of the maps, in their order
+ * @property {(role: string) => AttentionMap[]} listMaps maps of one role
+ */
+/** @typedef {RecordFields & RecordMethods} InspectionRecord */
 
 /**
- * The record of this page.
- * @returns {Inspection}
+ * Read the record of this page.
+ * @returns {InspectionRecord}
  */
 export function readRecord() {
-  return recordOf(JSON.parse(document.getElementById("record")?.textContent ?? "null"));
+  return buildRecord(JSON.parse(document.getElementById("record")?.textContent ?? "null"));
 }
 
 /**
- * @param {any} payload as written by `payload` of heedful/inspection/web.py
- * @returns {Inspection}
+ * Add methods to a record and to its maps.
+ * @param {RecordPayload} payload
+ * @returns {InspectionRecord}
  */
-export function recordOf(payload) {
-  const axis = (/** @type {string} */ name) => {
-    const found = payload.axes.find((/** @type {Axis} */ each) => each.name === name);
+export function buildRecord(payload) {
+  const getAxis = (/** @type {string} */ name) => {
+    const found = payload.axes.find((axis) => axis.name === name);
     if (!found) throw new Error(`no axis ${name} in this record`);
     return found;
   };
-  const maps = payload.maps.map((/** @type {any} */ each) => mapOf(each, axis));
+  const maps = payload.maps.map((map) => buildMap(map, getAxis));
   return {
     ...payload,
     maps,
-    axis,
-    findMap: (role, layer) => maps.find((/** @type {AttentionMap} */ each) => each.role === role && each.layer === layer),
-    roles: () => [...new Set(maps.map((/** @type {AttentionMap} */ each) => each.role))],
-    layers: (role) => maps.filter((/** @type {AttentionMap} */ each) => each.role === role),
+    getAxis,
+    findMap: (role, layer) => maps.find((map) => map.role === role && map.layer === layer),
+    listRoles: () => [...new Set(maps.map((map) => map.role))],
+    listMaps: (role) => maps.filter((map) => map.role === role),
   };
 }
 
 /**
- * @param {any} each
- * @param {(name: string) => Axis} axis
+ * @param {PackedMap} map
+ * @param {(name: string) => MapAxis} getAxis
  * @returns {AttentionMap}
  */
-function mapOf(each, axis) {
+function buildMap(map, getAxis) {
   return {
-    ...each,
-    label: `${each.role} ${each.layer}`,
-    queryAxis: axis(each.queries),
-    keyAxis: axis(each.keys),
-    weights: () => unpack(each.weights),
-    visible: () => unpack(each.visible),
-    joint: async () => ({ heads: await unpack(each.edges), mean: await unpack(each.edgesMean) }),
-    walkArrays: async () => {
-      if (!each.walk) return null;
-      const isPacked = (/** @type {any} */ value) => typeof value === "object" && value !== null;
-      const pairs = Object.entries(each.walk).map(async ([name, value]) => [name, isPacked(value) ? await unpack(value) : value]);
-      return Object.fromEntries(await Promise.all(pairs));
-    },
+    ...map,
+    label: `${map.role} ${map.layer}`,
+    queryAxis: getAxis(map.queries),
+    keyAxis: getAxis(map.keys),
+    loadWeights: () => unpackArray(map.weights),
+    loadVisible: () => unpackArray(map.visible),
+    loadSteps: async () => map.walk && unpackSteps(map.walk),
+    loadEdges: async () => map.edges && map.edgesMean
+      ? { heads: await unpackArray(map.edges), mean: await unpackArray(map.edgesMean) }
+      : null,
   };
 }
 
 /**
- * Tokens of both sides of a map, as they are in the text.
+ * @param {StepArrays<PackedArray>} packed
+ * @returns {Promise<AttentionSteps>}
+ */
+async function unpackSteps(packed) {
+  return {
+    scale: packed.scale,
+    queries: await unpackArray(packed.queries),
+    keys: await unpackArray(packed.keys),
+    values: await unpackArray(packed.values),
+    bias: packed.bias && await unpackArray(packed.bias),
+    scores: await unpackArray(packed.scores),
+    contexts: await unpackArray(packed.contexts),
+    inputs: await unpackArray(packed.inputs),
+    outputs: await unpackArray(packed.outputs),
+  };
+}
+
+/**
+ * Return the tokens of the queries and of the keys of a map.
  * @param {AttentionMap} map
  * @returns {{queries: string[], keys: string[]}}
  */
-export function tokensOf(map) {
+export function getTokens(map) {
   return { queries: map.queryAxis.tokens, keys: map.keyAxis.tokens };
 }
 
 /**
- * The weights [Q, K] of one head, by its number in the model, or their mean over heads.
+ * Load the weights [Q, K] of one head, or their mean over heads.
  * @param {AttentionMap} map
- * @param {number | "mean"} head
- * @returns {Promise<Numbers>}
+ * @param {number | "mean"} head its number in the model
+ * @returns {Promise<NumberArray>}
  */
-export async function matrixOf(map, head) {
-  const weights = await map.weights();
-  if (head !== "mean") return part(weights, map.heads.indexOf(head));
+export async function loadHeadWeights(map, head) {
+  const weights = await map.loadWeights();
+  if (head !== "mean") return getSubarray(weights, map.heads.indexOf(head));
   const [heads, ...shape] = weights.shape;
-  if (heads === 1) return part(weights, 0);
+  if (heads === 1) return getSubarray(weights, 0);
   const mean = new Float32Array(shape[0] * shape[1]);
   for (let h = 0; h < heads; h += 1) {
-    const { data } = part(weights, h);
+    const { data } = getSubarray(weights, h);
     for (let i = 0; i < mean.length; i += 1) mean[i] += data[i];
   }
   for (let i = 0; i < mean.length; i += 1) mean[i] /= heads;
   return { shape, data: mean };
-}
-
-/** Characters that do not show, or that change how others show: controls, formats, separators, lone surrogates. */
-const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Co}\p{Cn}\p{Zl}\p{Zp}]/gu;
-
-/**
- * A token with a sign for every character that would not show.
- * @param {string} token
- * @returns {string}
- */
-export function display(token) {
-  if (token === "") return "∅";
-  const spaced = token.replace(/^ +| +$/g, (spaces) => "␣".repeat(spaces.length));
-  return spaced.replace(UNSEEN, (character) => {
-    const code = character.codePointAt(0) ?? 0;
-    if (code === 0x200c || code === 0x200d) return character; // Persian words and emoji need them
-    return code < 0x20 ? String.fromCodePoint(0x2400 + code) : `[U+${code.toString(16).toUpperCase().padStart(4, "0")}]`;
-  });
-}
-
-/**
- * @param {string} text
- * @param {number} length in characters
- * @returns {string} with an ellipsis where something is missing
- */
-export function shortened(text, length) {
-  const letters = [...text];
-  return letters.length <= length ? text : `${letters.slice(0, length - 1).join("")}…`;
 }

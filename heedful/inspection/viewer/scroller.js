@@ -1,85 +1,94 @@
-/** A window onto a picture that may be far larger than the screen: it scrolls as a page does, only what shows is drawn. */
+/** Create a scrollable window onto a picture that may be much larger than the screen. Only the visible part is drawn. */
 
-import { element, resized, svg } from "heedful/dom.js";
+import { createElement, createSvg, resizeCanvas } from "heedful/dom.js";
 
-const LARGEST = 4096; // pixels on paper, where everything shows
+const MAX_SIDE = 4096; // pixels in print, where the whole picture is visible
 
 /**
- * @typedef {object} Window what shows of the picture, in CSS pixels
- * @property {CanvasRenderingContext2D} context empty, its origin the upper left corner of the window
+ * @typedef {object} ScrollWindow the visible part of the picture, in CSS pixels
+ * @property {CanvasRenderingContext2D} context of an empty canvas, with its origin at the upper left corner of the window
  * @property {SVGElement} overlay empty, above the canvas, with the same origin
- * @property {number} left how far the picture is scrolled
- * @property {number} top
+ * @property {number} left scroll position
+ * @property {number} top scroll position
  * @property {number} width
  * @property {number} height
  */
 /**
  * @typedef {object} Scroller
- * @property {HTMLElement} node what scrolls
- * @property {HTMLElement} sizer as large as the picture
+ * @property {HTMLElement} node the scrolling element
  * @property {() => void} redraw
- * @property {(width: number, height: number) => void} resize the picture's size, from the next `redraw` on
- * @property {(event: MouseEvent) => {x: number, y: number}} place of an event, in the window
- * @property {(box: {x: number, y: number, width: number, height: number}, margins: {left: number, top: number}) => void} reveal
- * @property {() => void} stop
+ * @property {(width: number, height: number) => void} resize sets the size of the picture for the next `redraw`
+ * @property {(event: MouseEvent) => {x: number, y: number}} getPosition of an event, in the window
+ * @property {(box: {x: number, y: number, width: number, height: number}, margins: {left: number, top: number}) => void} scrollTo
+ *   scrolls until a box of the picture is visible
+ * @property {() => void} destroy
  */
 
 /**
- * @param {(shown: Window) => void} draw
+ * @param {(shown: ScrollWindow) => void} draw
  * @returns {Scroller}
  */
-export function scroller(draw) {
-  const canvas = element("canvas", { "aria-hidden": "true" });
-  const overlay = svg("svg", { "aria-hidden": "true" });
-  const sizer = element("div", { class: "sizer" }, element("div", { class: "pinned" }, canvas, overlay));
-  const node = element("div", { class: "scroller" }, sizer);
+export function createScroller(draw) {
+  const canvas = createElement("canvas", { "aria-hidden": "true" });
+  const overlay = createSvg("svg", { "aria-hidden": "true" });
+  const sizer = createElement("div", { class: "sizer" }, createElement("div", { class: "pinned" }, canvas, overlay));
+  const node = createElement("div", { class: "scroller" }, sizer);
   let size = { width: 0, height: 0 };
-  let drawn = ""; // the size of the window then
+  let drawnSize = ""; // size of the window when it was drawn
 
+  const formatSize = () => `${node.clientWidth} ${node.clientHeight}`;
   const redraw = () => {
-    const width = Math.min(node.clientWidth, LARGEST);
-    const height = Math.min(node.clientHeight, size.height, LARGEST);
+    const width = Math.min(node.clientWidth, MAX_SIDE);
+    const height = Math.min(node.clientHeight, size.height, MAX_SIDE);
     if (!width || !height) return;
-    drawn = `${node.clientWidth} ${node.clientHeight}`;
-    const context = resized(canvas, width, height);
+    drawnSize = formatSize();
+    const context = resizeCanvas(canvas, width, height);
     overlay.setAttribute("width", String(width));
     overlay.setAttribute("height", String(height));
     overlay.replaceChildren();
     draw({ context, overlay, left: node.scrollLeft, top: node.scrollTop, width, height });
   };
-  let asked = 0;
-  const soon = () => {
-    asked ||= requestAnimationFrame(() => {
-      asked = 0;
+  let frame = 0;
+  const redrawSoon = () => {
+    frame ||= requestAnimationFrame(() => {
+      frame = 0;
       redraw();
     });
   };
-  const observer = new ResizeObserver(() => drawn !== `${node.clientWidth} ${node.clientHeight}` && soon());
+  const observer = new ResizeObserver(() => drawnSize !== formatSize() && redrawSoon());
   observer.observe(node);
-  node.addEventListener("scroll", soon, { passive: true });
+  node.addEventListener("scroll", redrawSoon, { passive: true });
 
   return {
     node,
-    sizer,
     redraw,
     resize: (width, height) => {
       size = { width, height };
       sizer.style.width = `${width}px`;
       sizer.style.height = `${height}px`;
     },
-    place: (event) => {
+    getPosition: (event) => {
       const box = node.getBoundingClientRect();
       return { x: event.clientX - box.left - node.clientLeft, y: event.clientY - box.top - node.clientTop };
     },
-    reveal: (box, { left, top }) => {
-      const seen = (/** @type {number} */ now, /** @type {number} */ start, /** @type {number} */ length, /** @type {number} */ room) =>
-        Math.min(start, Math.max(now, start + length - room));
-      node.scrollLeft = seen(node.scrollLeft, box.x, box.width, node.clientWidth - left);
-      node.scrollTop = seen(node.scrollTop, box.y, box.height, node.clientHeight - top);
+    scrollTo: (box, { left, top }) => {
+      node.scrollLeft = moveIntoView(node.scrollLeft, box.x, box.width, node.clientWidth - left);
+      node.scrollTop = moveIntoView(node.scrollTop, box.y, box.height, node.clientHeight - top);
     },
-    stop: () => {
+    destroy: () => {
       observer.disconnect();
-      cancelAnimationFrame(asked);
+      cancelAnimationFrame(frame);
     },
   };
+}
+
+/**
+ * Return the nearest scroll position at which an interval is visible.
+ * @param {number} position present scroll position
+ * @param {number} start of the interval
+ * @param {number} length of the interval
+ * @param {number} room length of the window
+ */
+function moveIntoView(position, start, length, room) {
+  return Math.min(start, Math.max(position, start + length - room));
 }

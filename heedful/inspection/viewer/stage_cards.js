@@ -1,127 +1,193 @@
-/** The stages before and after the table of scores, each as a card. */
+/** Create cards for the stages of an attention before and after its table of scores. */
 
-import { element } from "heedful/dom.js";
-import { display } from "heedful/record.js";
-import { largest, strip, written } from "heedful/strips.js";
+import { findMaxAbs, sumNumbers } from "heedful/arrays.js";
+import { createElement } from "heedful/dom.js";
+import { formatNumber, formatToken } from "heedful/formatting.js";
+import { createStrip } from "heedful/vector_strips.js";
 
-const WIDE = 520;
-/** Keys whose parts of the sum are shown one by one. */
-const PARTS = 5;
+/** @import { AttentionStages } from "heedful/attention_stages.js" */
+/** @import { Child } from "heedful/dom.js" */
+/** @import { AttentionMap } from "heedful/record.js" */
+/** @typedef {{token: string, words: number[], places: number[] | null, segments: number[] | null}} TokenEmbedding */
+/**
+ * @typedef {object} StageScene
+ * @property {AttentionStages} stages
+ * @property {TokenEmbedding | null} embedding of the query token; null if the input of the query is another vector
+ * @property {AttentionMap} map
+ * @property {number} head number of the head in the model
+ * @property {number} query
+ * @property {number[]} shownKeys keys that have a row in the table
+ * @property {boolean} dark
+ * @property {(text: string) => void} onPoint receives the description of the number under the pointer
+ */
+
+const STRIP_WIDTH = 520;
+const MAX_PARTS = 5; // keys whose parts of the weighted sum are shown one by one
 
 /**
- * A formula whose subscripts, written after "_", are below the line.
+ * Create a formula. A part after "_" is a subscript.
  * @param {string} text
  * @returns {HTMLElement}
  */
-export function formulaOf(text) {
-  return element("span", { class: "formula" }, lowered(text));
+export function createFormula(text) {
+  return createElement("span", { class: "formula" }, formatSubscripts(text));
 }
 
 /**
+ * Return a text as nodes in which each part after "_" is a subscript.
  * @param {string} text
- * @returns {(string|HTMLElement)[]}
+ * @returns {(string | HTMLElement)[]}
  */
-export function lowered(text) {
-  return text.split(/_(\w+)/).map((part, i) => (i % 2 ? element("sub", {}, part) : part));
+export function formatSubscripts(text) {
+  return text.split(/_(\w+)/).map((part, i) => (i % 2 ? createElement("sub", {}, part) : part));
 }
 
 /**
  * @param {number} number of the stage
  * @param {string} title
- * @param {string} formula in symbols
- * @param {string} words
- * @param {...Node} body
+ * @param {string} formula
+ * @param {string} explanation
+ * @param {...Child} body
  * @returns {HTMLElement}
  */
-export function card(number, title, formula, words, ...body) {
-  return element(
+function createCard(number, title, formula, explanation, ...body) {
+  return createElement(
     "section",
     { class: "stage" },
-    element("h3", {}, element("span", { class: "badge" }, number), title, formulaOf(formula)),
-    element("p", { class: "soft small" }, words),
+    createElement("h3", {}, createElement("span", { class: "badge" }, number), title, createFormula(formula)),
+    createElement("p", { class: "soft small" }, explanation),
     body,
   );
 }
 
-/** A vector with its sign and name before it. */
-function line(sign, name, picture) {
-  return element("div", { class: "vector" }, element("span", { class: "sign" }, sign), element("span", { class: "name" }, name), picture);
+/**
+ * Create a row of a card: a vector with a sign and a name before it.
+ * @param {string} sign
+ * @param {string} name
+ * @param {HTMLElement} strip
+ */
+function createVectorRow(sign, name, strip) {
+  return createElement("div", { class: "vector" },
+    createElement("span", { class: "sign" }, sign), createElement("span", { class: "name" }, name), strip);
 }
 
-/** Word + position + segment = input. */
-export function embeddingCard({ embedded, dark, tell }, number) {
-  const { words, places, segments, token } = embedded;
-  const sum = total(embedded);
-  const most = largest(words, places ?? [], segments ?? [], sum);
-  const draw = (vector, name) => strip(vector, { name, most, dark, width: WIDE, tell });
+/**
+ * Return a function that creates strips.
+ * @param {StageScene} scene
+ * @param {number} [maxAbs] absolute value that has the full colour; by default the largest of each vector
+ */
+function createStripFactory({ dark, onPoint }, maxAbs) {
+  return (/** @type {number[]} */ vector, /** @type {string} */ name) =>
+    createStrip(vector, { name, maxAbs: maxAbs ?? findMaxAbs(vector), dark, width: STRIP_WIDTH, onPoint });
+}
+
+/**
+ * Create the card of the embedding: word + position + segment = input.
+ * @param {TokenEmbedding} embedding
+ * @param {StageScene} scene
+ * @param {number} number of the stage
+ */
+export function createEmbeddingCard(embedding, scene, number) {
+  const { words, places, segments, token } = embedding;
+  const sum = sumEmbeddings(embedding);
+  const draw = createStripFactory(scene, findMaxAbs(words, places ?? [], segments ?? [], sum));
   const formula = ["x = e", places && "p", segments && "s"].filter(Boolean).join(" + ");
-  const added = [places && "of its position", segments && "of the part of the text that it is in"].filter(Boolean);
-  const text = added.length ? `The word's vector plus those ${added.join(" and ")}.` : "The word's vector; nothing is added for its position.";
-  return card(
-    number, "Embedding", formula, text.replace("those of its position.", "that of its position."),
-    line("", `word ${display(token)}`, draw(words, "word vector")),
-    places && line("+", "position", draw(places, "position vector")),
-    segments && line("+", "segment", draw(segments, "segment vector")),
-    added.length > 0 && line("=", "sum", draw(sum, segments ? "sum of word, position and segment" : "sum of word and position")),
+  const explanations = [
+    places && segments && "The vector of the word plus the vectors of its position and of its segment.",
+    places && "The vector of the word plus the vector of its position.",
+    segments && "The vector of the word plus the vector of its segment.",
+    "The vector of the word. No vector is added for its position.",
+  ];
+  return createCard(
+    number, "Embedding", formula, explanations.find((text) => text !== null) ?? "",
+    createVectorRow("", `word ${formatToken(token)}`, draw(words, "word vector")),
+    places && createVectorRow("+", "position", draw(places, "position vector")),
+    segments && createVectorRow("+", "segment", draw(segments, "segment vector")),
+    (places || segments) && createVectorRow("=", "sum", draw(sum, segments ? "sum of word, position and segment" : "sum of word and position")),
   );
 }
 
-/** The sum of what was embedded. */
-function total({ words, places, segments }) {
+/** @param {TokenEmbedding} embedding */
+function sumEmbeddings({ words, places, segments }) {
   return words.map((each, i) => each + (places ? places[i] : 0) + (segments ? segments[i] : 0));
 }
 
-/** The input and the query made of it. */
-export function inputCard({ stages, embedded, map, query, dark, tell }, number) {
-  const { input, query: q } = stages;
-  const token = display(map.queryAxis.tokens[query]);
-  const same = input.length === q.length && input.every((each, i) => Math.abs(each - q[i]) < 0.01);
-  const draw = (vector, name) => strip(vector, { name, most: largest(vector), dark, width: WIDE, tell });
-  const changed = embedded && !total(embedded).every((each, i) => Math.abs(each - input[i]) < 0.02);
-  const words = [
-    same ? "The vector that looks: this attention compares it with keys as it is." : "The vector that comes in and the query that this head makes of it.",
-    changed ? "The layer changes the sum first (as a norm does)." : "",
+/**
+ * Return whether two vectors are equal.
+ * @param {number[]} one
+ * @param {number[]} other
+ * @param {number} tolerance
+ */
+function areEqual(one, other, tolerance) {
+  return one.length === other.length && one.every((each, i) => Math.abs(each - other[i]) < tolerance);
+}
+
+/**
+ * Create the card of the input and of the query that the head computes from it.
+ * @param {StageScene} scene
+ * @param {number} number of the stage
+ */
+export function createQueryCard(scene, number) {
+  const { stages: { input, query: vector }, embedding, map, query } = scene;
+  const token = formatToken(map.queryAxis.tokens[query]);
+  const isInput = areEqual(input, vector, 0.01);
+  const draw = createStripFactory(scene);
+  const isChanged = embedding && !areEqual(sumEmbeddings(embedding), input, 0.02);
+  const explanation = [
+    isInput ? "The query is the input: this attention compares it with the keys as it is." : "The input, and the query that this head computes from it.",
+    isChanged ? "The layer changes the sum first, for example by a norm." : "",
   ].join(" ");
   const name = map.queries === "written" ? `input, to write ${token}` : `input ${token}`;
-  return card(
-    number, "Query", same ? "q = x" : "q = x W_Q", words,
-    line("x", name, draw(input, `input of ${token}`)),
-    line("q", "query", draw(q, `query of ${token}`)),
+  return createCard(
+    number, "Query", isInput ? "q = x" : "q = x W_Q", explanation,
+    createVectorRow("x", name, draw(input, `input of ${token}`)),
+    createVectorRow("q", "query", draw(vector, `query of ${token}`)),
   );
 }
 
-/** The weighted sum of values. */
-export function sumCard({ stages, map, dark, tell }, number) {
-  const { weights, values, context, isSum } = stages;
-  const order = weights.map((_, k) => k).sort((a, b) => weights[b] - weights[a]);
-  const best = order.filter((k) => weights[k] > 0).slice(0, PARTS);
+/**
+ * Create the card of the weighted sum of the values.
+ * @param {StageScene} scene
+ * @param {number} number of the stage
+ */
+export function createSumCard(scene, number) {
+  const { stages: { weights, values, context, isSum }, map } = scene;
+  const sorted = weights.map((_, k) => k).sort((one, other) => weights[other] - weights[one]);
+  const best = sorted.filter((k) => weights[k] > 0).slice(0, MAX_PARTS);
   const parts = best.map((k) => values[k].map((each) => weights[k] * each));
-  const rest = context.map((each, i) => each - parts.reduce((sum, part) => sum + part[i], 0));
-  const most = largest(context, rest, ...parts);
-  const draw = (vector, name) => strip(vector, { name, most, dark, width: WIDE, tell });
-  const lines = best.map((k, i) => {
-    const token = display(map.keyAxis.tokens[k]);
-    return line(i ? "+" : "", `${written(weights[k], 3)} × v of ${token}`, draw(parts[i], `${written(weights[k], 3)} times the value of ${token}`));
+  const rest = context.map((each, i) => each - sumNumbers(parts.map((part) => part[i])));
+  const draw = createStripFactory(scene, findMaxAbs(context, rest, ...parts));
+  const rows = best.map((k, i) => {
+    const token = formatToken(map.keyAxis.tokens[k]);
+    const weight = formatNumber(weights[k], 3);
+    return createVectorRow(i ? "+" : "", `${weight} × v of ${token}`, draw(parts[i], `${weight} times the value of ${token}`));
   });
   const others = weights.filter((each, k) => each !== 0 && !best.includes(k)).length;
-  const remains = others > 0 || !isSum;
   const restName = [others > 0 && `${others} other ${others === 1 ? "key" : "keys"}`, !isSum && "relative positions"].filter(Boolean).join(" and ");
-  return card(
+  return createCard(
     number, "Weighted sum", isSum ? "c = Σ a_j v_j" : "c = Σ a_j (v_j + p_j)",
-    "Each value counts as much as its weight says; the sum is this head's context.",
-    ...lines, remains && line("+", restName, draw(rest, restName)), line("=", "context", draw(context, "context")),
+    "Each value is multiplied by its weight. The sum is the context of this head.",
+    rows,
+    restName && createVectorRow("+", restName, draw(rest, restName)),
+    createVectorRow("=", "context", draw(context, "context")),
   );
 }
 
-/** What the attention returns. */
-export function outputCard({ stages, map, head, dark, tell }, number) {
-  const { context, output } = stages;
-  const many = map.heads.length > 1;
-  const same = !many && context.length === output.length && context.every((each, i) => Math.abs(each - output[i]) < 0.01);
-  const draw = (vector, name) => strip(vector, { name, most: largest(vector), dark, width: WIDE, tell });
-  const formula = same ? "o = c" : many ? "o = join(c_0, c_1, …)" : "o = join(c)";
-  const words = same
-    ? "The context is what this attention returns."
-    : "The contexts of all heads of this layer together are what the attention returns.";
-  return card(number, "Output", formula, words, line("c", map.heads.length > 1 ? `context, head ${head}` : "context", draw(context, "context")), line("o", "output", draw(output, "output")));
+/**
+ * Create the card of the output of the attention.
+ * @param {StageScene} scene
+ * @param {number} number of the stage
+ */
+export function createOutputCard(scene, number) {
+  const { stages: { context, output }, map, head } = scene;
+  const hasSeveralHeads = map.heads.length > 1;
+  const isContext = !hasSeveralHeads && areEqual(context, output, 0.01);
+  const draw = createStripFactory(scene);
+  const formula = isContext ? "o = c" : hasSeveralHeads ? "o = f(c_0, c_1, …)" : "o = f(c)";
+  const explanation = isContext
+    ? "The context is the output of this attention."
+    : "The output is computed from the contexts of all heads of this layer.";
+  return createCard(number, "Output", formula, explanation,
+    createVectorRow("c", hasSeveralHeads ? `context, head ${head}` : "context", draw(context, "context")),
+    createVectorRow("o", "output", draw(output, "output")));
 }

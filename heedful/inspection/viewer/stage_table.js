@@ -1,133 +1,162 @@
-/** The stages between query and context as a table: a row for each key, a column for each stage. */
+/** Create the table of the stages between query and context: a row for each key, a column for each stage. */
 
-import { element } from "heedful/dom.js";
-import { display } from "heedful/record.js";
-import { formulaOf, lowered } from "heedful/stage_cards.js";
-import { largest, strip, written } from "heedful/strips.js";
+import { findMaxAbs } from "heedful/arrays.js";
+import { createElement } from "heedful/dom.js";
+import { formatNumber, formatToken } from "heedful/formatting.js";
+import { createFormula, formatSubscripts } from "heedful/stage_cards.js";
+import { createStrip } from "heedful/vector_strips.js";
 
-const NARROW = 150;
-
+/** @import { AttentionStages } from "heedful/attention_stages.js" */
+/** @import { StageScene } from "heedful/stage_cards.js" */
 /**
- * @typedef {object} Column
+ * @typedef {object} StageColumn
  * @property {string} title
  * @property {string} formula
- * @property {string} words
- * @property {boolean | undefined} [right] whether numbers are at the right
- * @property {(k: number) => any} cell
+ * @property {string} explanation
+ * @property {boolean} [alignRight] whether the column contains numbers, which are aligned to the right
+ * @property {(k: number) => HTMLElement} createCell of a key
  */
 
+const STRIP_WIDTH = 150;
+
 /**
- * The stages that this attention has, in their order.
- * @param {any} about stages of one query with its map and what shows them
- * @returns {Column[]}
+ * Build the columns of the stages that the attention has, in their order.
+ * @param {StageScene} scene
+ * @returns {StageColumn[]}
  */
-export function stageColumns(about) {
-  const { stages, map } = about;
-  const plain = stages.scale === 1;
-  const number = (values) => (k) => element("td", { class: "number" }, written(values[k]));
-  return [
-    keysColumn(about),
+export function buildStageColumns(scene) {
+  const { stages, map } = scene;
+  const { bias } = stages;
+  const createNumberCell = (/** @type {number[]} */ values) => (/** @type {number} */ k) =>
+    createElement("td", { class: "number" }, formatNumber(values[k]));
+  /** @type {StageColumn[]} */
+  const columns = [
+    buildVectorColumn(scene, stages.keys, { title: "Keys", formula: "k_j", name: "key", explanation: "compared with the query" }),
     {
       title: "Score",
       formula: stages.isDot ? "q · k_j" : "score(q, k_j)",
-      words: stages.isDot ? "how similar query and key are" : "by this attention's own measure",
-      right: true,
-      cell: number(stages.products),
+      explanation: stages.isDot ? "similarity of query and key" : "by the score function of this attention",
+      alignRight: true,
+      createCell: createNumberCell(stages.products),
     },
-    !plain && {
+  ];
+  if (stages.scale !== 1) {
+    columns.push({
       title: "Scaled",
-      formula: scaleOf(stages),
-      words: `times ${written(stages.scale, 3)}`,
-      right: true,
-      cell: number(stages.scaled),
-    },
-    stages.bias && {
+      formula: formatScale(stages),
+      explanation: `times ${formatNumber(stages.scale, 3)}`,
+      alignRight: true,
+      createCell: createNumberCell(stages.scaled),
+    });
+  }
+  if (bias) {
+    columns.push({
       title: "Position",
       formula: "+ b_j",
-      words: "bias of the distance",
-      right: true,
-      cell: (k) => element("td", { class: "number" }, written(stages.bias[k]), element("span", { class: "soft" }, ` → ${written(stages.scores[k])}`)),
-    },
-    { title: "Mask", formula: "hidden → −∞", words: maskWords(stages), right: true, cell: (k) => maskCell(stages, k) },
+      explanation: "bias of the distance",
+      alignRight: true,
+      createCell: (k) => createElement("td", { class: "number" }, formatNumber(bias[k]),
+        createElement("span", { class: "soft" }, ` → ${formatNumber(stages.scores[k])}`)),
+    });
+  }
+  return [
+    ...columns,
+    { title: "Mask", formula: "masked → −∞", explanation: describeMask(stages), alignRight: true, createCell: (k) => createMaskCell(stages, k) },
     {
       title: "Weight",
       formula: stages.isSoftmax ? "a = softmax(s)" : "a = choice(s)",
-      words: stages.isSoftmax ? "exp(s_j) ÷ Σ exp(s)" : "this attention does not use softmax",
-      cell: (k) => weightCell(stages.weights[k], display(map.keyAxis.tokens[k])),
+      explanation: stages.isSoftmax ? "exp(s_j) ÷ Σ exp(s)" : "this attention does not use softmax",
+      createCell: (k) => createWeightCell(stages.weights[k], formatToken(map.keyAxis.tokens[k])),
     },
-    valuesColumn(about),
-  ].filter(Boolean);
+    buildVectorColumn(scene, stages.values, { title: "Values", formula: "v_j", name: "value", explanation: "summed by weight" }),
+  ];
 }
 
-function scaleOf({ scale, query }) {
-  return Math.abs(scale - 1 / Math.sqrt(query.length)) < 1e-6 ? `× 1/√${query.length}` : `× ${written(scale, 3)}`;
+/** @param {AttentionStages} stages */
+function formatScale({ scale, query }) {
+  return Math.abs(scale - 1 / Math.sqrt(query.length)) < 1e-6 ? `× 1/√${query.length}` : `× ${formatNumber(scale, 3)}`;
 }
 
-function maskWords({ visible }) {
-  const hidden = visible.filter((each) => !each).length;
-  return hidden ? `${hidden} of ${visible.length} hidden` : "nothing is hidden";
-}
-
-function keysColumn({ stages, map, dark, tell }) {
-  const most = largest(...stages.keys);
-  const picture = (k) => strip(stages.keys[k], { name: `key of ${display(map.keyAxis.tokens[k])}`, most, dark, width: NARROW, tell });
-  return { title: "Keys", formula: "k_j", words: "what a query is compared with", cell: (k) => element("td", {}, picture(k)) };
-}
-
-function valuesColumn({ stages, map, dark, tell }) {
-  const most = largest(...stages.values);
-  const picture = (k) => strip(stages.values[k], { name: `value of ${display(map.keyAxis.tokens[k])}`, most, dark, width: NARROW, tell });
-  return { title: "Values", formula: "v_j", words: "what each gives", cell: (k) => element("td", {}, picture(k)) };
-}
-
-function maskCell({ scores, visible }, k) {
-  if (visible[k]) return element("td", { class: "number" }, written(scores[k]));
-  return element("td", { class: "number hidden-key" }, element("s", {}, written(scores[k])), element("span", {}, " −∞"));
-}
-
-function weightCell(weight, token) {
-  const width = `${(100 * Math.min(1, Math.max(0, weight))).toFixed(1)}%`;
-  const bar = element("span", { class: "bar", "aria-hidden": "true" }, element("span", { style: { width } }));
-  return element("td", { class: "number weight", "data-weight": weight, title: `weight of ${token}: ${written(weight, 5)}` }, written(weight, 3), bar);
+/** @param {AttentionStages} stages */
+function describeMask({ visible }) {
+  const masked = visible.filter((each) => !each).length;
+  return masked ? `${masked} of ${visible.length} keys are masked` : "no key is masked";
 }
 
 /**
- * @param {any} about stages of one query with its map and what shows them
- * @param {Column[]} columns
- * @param {{from: number, shown: number}} progress the number of the first column's stage, and how many are shown
+ * Build a column that shows a vector of each key.
+ * @param {StageScene} scene
+ * @param {number[][]} vectors
+ * @param {{title: string, formula: string, name: string, explanation: string}} texts
+ * @returns {StageColumn}
+ */
+function buildVectorColumn({ map, dark, onPoint }, vectors, { name, ...texts }) {
+  const maxAbs = findMaxAbs(...vectors);
+  const createCell = (/** @type {number} */ k) => {
+    const strip = createStrip(vectors[k], { name: `${name} of ${formatToken(map.keyAxis.tokens[k])}`, maxAbs, dark, width: STRIP_WIDTH, onPoint });
+    return createElement("td", {}, strip);
+  };
+  return { ...texts, createCell };
+}
+
+/**
+ * @param {AttentionStages} stages
+ * @param {number} k
+ */
+function createMaskCell({ scores, visible }, k) {
+  if (visible[k]) return createElement("td", { class: "number" }, formatNumber(scores[k]));
+  return createElement("td", { class: "number masked-key" }, createElement("s", {}, formatNumber(scores[k])), createElement("span", {}, " −∞"));
+}
+
+/**
+ * @param {number} weight
+ * @param {string} token
+ */
+function createWeightCell(weight, token) {
+  const width = `${(100 * Math.min(1, Math.max(0, weight))).toFixed(1)}%`;
+  const bar = createElement("span", { class: "bar", "aria-hidden": "true" }, createElement("span", { style: { width } }));
+  const title = `weight of ${token}: ${formatNumber(weight, 5)}`;
+  return createElement("td", { class: "number weight", "data-weight": weight, title }, formatNumber(weight, 3), bar);
+}
+
+/**
+ * Create the table with the columns of the first stages.
+ * @param {StageScene} scene
+ * @param {StageColumn[]} columns
+ * @param {{first: number, count: number}} stages number of the stage of the first column, and number of columns to show
  * @returns {HTMLElement}
  */
-export function scoreTable({ map, stages, seen }, columns, { from, shown }) {
-  const there = columns.slice(0, shown);
-  const heading = (/** @type {Column} */ { title, formula, words, right }, /** @type {number} */ i) =>
-    element(
+export function createScoreTable({ map, stages, shownKeys }, columns, { first, count }) {
+  const shownColumns = columns.slice(0, count);
+  const createHeading = (/** @type {StageColumn} */ { title, formula, explanation, alignRight }, /** @type {number} */ i) =>
+    createElement(
       "th",
-      { scope: "col", class: right ? "is-right" : "" },
-      element("span", { class: "badge" }, from + i), title,
-      formulaOf(formula),
-      element("span", { class: "soft words" }, lowered(words)),
+      { scope: "col", class: alignRight ? "is-right" : "" },
+      createElement("span", { class: "badge" }, first + i), title,
+      createFormula(formula),
+      createElement("span", { class: "soft words" }, formatSubscripts(explanation)),
     );
-  const row = (k) =>
-    element(
+  const createRow = (/** @type {number} */ k) =>
+    createElement(
       "tr",
       { class: stages.visible[k] ? "" : "is-hidden", "data-key": k },
-      element("th", { scope: "row" }, display(map.keyAxis.tokens[k])),
-      there.map((column) => column.cell(k)),
+      createElement("th", { scope: "row" }, formatToken(map.keyAxis.tokens[k])),
+      shownColumns.map((column) => column.createCell(k)),
     );
-  const missing = stages.weights.length - seen.length;
-  const note = missing > 0 && element("p", { class: "soft small" }, `The ${seen.length} keys with the largest weights; ${missing} more have rows with “all keys”.`);
-  return element(
+  const missing = stages.weights.length - shownKeys.length;
+  const note = `The table has the ${shownKeys.length} keys with the largest weights. “all keys” adds the other ${missing}.`;
+  return createElement(
     "section",
     { class: "stage stage-wide" },
-    note,
-    element(
+    missing > 0 && createElement("p", { class: "soft small" }, note),
+    createElement(
       "div",
       { class: "stage-scroll", tabindex: 0, role: "region", "aria-label": "Keys, scores and weights" },
-      element(
+      createElement(
         "table",
         { class: "scores" },
-        element("thead", {}, element("tr", {}, element("th", { scope: "col" }, "Key token"), there.map(heading))),
-        element("tbody", {}, seen.map(row)),
+        createElement("thead", {}, createElement("tr", {}, createElement("th", { scope: "col" }, "Key token"), shownColumns.map(createHeading))),
+        createElement("tbody", {}, shownKeys.map(createRow)),
       ),
     ),
   );

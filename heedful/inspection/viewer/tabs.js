@@ -1,37 +1,40 @@
-/** Tabs as assistive technology knows them: one stop for the Tab key, arrows between them. */
+/** Create the tabs of the views, with one tab stop and arrow keys, as assistive technology expects. */
 
-import { element } from "heedful/dom.js";
+import { createElement } from "heedful/dom.js";
+
+/** @import { PageView } from "heedful/main.js" */
+/** @import { Store } from "heedful/store.js" */
 
 /**
- * @param {import("heedful/main.js").View[]} views
- * @param {import("heedful/app.js").App} app
+ * @param {PageView[]} views
+ * @param {Store} store
  * @param {HTMLElement} panel
  * @returns {HTMLElement}
  */
-export function tabs(views, app, panel) {
-  const made = views.map(({ id, title }) => element("button", {
-    type: "button", role: "tab", id: `tab-${id}`, "aria-controls": panel.id, onclick: () => app.set({ view: id }),
+export function createTabs(views, store, panel) {
+  const tabs = views.map(({ id, title }) => createElement("button", {
+    type: "button", role: "tab", id: `tab-${id}`, "aria-controls": panel.id, onclick: () => store.set({ view: id }),
   }, title));
-  const refresh = () => made.forEach((tab, i) => {
-    const chosen = views[i].id === app.get().view;
-    tab.setAttribute("aria-selected", String(chosen));
-    tab.tabIndex = chosen ? 0 : -1;
+  const refresh = () => tabs.forEach((tab, i) => {
+    const selected = views[i].id === store.get().view;
+    tab.setAttribute("aria-selected", String(selected));
+    tab.tabIndex = selected ? 0 : -1;
     const row = tab.parentElement;
-    if (chosen && row && row.scrollWidth > row.clientWidth) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
+    if (selected && row && row.scrollWidth > row.clientWidth) row.scrollLeft = tab.offsetLeft - (row.clientWidth - tab.offsetWidth) / 2;
   });
   refresh();
-  requestAnimationFrame(refresh); // in its place the row knows which tabs are out of sight
-  app.subscribe(refresh);
-  return element("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: move }, made);
+  requestAnimationFrame(refresh); // only a row that is in the page has a width, which scrolling needs
+  store.subscribe(refresh);
+  return createElement("div", { class: "tabs", role: "tablist", "aria-label": "Views", onkeydown: moveFocus }, tabs);
 
   /** @param {KeyboardEvent} event */
-  function move(event) {
-    const now = views.findIndex(({ id }) => id === app.get().view);
+  function moveFocus(event) {
+    const now = views.findIndex(({ id }) => id === store.get().view);
     const next = { ArrowRight: now + 1, ArrowLeft: now - 1, Home: 0, End: views.length - 1 }[event.key];
     if (next === undefined) return;
     event.preventDefault();
     const place = (next + views.length) % views.length;
-    app.set({ view: views[place].id });
-    made[place].focus();
+    store.set({ view: views[place].id });
+    tabs[place].focus();
   }
 }

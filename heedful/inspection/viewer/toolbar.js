@@ -1,104 +1,115 @@
-/** What is looked at: role, layer and head; and how: colours and theme. */
+/** Create the toolbar: which attention is shown, and in which colours and theme. */
 
-import { headColour, ramps } from "heedful/colour.js";
-import { element, labelled } from "heedful/dom.js";
+import { getHeadColour, RAMP_CHOICES } from "heedful/colour.js";
+import { createElement, createLabel } from "heedful/dom.js";
 
-/** @typedef {import("heedful/app.js").App} App */
-/** @typedef {import("heedful/record.js").Inspection} Inspection */
+/** @import { PageView } from "heedful/main.js" */
+/** @import { AttentionRole, InspectionRecord } from "heedful/record.js" */
+/** @import { Store } from "heedful/store.js" */
 
-/** Names of roles for users. */
-const ROLES = { encoder: "encoder: source to source", decoder: "decoder: to the text read so far", cross: "cross: written text to its input" };
+/** @type {Record<AttentionRole, string>} */
+const ROLE_NAMES = {
+  encoder: "encoder self-attention",
+  decoder: "decoder self-attention",
+  cross: "cross attention",
+  summary: "summary",
+};
 const NEXT_THEME = /** @type {const} */ ({ auto: "light", light: "dark", dark: "auto" });
 
 /**
- * @param {Inspection} record
- * @param {App} app
- * @param {import("heedful/main.js").View[]} views
- * @param {() => void} showKeys
- * @param {HTMLElement[]} [more] buttons of others
+ * @param {InspectionRecord} record
+ * @param {Store} store
+ * @param {PageView[]} views
+ * @param {() => void} showShortcuts
+ * @param {HTMLElement[]} [buttons] that the toolbar contains too
  * @returns {HTMLElement}
  */
-export function toolbar(record, app, views, showKeys, more = []) {
-  const role = select((value) => chooseRole(record, app, value));
-  const layer = select((value) => app.set({ map: Number(value) }));
-  const head = select((value) => app.set({ head: value === "mean" ? "mean" : Number(value) }));
-  const colours = select((value) => app.set({ ramp: value }));
-  const theme = element("button", { type: "button", class: "theme", title: "t", onclick: () => nextTheme(app) });
-  const swatch = element("span", { class: "swatch", "aria-hidden": "true" });
+export function createToolbar(record, store, views, showShortcuts, buttons = []) {
+  const role = createSelect((value) => selectRole(record, store, value));
+  const layer = createSelect((value) => store.set({ map: Number(value) }));
+  const head = createSelect((value) => store.set({ head: value === "mean" ? "mean" : Number(value) }));
+  const ramp = createSelect((value) => store.set({ ramp: value }));
+  const theme = createElement("button", { type: "button", class: "theme", title: "Key: t", onclick: () => switchTheme(store) });
+  const swatch = createElement("span", { class: "swatch", "aria-hidden": "true" });
   const controls = {
-    map: [labelled("Attention", role), labelled("Layer", layer)],
-    head: [labelled("Head", element("span", { class: "with-swatch" }, head, swatch))],
-    ramp: [labelled("Colours", colours)],
+    map: [createLabel("Attention", role), createLabel("Layer", layer)],
+    head: [createLabel("Head", createElement("span", { class: "with-swatch" }, head, swatch))],
+    ramp: [createLabel("Colours", ramp)],
   };
-  const fold = element("button", { type: "button", class: "fold", "aria-expanded": "false", onclick: () => {
+  const fold = createElement("button", { type: "button", class: "fold", "aria-expanded": "false", onclick: () => {
     const open = document.documentElement.toggleAttribute("data-unfolded");
     fold.setAttribute("aria-expanded", String(open));
   } }, "Controls");
-  fill(role, record.roles().map((name) => [name, ROLES[name] ?? name]));
-  fill(colours, ramps.map(({ name, title }) => [name, title]));
+  fillSelect(role, record.listRoles().map((name) => [name, ROLE_NAMES[name]]));
+  fillSelect(ramp, RAMP_CHOICES.map(({ name, title }) => [name, title]));
 
   const refresh = () => {
-    const state = app.get();
+    const state = store.get();
     const map = record.maps[state.map];
     if (map) {
-      const layers = record.layers(map.role);
-      const several = layers.some(({ keys }) => keys !== map.keys);
-      fill(layer, layers.map((each) => [String(record.maps.indexOf(each)), several ? `${each.layer} (${each.keys})` : String(each.layer)]));
+      const layers = record.listMaps(map.role);
+      const hasSeveralKeys = layers.some(({ keys }) => keys !== map.keys);
+      fillSelect(layer, layers.map((each) =>
+        [String(record.maps.indexOf(each)), hasSeveralKeys ? `${each.layer} (${each.keys})` : String(each.layer)]));
       const mean = map.heads.length > 1 ? [["mean", "mean of all"]] : [];
-      fill(head, [...mean, ...map.heads.map((number) => [String(number), String(number)])]);
+      fillSelect(head, [...mean, ...map.heads.map((number) => [String(number), String(number)])]);
       role.value = map.role;
       layer.value = String(state.map);
       head.value = String(state.head);
-      swatch.style.background = state.head === "mean" ? "transparent" : headColour(state.head);
+      swatch.style.background = state.head === "mean" ? "transparent" : getHeadColour(state.head);
     }
-    colours.value = state.ramp;
+    ramp.value = state.ramp;
     theme.textContent = `Theme: ${state.theme}`;
-    const wanted = views.find(({ id }) => id === state.view)?.chooses ?? ["map", "head", "ramp"];
-    for (const [name, parts] of Object.entries(controls)) {
-      for (const part of parts) part.hidden = !map || !wanted.includes(/** @type {any} */ (name));
+    const used = views.find(({ id }) => id === state.view)?.controls ?? ["map", "head", "ramp"];
+    for (const name of /** @type {const} */ (["map", "head", "ramp"])) {
+      for (const control of controls[name]) control.hidden = !map || !used.includes(name);
     }
   };
   refresh();
-  app.subscribe(refresh);
-  return element(
+  store.subscribe(refresh);
+  return createElement(
     "div",
-    { class: "toolbar", role: "toolbar", "aria-label": "What is shown" },
+    { class: "toolbar", role: "toolbar", "aria-label": "Attention and appearance" },
     fold,
-    element("span", { class: "choices", id: "choices" }, Object.values(controls)),
-    element("span", { class: "space" }),
-    element("span", { class: "group" }, more, theme,
-      element("button", { type: "button", onclick: showKeys, "aria-label": "Keys", title: "?" }, "?")),
+    createElement("span", { class: "choices", id: "choices" }, Object.values(controls)),
+    createElement("span", { class: "space" }),
+    createElement("span", { class: "group" }, buttons, theme,
+      createElement("button", { type: "button", onclick: showShortcuts, "aria-label": "Keyboard shortcuts", title: "Keyboard shortcuts (?)" }, "?")),
   );
 }
 
-/** @param {App} app */
-export function nextTheme(app) {
-  app.set({ theme: NEXT_THEME[app.get().theme] });
+/**
+ * Switch to the next theme: system, light, dark.
+ * @param {Store} store
+ */
+export function switchTheme(store) {
+  store.set({ theme: NEXT_THEME[store.get().theme] });
 }
 
 /**
- * The map of another role, in the same layer where it is there.
- * @param {Inspection} record
- * @param {App} app
+ * Select the map of another role, of the same layer if there is one.
+ * @param {InspectionRecord} record
+ * @param {Store} store
  * @param {string} role
  */
-function chooseRole(record, app, role) {
-  const maps = record.layers(/** @type {any} */ (role));
-  const layer = record.maps[app.get().map].layer;
-  app.set({ map: record.maps.indexOf(maps.find((map) => map.layer === layer) ?? maps[maps.length - 1]) });
+function selectRole(record, store, role) {
+  const maps = record.listMaps(role);
+  const { layer } = record.maps[store.get().map];
+  store.set({ map: record.maps.indexOf(maps.find((map) => map.layer === layer) ?? maps[maps.length - 1]) });
 }
 
-/** @param {(value: string) => void} chosen */
-function select(chosen) {
-  const made = element("select", { onchange: () => chosen(made.value) });
-  return made;
+/** @param {(value: string) => void} onSelect */
+function createSelect(onSelect) {
+  const select = createElement("select", { onchange: () => { onSelect(select.value); } });
+  return select;
 }
 
 /**
- * @param {HTMLSelectElement} control
- * @param {string[][]} options
+ * Set the options of a select, unless it has them already.
+ * @param {HTMLSelectElement} select
+ * @param {string[][]} options values and texts
  */
-function fill(control, options) {
-  const same = [...control.options].map(({ value }) => value).join() === options.map(([value]) => value).join();
-  if (!same) control.replaceChildren(...options.map(([value, text]) => element("option", { value }, text)));
+function fillSelect(select, options) {
+  const isFilled = [...select.options].map(({ value }) => value).join() === options.map(([value]) => value).join();
+  if (!isFilled) select.replaceChildren(...options.map(([value, text]) => createElement("option", { value }, text)));
 }

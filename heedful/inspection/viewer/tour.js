@@ -1,164 +1,176 @@
-/** A guided tour for teachers: what happens to one word, one view after the other. The page is left as it was. */
+/** Create a guided tour, which follows one word through the views of the page and leaves the page as it was. */
 
-import { element } from "heedful/dom.js";
-import { display, shortened } from "heedful/record.js";
-import { followed, stopsOf } from "heedful/stops.js";
+import { createElement } from "heedful/dom.js";
+import { formatToken, shortenText } from "heedful/formatting.js";
+import { findTourAxis, loadStops } from "heedful/tour_stops.js";
 
-/** @typedef {import("heedful/app.js").App} App */
-/** @typedef {import("heedful/record.js").Inspection} Inspection */
+/** @import { InspectionRecord, MapAxis } from "heedful/record.js" */
+/** @import { Store } from "heedful/store.js" */
+/** @import { TourStop } from "heedful/tour_stops.js" */
+
+const DRAWING_DELAY = 120; // milliseconds until a view has drawn itself
 
 /**
- * @param {Inspection} record
- * @param {App} app
- * @param {HTMLElement} panel where views are shown
- * @returns {HTMLElement} the button that begins it
+ * Create the button that starts the tour.
+ * @param {InspectionRecord} record
+ * @param {Store} store
+ * @param {HTMLElement} panel that shows the views
+ * @returns {HTMLElement}
  */
-export function tourButton(record, app, panel) {
-  const button = element("button", { type: "button", class: "begin-tour", onclick: () => begin() }, "Guided tour");
-  /** @type {(() => void) | null} */ let end = null;
-  const begin = () => {
-    if (end) return;
-    end = tour(record, app, panel, () => {
-      end = null;
+export function createTourButton(record, store, panel) {
+  let isRunning = false;
+  const button = createElement("button", { type: "button", class: "begin-tour", onclick: () => {
+    if (isRunning) return;
+    isRunning = true;
+    startTour(record, store, panel, () => {
+      isRunning = false;
       button.focus();
     });
-  };
+  } }, "Guided tour");
   return button;
 }
 
 /**
- * @param {Inspection} record
- * @param {App} app
+ * @param {InspectionRecord} record
+ * @param {Store} store
  * @param {HTMLElement} panel
- * @param {() => void} ended
+ * @param {() => void} onEnd
  */
-function tour(record, app, panel, ended) {
-  const axis = followed(record);
-  const explained = () => /** @type {HTMLDetailsElement | null} */ (panel.querySelector("details.help"));
-  const before = { state: app.get(), spot: app.spot(), scroll: scrollY, explained: explained()?.open ?? false };
-  const state = { place: firstWord(axis, app.get().query), at: 0, turn: 0, leaving: false };
-  /** @type {import("heedful/stops.js").Stop[]} */ let stops = [];
-  let pressed = true;
+function startTour(record, store, panel, onEnd) {
+  const axis = findTourAxis(record);
+  const getExplanation = () => /** @type {HTMLDetailsElement | null} */ (panel.querySelector("details.help"));
+  const before = { state: store.get(), highlight: store.getHighlight(), scroll: scrollY, isExplained: getExplanation()?.open ?? false };
+  const tour = { place: selectWord(axis, store.get().query), index: 0, turn: 0, isEnded: false, isPressed: true };
+  /** @type {TourStop[]} */ let stops = [];
 
-  const which = element("select", { "aria-label": "Word", onchange: () => {
-    state.place = Number(which.value);
-    follow();
-  } }, axis?.tokens.map((token, i) => element("option", { value: i }, shortened(display(token), 24))));
-  which.value = String(state.place);
-  const heading = element("h2", { id: "tour-title" }, axis ? ["What happens to ", which] : "What happens");
-  const progress = element("span", { class: "soft" });
-  const title = element("h3", {});
-  const words = element("p", {});
-  const button = (/** @type {string} */ text, /** @type {() => void} */ act) => element("button", { type: "button", onclick: act }, text);
-  const back = button("Previous", () => go(state.at - 1));
-  const next = button("Next", () => go(state.at + 1));
-  const end = button("End the tour", leave);
-  const card = element("section", { class: "tour no-print", role: "region", "aria-labelledby": "tour-title" },
-    element("div", { class: "tour-head" }, heading, progress),
-    element("div", { class: "tour-words", role: "status", "aria-live": "polite", tabindex: 0 }, title, words),
-    element("div", { class: "group" }, back, next, end));
+  const wordSelect = createElement("select", { "aria-label": "Word", onchange: () => {
+    tour.place = Number(wordSelect.value);
+    loadTour();
+  } }, axis?.tokens.map((token, i) => createElement("option", { value: i }, shortenText(formatToken(token), 24))));
+  wordSelect.value = String(tour.place);
+  const heading = createElement("h2", { id: "tour-title" }, axis ? ["What happens to ", wordSelect] : "What happens");
+  const progress = createElement("span", { class: "soft" });
+  const title = createElement("h3", {});
+  const text = createElement("p", {});
+  const createButton = (/** @type {string} */ name, /** @type {() => void} */ onclick) => createElement("button", { type: "button", onclick }, name);
+  const previous = createButton("Previous", () => goToStop(tour.index - 1));
+  const next = createButton("Next", () => goToStop(tour.index + 1));
+  const end = createButton("End the tour", endTour);
+  const card = createElement("section", { class: "tour no-print", role: "region", "aria-labelledby": "tour-title" },
+    createElement("div", { class: "tour-head" }, heading, progress),
+    createElement("div", { class: "tour-words", role: "status", "aria-live": "polite", tabindex: 0 }, title, text),
+    createElement("div", { class: "group" }, previous, next, end));
 
-  const observer = new MutationObserver(() => mark());
-  /** Points out what the stop is about as soon as its view has drawn it; views may draw again. */
-  function mark() {
-    const stop = stops[state.at];
-    if (!stop || state.leaving) return;
-    if (!pressed && stop.press) {
-      const target = panel.querySelector(stop.press);
-      if (target) {
-        pressed = true;
-        target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
-      }
+  const observer = new MutationObserver(() => markStop());
+  /** Mark the element of the stop when its view has drawn it. Views may draw again. */
+  function markStop() {
+    const stop = stops[tour.index];
+    if (!stop || tour.isEnded) return;
+    const target = !tour.isPressed && stop.press ? panel.querySelector(stop.press) : null;
+    if (target) {
+      tour.isPressed = true;
+      target.dispatchEvent(new MouseEvent("click", { bubbles: true }));
     }
-    const found = stop.mark ? panel.querySelector(stop.mark) : null;
-    for (const each of panel.querySelectorAll(".tour-mark")) if (each !== found) each.classList.remove("tour-mark");
-    if (!found || found.classList.contains("tour-mark")) return;
-    found.classList.add("tour-mark");
-    reveal(found);
-    whenDrawn(/** @type {string} */ (stop.mark), reveal); // pictures grow when their numbers are unpacked
+    const marked = stop.mark ? panel.querySelector(stop.mark) : null;
+    removeMarks(marked);
+    if (!stop.mark || !marked || marked.classList.contains("tour-mark")) return;
+    marked.classList.add("tour-mark");
+    scrollIntoRoom(marked);
+    runWhenDrawn(stop.mark, scrollIntoRoom); // pictures grow when their numbers are unpacked
   }
-  /** Into the part of the window that the card leaves free. @param {Element} found */
-  function reveal(found) {
-    const box = found.getBoundingClientRect();
+  /** @param {Element | null} [kept] an element that keeps its mark */
+  function removeMarks(kept) {
+    for (const each of panel.querySelectorAll(".tour-mark")) if (each !== kept) each.classList.remove("tour-mark");
+  }
+  /**
+   * Scroll an element into the part of the window that the card does not cover.
+   * @param {Element} element
+   */
+  function scrollIntoRoom(element) {
+    const box = element.getBoundingClientRect();
     const room = innerHeight - card.offsetHeight - 40;
     if (box.top < 10 || box.bottom > room) scrollBy({ top: box.top - Math.max(20, (room - box.height) / 2) });
   }
-  function go(/** @type {number} */ to) {
-    if (to < 0 || to >= stops.length) return;
-    state.at = to;
-    const stop = stops[to];
-    pressed = false;
-    progress.textContent = `${to + 1} of ${stops.length}`;
+  /** @param {number} index */
+  function goToStop(index) {
+    if (index < 0 || index >= stops.length) return;
+    const stop = stops[index];
+    tour.index = index;
+    tour.isPressed = false;
+    progress.textContent = `${index + 1} of ${stops.length}`;
     title.textContent = stop.title;
-    words.textContent = stop.words;
-    back.disabled = to === 0;
-    if (to === stops.length - 1 && document.activeElement === next) end.focus();
-    next.disabled = to === stops.length - 1;
-    panel.querySelectorAll(".tour-mark").forEach((each) => each.classList.remove("tour-mark"));
-    app.set({ query: null, ...stop.state });
-    app.point(stop.spot ?? null);
+    text.textContent = stop.text;
+    previous.disabled = index === 0;
+    if (index === stops.length - 1 && document.activeElement === next) end.focus();
+    next.disabled = index === stops.length - 1;
+    removeMarks();
+    store.set({ query: null, ...stop.state });
+    store.setHighlight(stop.highlight ?? null);
     document.documentElement.style.setProperty("--tour", `${card.offsetHeight + 30}px`);
-    if (!stop.mark && !stop.spot) return;
-    if (stop.spot) whenDrawn(".scroller", reveal);
-    mark();
+    if (stop.highlight) runWhenDrawn(".scroller", scrollIntoRoom);
+    if (stop.mark || stop.highlight) markStop();
   }
-  function whenDrawn(/** @type {string} */ selector, /** @type {(found: Element) => void} */ act) {
-    const at = state.at;
+  /**
+   * @param {string} selector
+   * @param {(element: Element) => void} action
+   */
+  function runWhenDrawn(selector, action) {
+    const { index } = tour;
     setTimeout(() => {
-      const found = panel.querySelector(selector);
-      if (found && at === state.at && !state.leaving) act(found);
-    }, 120);
+      const element = panel.querySelector(selector);
+      if (element && index === tour.index && !tour.isEnded) action(element);
+    }, DRAWING_DELAY);
   }
-  async function follow() {
-    const turn = ++state.turn;
-    const found = await stopsOf(record, state.place);
-    if (turn !== state.turn || state.leaving) return;
-    stops = found;
-    if (stops.length === 0) words.textContent = "This record contains nothing that the tour can follow.";
-    go(Math.min(state.at, stops.length - 1));
+  async function loadTour() {
+    const turn = ++tour.turn;
+    const loaded = await loadStops(record, tour.place);
+    if (turn !== tour.turn || tour.isEnded) return;
+    stops = loaded;
+    if (stops.length === 0) text.textContent = "This record contains nothing that the tour can show.";
+    goToStop(Math.min(tour.index, stops.length - 1));
   }
-  function onkey(/** @type {KeyboardEvent} */ event) {
-    const inside = event.target instanceof Element && event.target.closest("input, select, textarea, dialog");
-    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || inside) return;
-    if (event.key === "ArrowRight") go(state.at + 1);
-    else if (event.key === "ArrowLeft") go(state.at - 1);
-    else if (event.key === "Escape") leave();
+  /** @param {KeyboardEvent} event */
+  function handleKey(event) {
+    const isControl = event.target instanceof Element && event.target.closest("input, select, textarea, dialog");
+    if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented || isControl) return;
+    if (event.key === "ArrowRight") goToStop(tour.index + 1);
+    else if (event.key === "ArrowLeft") goToStop(tour.index - 1);
+    else if (event.key === "Escape") endTour();
     else return;
     event.preventDefault();
   }
-  function leave() {
-    state.leaving = true;
+  function endTour() {
+    tour.isEnded = true;
     observer.disconnect();
-    removeEventListener("keydown", onkey);
+    removeEventListener("keydown", handleKey);
     card.remove();
     document.documentElement.style.removeProperty("--tour");
-    panel.querySelectorAll(".tour-mark").forEach((each) => each.classList.remove("tour-mark"));
+    removeMarks();
     const { view, map, head, query } = before.state;
-    app.set({ view, map, head, query });
-    app.point(before.spot);
+    store.set({ view, map, head, query });
+    store.setHighlight(before.highlight);
     delete document.documentElement.dataset.touring;
-    explained()?.toggleAttribute("open", before.explained);
+    getExplanation()?.toggleAttribute("open", before.isExplained);
     scrollTo({ top: before.scroll });
-    ended();
+    onEnd();
   }
 
   document.documentElement.dataset.touring = "true";
   observer.observe(panel, { childList: true, subtree: true });
-  addEventListener("keydown", onkey);
+  addEventListener("keydown", handleKey);
   panel.parentElement?.append(card);
   next.focus({ preventScroll: true });
-  follow();
-  return leave;
+  loadTour();
 }
 
 /**
- * The token that is chosen, else the longest word that is not a special token.
- * @param {import("heedful/record.js").Axis | null} axis
- * @param {number | null} chosen
+ * Return the position of the selected token, or else of the longest word that is not a special token.
+ * @param {MapAxis | null} axis
+ * @param {number | null} selected
  */
-function firstWord(axis, chosen) {
+function selectWord(axis, selected) {
   const tokens = axis?.tokens ?? [];
-  if (chosen !== null && chosen < tokens.length) return chosen;
-  const length = (/** @type {string} */ token) => (/^[<[]/.test(token) ? 0 : [...token].length);
-  return tokens.reduce((best, token, i) => (length(token) > length(tokens[best]) ? i : best), 0);
+  if (selected !== null && selected < tokens.length) return selected;
+  const measure = (/** @type {string} */ token) => (/^[<[]/.test(token) ? 0 : [...token].length);
+  return tokens.reduce((best, token, i) => (measure(token) > measure(tokens[best]) ? i : best), 0);
 }

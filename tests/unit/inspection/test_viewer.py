@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -45,14 +47,14 @@ def run(folder: Path, code: str, given: object = None) -> Any:
 
 
 FLOWS = """
-const { recordOf } = await import("heedful/record.js");
-const { unpack } = await import("heedful/arrays.js");
-const { graphOf, flows } = await import("heedful/graph.js");
-const record = recordOf(given.record);
-const graph = await graphOf(record, given.side);
+const { buildRecord } = await import("heedful/record.js");
+const { unpackArray } = await import("heedful/arrays.js");
+const { loadGraph, computeFlows } = await import("heedful/attention_graph.js");
+const record = buildRecord(given.record);
+const graph = await loadGraph(record, record.overall[given.side]);
 const all = [...Array(graph.size).keys()];
-const shares = await unpack(record.overall[given.side].shares);
-return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [...flows(graph, q, all)]) };
+const shares = await unpackArray(record.overall[given.side].shares);
+return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [...computeFlows(graph, q, all)]) };
 """
 
 
@@ -81,8 +83,8 @@ def test_every_module_finds_what_it_imports(tmp_path: Path) -> None:
 def test_the_page_spreads_weights_as_figures_do(tmp_path: Path) -> None:
     cells = np.random.default_rng(2).dirichlet(np.ones(12))
     code = """
-    const { smoothed } = await import("heedful/regions.js");
-    return [...smoothed(given, { rows: 3, columns: 4, width: 13, height: 9 })];
+    const { smoothWeights } = await import("heedful/regions_view.js");
+    return [...smoothWeights(given, { rows: 3, columns: 4, width: 13, height: 9 })];
     """
     found = np.reshape(run(tmp_path, code, cells.tolist()), (9, 13))
     # the page keeps numbers of 32 bits
@@ -133,3 +135,25 @@ def test_a_grid_is_shown_by_its_cells() -> None:
 def test_a_large_page_stays_small() -> None:
     """144 heads of 128 tokens, as sharp as trained ones."""
     assert len(render_viewer(dirichlet(12, 12, 128)).encode()) < 1_500_000
+
+
+def list_code_lines(source: str) -> list[str]:
+    """The lines of a module that are not a documentation comment."""
+    lines, in_comment = [], False
+    for line in source.splitlines():
+        begins = in_comment or line.lstrip().startswith("/**")
+        in_comment = begins and "*/" not in line
+        if not begins or not (in_comment or line.endswith("*/")):
+            lines.append(line)
+    return lines
+
+
+def test_pages_leave_out_documentation_comments_and_nothing_else() -> None:
+    (imports,) = re.findall(r'<script type="importmap">(.*?)</script>', render_viewer(made_up()))
+    modules = json.loads(imports)["imports"]
+    assert len(modules) == len(list(VIEWER.glob("*.js")))
+    for name, address in modules.items():
+        module = base64.b64decode(address.partition(",")[2]).decode()
+        source = (VIEWER / name.removeprefix("heedful/")).read_text(encoding="utf-8")
+        assert module.splitlines() == list_code_lines(source)
+        assert len(module) < len(source)
