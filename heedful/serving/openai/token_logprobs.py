@@ -133,7 +133,8 @@ class TokenTracker:
 
 def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
     """Yield the text that each id adds behind the ids before it, decoding only as far back as needed."""
-    first = complete_stop = num_shown = 0  # after `whole`, a character is incomplete; only its known bytes are shown
+    # `ids[complete_stop:stop]` end inside a character; `num_shown` of their characters were yielded before
+    first = complete_stop = num_shown = 0
     for stop in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[first:stop])
         complete_text = strip_incomplete_character(text)

@@ -13,6 +13,7 @@ from heedful.errors import DataError
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import DOCUMENT_SUFFIXES, is_document_path, read_document
 from heedful.localisation.segments import Segment, list_codes
+from heedful.localisation.tmx_document import list_languages
 
 LANGUAGES = {"source": "en", "target": "de"}
 
@@ -302,3 +303,12 @@ XLIFF_LATIN = (
     '<?xml version="1.0" encoding="ISO-8859-1"?><xliff version="1.2"><trans-unit id="1"><source>\xe9</source>'
     "</trans-unit></xliff>"
 )
+
+
+def test_languages_of_a_memory_are_those_of_its_first_units() -> None:
+    units = [("en", "de"), ("en", "fr"), ("en", " fr "), ("en", "sw")]
+    variants = ["".join(f'<tuv xml:lang="{tag}"><seg>a</seg></tuv>' for tag in tags) for tags in units]
+    text = "<tmx><body>" + "".join(f"<tu>{tu}</tu>" for tu in variants) + "</body></tmx>"
+    assert list_languages(text) == ["en", "fr", "de", "sw"]
+    assert list_languages(text, max_units=3) == ["en", "fr", "de"]
+    assert list_languages(text, max_units=1) == ["en", "de"]
