@@ -61,7 +61,7 @@ class CaptionArguments(RunLineOptions):
             length=build_length_limits(config),
             all_candidates=self.n_best > 1,
         )
-        inputs = line_format.parse_lines(iter(names), source_name="shown" if self.shown else self.input_name)
+        inputs = line_format.parse_lines(iter(names), source_name=self.input_name)
         exit_code = self.write_answers(line_format, inputs, as_json=self.format == "jsonl")
         if self.page is not None:
             from heedful.inspection.page import write_page

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from heedful.errors import RunError
+from heedful.foreign.families.model_family import validate_config
 from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 
@@ -48,7 +47,7 @@ def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, 
         }
     else:
         table["kind"] = "greedy"
-    config: GenerationConfig = _validate_config(GenerationConfig, table, location=location)
+    config: GenerationConfig = validate_config(GenerationConfig, table, location=location)
     return config
 
 
@@ -62,7 +61,7 @@ def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> 
     if (max_tokens := settings.get("max_new_tokens")) is not None:
         table["tokens"] = max_tokens
     table["repetition_penalty"] = settings.get("repetition_penalty", 1.0)
-    config: ContinuationConfig = _validate_config(ContinuationConfig, table, location=location)
+    config: ContinuationConfig = validate_config(ContinuationConfig, table, location=location)
     return config
 
 
@@ -114,16 +113,3 @@ def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
         if settings.get(key) is not None:
             options[key] = settings[key]
     return options
-
-
-def _validate_config(config_class: Any, values: Mapping[str, Any], *, location: str) -> Any:
-    """Build a configuration from its values; raise RunError, which names `location` and the key, if one is out of
-    range.
-    """
-    try:
-        return TypeAdapter(config_class).validate_python(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise RunError(
-            f"{location}: {first['loc'][-1]} = {first['input']!r}: {first['msg'].lower()}; mend it"
-        ) from None

@@ -627,7 +627,7 @@ def edit(folder: Path, **changes: Any) -> None:
             {"model_type": "t5"},
             "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
         ),
-        ("bert", {"num_attention_heads": 5}, "wrong heads"),
+        ("bert", {"num_attention_heads": 5}, "heads = 5 must divide .* correct it"),
         ("bert", {"num_hidden_layers": 3}, r"does not contain tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
