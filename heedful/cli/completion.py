@@ -165,6 +165,8 @@ def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]
 
 @final
 class _BashCompletion(ShellCompletion):
+    """Completion script for bash."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a function that suggests the words of each command in COMPREPLY; if it stays empty, readline completes
         file names.
@@ -201,6 +203,8 @@ class _BashCompletion(ShellCompletion):
 
 @final
 class _ZshCompletion(ShellCompletion):
+    """Completion script for zsh."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a function for zsh's completion system that suggests the words of each command."""
         summaries = " ".join(
@@ -252,6 +256,8 @@ def _escape_summary(name: str, summary: str) -> str:
 
 @final
 class _FishCompletion(ShellCompletion):
+    """Completion script for fish."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a line for each command and each of its options, and for each key of recipes and settings."""
         lines = [
