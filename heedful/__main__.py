@@ -47,7 +47,7 @@ def _run_with_exit_code(arguments: Sequence[str]) -> int:
     try:
         _check_utf8(arguments)
         code = _run_command(arguments)
-        # A pipe that nobody reads any more must show here, not while the interpreter shuts down.
+        # The error of a closed pipe must be raised here, not while the interpreter shuts down.
         sys.stdout.flush()
     except HeedfulError as error:
         return _report_user_error(str(error))

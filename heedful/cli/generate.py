@@ -115,8 +115,7 @@ def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) ->
         if num_lost := language_model.count_dropped_tokens(prompt):
             log(
                 f"heedful generate: prompt {number} is too long for the model's {language_model.max_context:,} "
-                "positions; "
-                f"its first {num_lost:,} tokens are not read"
+                f"positions; its first {num_lost:,} tokens are not read"
             )
         yield prompt
 

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, final
 from heedful.errors import DataError, RecipeError
 
 _INPUT, _OUTPUT, _ERRORS = range(3)
-_REMEDY: Final = "make room, or send it elsewhere (heedful ... > FILE)"
+_REMEDY: Final = "free some space, or send the output elsewhere (heedful ... > FILE)"
 
 
 @final

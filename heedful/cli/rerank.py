@@ -160,9 +160,8 @@ def _build_channel(args: RerankArguments) -> NoisyChannel:
         translator = options_without_adapter.load_predictor(Translator, args.reverse, use="translates")
         if translator.languages and args.source_language is None:
             raise RecipeError(
-                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; say which of them the sources "
-                "are "
-                "in, with --source-language"
+                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; name the language of the sources "
+                "with --source-language"
             )
         reverse = translator.towards(args.source_language)
     return NoisyChannel(reverse, _build_language_model(args), args.batch_tokens)

@@ -80,7 +80,7 @@ def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> Non
     if args.prefix is not None and args.prefixes is not None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if args.align and args.format != "jsonl":
-        raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
+        raise RecipeError("--align: only JSON output contains alignments; add --format jsonl")
     require_minimum(args, n_best=1, batch_tokens=1, mbr=1, workers=1)
     if args.workers is not None and not args.ray:
         raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")

@@ -441,8 +441,7 @@ def _require_examples(report: EncodingReport) -> None:
     if report.kept == 0:
         raise DataError(
             f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a "
-            "side "
-            "that is too long; check the files or allow longer ones (data.max_length)"
+            "side that is too long; check the files or allow longer ones (data.max_length)"
         )
 
 

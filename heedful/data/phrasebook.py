@@ -109,7 +109,7 @@ def _resolve_language(language: str) -> str:
             names[str(name).lower()] = known_code
     near = difflib.get_close_matches(code.lower(), names, n=3)
     hint = f"did you mean {' or '.join(sorted({names[n] for n in near}))}? " if near else ""
-    raise RecipeError(f"no phrasebook for the language {language!r}: {hint}It knows {', '.join(known)}")
+    raise RecipeError(f"no phrasebook for the language {language!r}: {hint}available are {', '.join(known)}")
 
 
 # --- what is said ------------------------------------------------------------------------------------------

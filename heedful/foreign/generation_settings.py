@@ -76,11 +76,11 @@ def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
         or not all(isinstance(item, list) for item in lists)
     ):
         raise RunError(
-            "bad_words_ids, suppress_tokens: are not lists of ids; mend config.json and generation_config.json"
+            "bad_words_ids, suppress_tokens: are not lists of ids; correct config.json and generation_config.json"
         )
     ids = [*(words[0] for words in lists if len(words) == 1), *suppressed]
     if invalid := [item for item in ids if type(item) is not int]:
-        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(invalid[0])[:40]} is not an id; mend config.json")
+        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(invalid[0])[:40]} is not an id; correct config.json")
     return frozenset(ids)
 
 
@@ -100,7 +100,7 @@ def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> in
     """
     value = settings.get(key)
     if value is not None and type(value) is not int:
-        raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
+        raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; correct it")
     return value
 
 

@@ -69,7 +69,7 @@ class TmxDocument(TextDocument):
         document = cls(content, path, source=source, target=target)
         if next(iter(document), None) is None:
             available = ", ".join(list_languages(content.text)) or "none"
-            raise DataError(f"{path}: has no unit in {source!r} (there: {available}); name one of these languages")
+            raise DataError(f"{path}: has no unit in {source!r} (available: {available}); name one of these languages")
         return document
 
     @cached_property

@@ -153,8 +153,7 @@ def _require_run_folder(folder: Path) -> None:
         if any((folder / name).exists() for name in _TRAINED_FILES):
             raise RunError(
                 f"{folder / MANIFEST}: is missing, although a model was trained here; restore it from a copy, or "
-                "choose "
-                "another folder with --output"
+                "choose another folder with --output"
             )
         if not any((folder / name).exists() for name in _RUN_FILES):
             raise RunError(f"{folder}: is not empty and contains no run; choose another folder with --output")

@@ -93,8 +93,7 @@ def find_languages(
         log(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
             f"as in heedful serve en-sw={_quote_path(model_settings.run)}, or write source_language and "
-            "target_language "
-            "into the table of its training text and train again"
+            "target_language into the table of its training text and train again"
         )
     return ModelLanguages(pairs, _load_profiles(model_settings.run))
 

@@ -361,8 +361,8 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """Split each line at tabs into a text and its candidates; raise `DataError`, which names `source_name`, if there
-        are none.
+        """Split each line at tabs into a text and its candidates; if there are none, raise `DataError` with
+        `source_name`.
         """
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))

@@ -93,8 +93,7 @@ class MatchingDemonstration(PhrasebookDemonstration):
         print_now(f"\n{len(pairs)} questions that were never in the training text, each beside the passages of all:")
         print_now(
             f"  the closest passage is the right one: {100 * metrics['targets recall@1']:.1f} %   among the first "
-            "five: "
-            f"{100 * metrics['targets recall@5']:.1f} %   by chance: {100 / len(pairs):.1f} %\n"
+            f"five: {100 * metrics['targets recall@5']:.1f} %   by chance: {100 / len(pairs):.1f} %\n"
         )
         questions, passages = (
             pairs[:: max(1, len(pairs) // _NUM_QUESTIONS)][:_NUM_QUESTIONS],

@@ -139,7 +139,7 @@ def test_questions_are_answered_by_parts_of_their_contexts(say: Say, tuned: Tune
         (["--question", "a"], "", "--question and --context: give both, or neither to read a file"),
         (["--n-best", "0"], "", "--n-best: 0; must be at least 1"),
         ([], "{\n", "standard input:1: not valid JSON"),
-        ([], '{"question": "a"}\n', "standard input:1: no field 'context' (there: 'question')"),
+        ([], '{"question": "a"}\n', "standard input:1: no field 'context' (available: 'question')"),
         ([], '{"question": "a", "context": 3}\n', "field 'context' is int where text is needed"),
     ],
 )

@@ -179,7 +179,7 @@ def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pyt
             OSError(errno.ENAMETOOLONG, "File name too long", "n" * 4000),
             f"{'n' * 100}...{'n' * 100}: File name too long",
         ),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; make room"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; free some space"),
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed, but heedful needs it"),
         (
             ImportError("libtorch.so: no such file\nmore", name="torch"),
@@ -227,7 +227,7 @@ def test_bytes_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("redirected", "told"),
     [
-        (">/dev/full", "standard output: cannot be written (No space left on device); make room"),
+        (">/dev/full", "standard output: cannot be written (No space left on device); free some space"),
         (">&-", "standard output: is closed; name a file"),
     ],
 )

@@ -217,7 +217,7 @@ MISTAKES = [
     ("train labelled.toml", 'task is not given, and these are keys of another one: is it task = "classification"?'),
     (
         "train headless.toml --output out",
-        "(there: 'a good film', 'good'); choose other columns, or if the file has no header, set header = false",
+        "(available: 'a good film', 'good'); choose other columns, or if the file has no header, set header = false",
     ),
     ("recipe training.kepe", "heedful recipe: 'training.kepe' is not a key of a recipe; did you mean training.keep?"),
 ]
