@@ -224,7 +224,7 @@ def test_entities_are_refused(write, text: str, name: str, root: str) -> None:
         ("a.xlf", "<xliff version='1.2'><trans-unit id='1'/></xliff>", "without a source"),
         ("a.xlf", '<?xml version="1.0" encoding="klingon"?><xliff version="1.2"/>', "encoding"),
         ("a.tmx", "<tmx><body/></tmx>", "no unit in 'en'"),
-        ("a.tmx", "<tmx><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></tmx>", "there: fr"),
+        ("a.tmx", "<tmx><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></tmx>", "available: fr"),
         ("a.po", 'msgid "a"\nmsgstr "b', "a.po:2: a string without its closing"),
         ("a.po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "occurs twice"),
         ("a.po", 'msgid "a"\n', "no msgstr"),

@@ -135,7 +135,7 @@ def test_the_message_knows_what_went_wrong(
         save_tensors(tmp_path / "x", {})
     told = str(caught.value)
     assert told.startswith(f"{tmp_path / 'x'}: ")
-    assert (text in told and "untouched" in told) if rust and number == errno.EIO else remedy in told
+    assert (text in told and "unchanged" in told) if rust and number == errno.EIO else remedy in told
     assert names(tmp_path) == []
 
 

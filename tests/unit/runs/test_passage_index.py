@@ -145,7 +145,7 @@ def test_another_model_is_noticed(made: Path) -> None:
             heedful.load_index(made, model=other).search("cat")
     with pytest.raises(RunError, match="--model"):
         heedful.load_index(made).search("cat")
-    with pytest.raises(RunError, match="is not here"):
+    with pytest.raises(RunError, match="does not exist there"):
         heedful.load_index(made, model=made.parent / "gone").search("cat")
     assert heedful.load_index(made).search("cat", by="bm25"), "words alone need no model"
 

@@ -176,7 +176,7 @@ def test_only_what_was_asked_for_is_kept() -> None:
     ("scope", "said"),
     [
         (InspectionSelection(layers=(0, 2)), "layers: 2; this model has layers 0 to 1"),
-        (InspectionSelection(heads=(3,)), r"heads \(3,\): this model has heads 0 to 2"),
+        (InspectionSelection(heads=(3,)), r"heads: 3; this model has heads 0 to 2"),
     ],
 )
 def test_layers_and_heads_that_are_not_there(scope: InspectionSelection, said: str) -> None:
