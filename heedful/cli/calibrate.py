@@ -54,9 +54,9 @@ class CalibrateArguments:
         text = data.reader("validation") if reader is None else reader
         pair_reader = (
             text if reader is None else add_context(text, max_sentences=data.context_size)
-        )  # a recipe's have theirs
+        )  # texts of a recipe already have their context
         pairs = [pair for pair in pair_reader if pair.source and pair.target]
-        if len(pairs) > self.sentences:  # spread over the text, which may be in an order
+        if len(pairs) > self.sentences:  # spread over the text, because it may be sorted
             pairs = [pairs[index * len(pairs) // self.sentences] for index in range(self.sentences)]
         tune_malloc()
         translator = self.computing.load_predictor(Translator, self.run, use="translates")

@@ -53,7 +53,7 @@ class CaptionArguments(RunLineOptions):
         from heedful.tasks.search_factory import build_length_limits, build_search
 
         use = "describes pictures or clips"
-        captioner = self.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
+        captioner = self.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # the class is not instantiated here
         config = self.searching.apply_to(captioner.generation)
         line_format = replace(
             captioner.line_format(),

@@ -156,7 +156,9 @@ def _build_channel(args: RerankArguments) -> NoisyChannel:
 
     reverse = None
     if args.reverse is not None:
-        options_without_adapter = replace(args.computing, adapter=None)  # which is of the run that translates
+        options_without_adapter = replace(
+            args.computing, adapter=None
+        )  # the adapter belongs to the run that translates
         translator = options_without_adapter.load_predictor(Translator, args.reverse, use="translates")
         if translator.languages and args.source_language is None:
             raise RecipeError(

@@ -119,7 +119,7 @@ def _search_questions(index: PassageIndex, args: SearchArguments) -> Iterator[Qu
 
     orderings, answerer = _choose_orderings(index, args), None
     if args.answers is not None:
-        options_without_adapter = replace(args.computing, adapter=None)  # which is that of the encoder
+        options_without_adapter = replace(args.computing, adapter=None)  # the adapter belongs to the encoder
         answerer = options_without_adapter.load_predictor(
             QuestionAnsweringPredictor, args.answers, use="answers questions"
         )

@@ -46,7 +46,7 @@ class PredictArguments(TextLineOptions):
         """Answer the lines; return the exit code."""
         from heedful.tasks.predictor import Predictor
 
-        return self.predict_texts(Predictor, use="answers lines")  # type: ignore[type-abstract]  # any
+        return self.predict_texts(Predictor, use="answers lines")  # type: ignore[type-abstract]  # any embedder
 
 
 @dataclass(frozen=True, kw_only=True)

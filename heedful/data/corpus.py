@@ -460,7 +460,7 @@ def _map_side(
 
     The keywords are those of `corpus.json`.
     """
-    for name, expected in (sha256 or {}).items():  # older versions did not write this file
+    for name, expected in (sha256 or {}).items():  # older versions did not write these digests
         if compute_digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} has changed since it was written")
     ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)

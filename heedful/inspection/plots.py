@@ -94,7 +94,7 @@ _LONGEST_NAME = 80
 _LEVEL_ATTRIBUTES = 'class="level" fill="none" stroke="currentColor" stroke-dasharray="1 4"'
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 
-# Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
+# Eight hues that also differ in lightness, on white and on black; with more lines, dashes distinguish them.
 _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#854d0e", "#4b5563")
 _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
 

@@ -104,7 +104,7 @@ class DirectedModel:
             generation = self.translator.generation
             if isinstance(generation, GreedyConfig):
                 generation = BeamConfig(**generation.model_dump(exclude={"kind"}))
-            # of two that are built at one time the first is everybody's
+            # if two threads build one at the same time, both use the first
             self._searches.setdefault(
                 alternatives, build_search(generation, self.translator.target, n_best=alternatives + 1)
             )

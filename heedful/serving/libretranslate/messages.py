@@ -61,7 +61,7 @@ def _check_file(value: object) -> object:
 
 
 ApiKeyField = Annotated[
-    str | None, Field(description="where the server wants keys; a header `Authorization` does as well")
+    str | None, Field(description="API key, if the server needs one; a header `Authorization` is accepted too")
 ]
 
 

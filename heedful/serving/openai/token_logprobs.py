@@ -90,7 +90,7 @@ class TokenTracker:
         if "".join(pieces) == self.text or not pieces:
             return pieces
         spans = compute_offsets(self._tokenizer, self.text)
-        # a piece that is nothing but a space has all spaces up to the next one
+        # a piece that is only a space gets all spaces up to the next piece
         stops = [next_span[0] if start == stop else stop for (start, stop), next_span in pairwise(spans)]
         return [self.text[start:stop] for start, stop in pairwise([0, *stops, len(self.text)])]
 

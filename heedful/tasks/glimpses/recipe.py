@@ -136,7 +136,7 @@ class TranslatedConfig(Config):
 class ClutteredConfig(TranslatedConfig):
     """Each picture is placed on a dark square with clutter: pieces of other pictures of the same part of the data."""
 
-    kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # as pydantic wants it
+    kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # pydantic needs it
     pieces: PositiveInt = 4
     """how many"""
     piece: PositiveInt = 8

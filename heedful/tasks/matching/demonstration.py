@@ -86,10 +86,13 @@ class MatchingDemonstration(PhrasebookDemonstration):
         from heedful.tasks.matching.task import build_matching_evaluator, embed_normalized
 
         pairs = self.sentence_pairs.test
-        exam = build_matching_evaluator(
+        evaluator = build_matching_evaluator(
             [SentencePair(*pair, "") for pair in pairs], num_train_pairs=len(self.sentence_pairs.train)
         )
-        metrics = {name: metric.value for name, metric in exam.compute_metrics(exam.predict_labels(predictor)).items()}
+        metrics = {
+            name: metric.value
+            for name, metric in evaluator.compute_metrics(evaluator.predict_labels(predictor)).items()
+        }
         print_now(f"\n{len(pairs)} questions that were never in the training text, each beside the passages of all:")
         print_now(
             f"  the closest passage is the right one: {100 * metrics['targets recall@1']:.1f} %   among the first "

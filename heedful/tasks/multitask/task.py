@@ -67,7 +67,7 @@ class MultitaskEvaluator(LabelEvaluator):
     @property
     def baseline_text(self) -> str:
         """Each baseline's answer, for people."""
-        return ", ".join(exam.baseline_text for exam in self.evaluators.values())
+        return ", ".join(evaluator.baseline_text for evaluator in self.evaluators.values())
 
     def count_train_examples(self, recipe: Recipe) -> int:
         """Return the number of training examples of all tasks."""

@@ -122,7 +122,8 @@ def test_without_profiles_of_all_auto_is_refused(trained: Path, interpreting: Ma
     both = {"mine-es-de": trained, "french": interpreting["french"]}
     with serving(told(both)[0]) as live:
         answer = live.ask("/translate", {"q": "1", "source": "auto", "target": "de"})
-        assert answer.status == 400 and "language profiles of es," in answer.json["error"] and "es, fr" in answer.json["error"]
+        assert answer.status == 400
+        assert "language profiles of es," in answer.json["error"] and "es, fr" in answer.json["error"]
 
 
 def test_languages_are_called_in_english(monkeypatch: pytest.MonkeyPatch) -> None:
