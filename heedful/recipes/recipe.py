@@ -149,7 +149,7 @@ class Recipe(Config):
         shown_by: location of its `Demonstration`, likewise; empty if it has none.
         forms: location of the data forms that `heedful new` recognizes, likewise, and without torch; empty if there are
             none.
-        auto_keys: keys that the task chooses from the data and the time if they are not given (`Task.fit`).
+        auto_keys: keys that the task chooses from the data and the time if they are not given (`Task.choose_settings`).
     """
 
     made_by: ClassVar[str]

@@ -97,7 +97,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         """Choose values for the keys of `Recipe.auto_keys` that suit the training data and the compute budget.
 
         Args:
-            recipe: recipe of the new run, with the vocabulary and architecture of its `init`; it `is_open`.
+            recipe: recipe of the new run, with the vocabulary and architecture of its `init`; `needs_fitting` is true.
             budget: compute that training may use.
 
         Raises:

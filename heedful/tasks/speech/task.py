@@ -79,7 +79,7 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
 
     Attributes:
         bos, eos: the tokens around a text, which slots do not emit; `bos` is the blank label.
-        score: what is measured besides the loss (nats per token).
+        generation_metrics: what is measured besides the loss (nats per token).
     """
 
     _: KW_ONLY
