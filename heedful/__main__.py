@@ -130,7 +130,7 @@ def _format_help() -> str:
     for group in GROUPS:
         lines += ["", f"{group.title}, as in: {group.example}"]
         lines += [f"  {name:<{width}}  {command.summary}" for name, command in group.commands.items()]
-    lines += ["", "heedful COMMAND --help shows more about one of them; heedful --version prints the version."]
+    lines += ["", "heedful COMMAND --help explains a command; heedful --version prints the version."]
     return "\n".join(lines)
 
 

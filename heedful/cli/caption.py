@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from heedful.cli.arguments import OptionalPage, require_minimum
+from heedful.cli.arguments import OptionalPage, OptionalPath, require_minimum
 from heedful.cli.line_commands import (
     RunLineOptions,
     check_coverage,
@@ -24,17 +24,19 @@ _TASK_NOUNS: Final = {"captioning": "picture", "video": "clip"}
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionArguments(RunLineOptions):
-    """Describe pictures or clips in words; the files are given on the command line, or one a line in a file."""
+    """Describe pictures or clips in words; the files are named on the command line, or one per line in a file."""
 
     shown: Annotated[tuple[str, ...], Positional] = ()
     """files of pictures or of clips, as the run was trained on"""
+    input: OptionalPath = None
+    """file with the name of a picture or clip on each line, plain or gzipped; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """file and caption, separated by a tab, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """number of captions for each file; as text, each is a line of file, caption and score, separated by tabs"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     page: OptionalPage = None
     """page (HTML) of the pictures, with the attention for each word"""
     inline_option: ClassVar[str] = "shown"

@@ -28,11 +28,14 @@ _KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "
 class CompletionArguments:
     """Print a script for command-line completion of heedful; its first lines say where to put it.
 
-    bash: heedful completion bash > ~/.local/share/bash-completion/completions/heedful
+    For bash:
+
+        cd ~/.local/share/bash-completion/completions
+        heedful completion bash > heedful
     """
 
     shell: Annotated[Literal["bash", "zsh", "fish"], Positional]
-    """the shell"""
+    """shell that runs the script"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""

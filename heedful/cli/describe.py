@@ -33,7 +33,9 @@ _LAYER_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 class DescribeArguments:
     """Show layers, shapes, parameters, FLOPs per token and memory of a recipe's model; nothing is allocated.
 
-    Any key of the recipe can be changed: --model.d_model 512 --tokenizer.size 37000
+    Any key of the recipe can be changed by an option:
+
+        heedful describe recipe.toml --model.d_model 512 --tokenizer.size 37000
 
     With --preset, show the model of a paper, such as bert-base or gpt-2-xl; --sizes lists them all.
 

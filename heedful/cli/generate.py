@@ -48,11 +48,11 @@ class GenerateArguments:
     n_best: Annotated[int, RenamedFrom("--samples")] = 1
     """number of continuations of each prompt"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

@@ -62,9 +62,9 @@ class InspectArguments:
     role: _ROLES | None = None
     """for --figure and --terminal: which attention to show; cross if there is any, otherwise summary"""
     layer: int = -1
-    """for both: layer, counted from 0; -1 is the last"""
+    """for --figure and --terminal: layer, counted from 0; -1 is the last"""
     head: int | None = None
-    """for both: head, counted from 0; the mean over heads if not given"""
+    """for --figure and --terminal: head, counted from 0; the mean over heads if not given"""
     raw: bool = False
     """for --view regions: draw weights as whole regions, instead of smoothly around their centres"""
     numbers: Annotated[Path | None, FileSuffixes((".npz", ".csv"))] = None
@@ -105,7 +105,7 @@ class InspectArguments:
     """for runs with several tasks: name of the task; --head is an attention head"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

@@ -168,7 +168,7 @@ class RunLineOptions(ModelLineOptions):
     task: str | None = None
     """for runs with several tasks: name of the task; not needed if only one is suitable"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
 
     def load_predictor(self, predictor_type: type[PredictorT], *, use: str) -> PredictorT:
         """Load the trained model if the output can be written; see `heedful.runs.load.load_predictor`. `use` says in

@@ -24,8 +24,11 @@ _WEIGHT_NAMES: Final = ("reverse", "language", "length")
 class RerankArguments(ModelLineOptions):
     """Choose among translations by a model that translates them back, by a language model, or by both.
 
-    Sentences that a run translates: heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
-    Or existing translations: heedful translate RUN --n-best 10 --format jsonl | heedful rerank --reverse BACK
+    A run translates the sentences, or existing translations are read:
+
+        heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
+        heedful translate RUN --n-best 10 --format jsonl |
+          heedful rerank --reverse BACK
     """
 
     runs: Annotated[tuple[Path, ...], Positional] = ()
@@ -60,7 +63,7 @@ class RerankArguments(ModelLineOptions):
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     batch_tokens: int = 4096
     """tokens in a batch, padding included"""
     file_options = ("input", "weights", "tune")

@@ -55,7 +55,7 @@ class SearchArguments:
     output: Path | None = None
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
-    """text for people, or JSON with all scores and positions, a line for each question"""
+    """plain text, or JSON with all scores and positions, a line for each question"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

@@ -27,9 +27,12 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateArguments(TranslateOptions):
-    """Translate sentences, one a line, with one model or with an ensemble of several.
+    """Translate sentences, one per line, or fill a localization file; with one model or an ensemble of several.
 
-    Or fill a localization file: heedful translate RUN file.po -o file.de.po
+    For example:
+
+        heedful translate RUN --input new.en -o new.de
+        heedful translate RUN file.po -o file.de.po
     """
 
     def execute(self) -> int:

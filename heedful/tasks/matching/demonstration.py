@@ -70,7 +70,7 @@ class MatchingDemonstration(PhrasebookDemonstration):
     output: Path = Path("runs/quickstart-matching")
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 400
-    """updates; less than a minute on two cores"""
+    """number of updates; less than a minute on two cores"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
         """Yield the path and content of the TSV files, and of the passages for `heedful index`."""
