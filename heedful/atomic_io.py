@@ -36,6 +36,7 @@ from heedful.memory_limits import get_memory_limit
 Stored = TypeVar("Stored", bound=BaseModel)
 
 FORMAT = 1
+_FULL_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 MANIFEST = "manifest.json"
 MODEL_FILE = "model.safetensors"
 """File name of the weights of the finished model."""
@@ -281,7 +282,8 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"{folder}: cannot be written ({reason}); free space or choose another folder") from None
+        remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another folder"
+        raise RunError(f"{folder}: cannot be written ({reason}); {remedy}") from None
 
 
 def find_leftovers(path: Path) -> Iterator[Path]:
@@ -313,7 +315,8 @@ def write_atomic(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
+        remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another file"
+        raise RunError(f"{path}: cannot be written ({reason}); {remedy}") from None
 
 
 def _is_alive(process_id: int) -> bool:
@@ -438,7 +441,7 @@ def _describe_write_error(path: Path, error: OSError | SafetensorError) -> str:
     else:
         match = re.search(r"\(os error (\d+)\)", str(error))  # how Rust writes an error of the system
         error_number = int(match[1]) if match else None
-    if error_number in (errno.ENOSPC, errno.EDQUOT):
+    if error_number in _FULL_DISK_ERRORS:
         return (
             f"{path}: the disk is full; free some space and start the same command again, files that were saved before "
             "are unchanged"

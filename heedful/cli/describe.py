@@ -136,7 +136,11 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     (`overrides`).
     """
     if overrides:
-        raise RecipeError(f"{folder}: is already trained, so its keys cannot be changed; give a recipe to change keys")
+        flags = ", ".join(word.partition("=")[0] for word in overrides if word.startswith("--"))
+        raise RecipeError(
+            f"{folder}: is already trained, so its keys cannot be changed ({flags}); give a recipe to change keys, or "
+            "see heedful describe --help"
+        )
 
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.foreign.hugging_face import build_from_origin

@@ -261,7 +261,10 @@ class ParallelTextOptions:
             if self.source == self.target == Path("-"):
                 raise RecipeError("--source and --target: both are standard input; name a file for one of them")
             return LineAlignedReader(self.source, self.target)
-        raise RecipeError("text: give --source and --target, or --data with a TSV or JSONL file")
+        given = [f"--{name}" for name in ("source", "target", "data") if getattr(self, name) is not None]
+        raise RecipeError(
+            f"{', '.join(given) or 'no text'}: give --source and --target, or --data with a TSV or JSONL file"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

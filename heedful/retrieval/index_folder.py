@@ -160,7 +160,7 @@ def build_index(
         try:
             build_folder.mkdir()
             num_passages, bm25_index = _write_passages(build_folder, passages)
-            log(f"{num_passages:,} passages")
+            log(f"{num_passages:,} passage{'s' * (num_passages != 1)}")
             bm25_index.save(build_folder / BM25_FOLDER)
             dimensions, num_truncated = 0, 0
             if encoder is not None:

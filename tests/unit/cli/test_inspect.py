@@ -197,7 +197,10 @@ def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) 
             ("RUN", "--text", "1", "--figure", "a.bmp"),
             "--figure: 'a.bmp' ends with .bmp, but the file to write must end with .svg or .pdf or .png",
         ),
-        (("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
+        (
+            ("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"),
+            "view: 'x' is not a view; choose one of alignment",
+        ),
         (("RUN", "--text", "1", "--numbers", "a.txt"), "a.txt"),
         (("--record", "nowhere"), "nowhere: cannot be read"),
         (("--compare", "nowhere", "nothing"), "nowhere: cannot be read"),
