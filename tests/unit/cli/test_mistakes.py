@@ -155,8 +155,8 @@ MISTAKES = [
     ("score {run} --source train.en", "--source: give --source and --target, or --data with a TSV or JSONL file"),
     (
         "describe {run} --bogus 1 --sede=2",
-        "is already trained, so its keys cannot be changed (--bogus, --sede); give a recipe to change keys, or see heedful "
-        "describe --help",
+        "is already trained, so its keys cannot be changed (--bogus, --sede); give a recipe to change keys, or see "
+        "heedful describe --help",
     ),
     ("export {run} train.en", "train.en: cannot be written (Not a directory); choose another folder"),
     ("translate {run} 1 --to fr", "fr: this model does not write this language; it writes only one, so leave the "),
