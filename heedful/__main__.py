@@ -31,7 +31,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     has gone.
     """
     gc.set_threshold(_GC_THRESHOLD, *gc.get_threshold()[1:])
-    atexit.register(gc.freeze)  # or all that lives is looked through once more at the end, for half a second
+    atexit.register(gc.freeze)  # without this, the interpreter examines all objects at exit, which takes half a second
     prepare_streams()
     arguments = list(sys.argv[1:] if argv is None else argv)
     try:
@@ -47,7 +47,7 @@ def _run_with_exit_code(arguments: Sequence[str]) -> int:
     try:
         _check_utf8(arguments)
         code = _run_command(arguments)
-        # A pipe that nobody reads any more must show here, not while the interpreter shuts down.
+        # The error of a closed pipe must be raised here, not while the interpreter shuts down.
         sys.stdout.flush()
     except HeedfulError as error:
         return _report_user_error(str(error))
@@ -110,7 +110,7 @@ def _run_command(arguments: Sequence[str]) -> int:
         return 0
     name, *rest = arguments
     if name not in COMMANDS:
-        from heedful.english_words import closest_match  # which takes as long as all of the help
+        from heedful.english_words import closest_match  # importing it takes as long as printing the help
 
         suggestion = closest_match(name, COMMANDS)
         remedy = f"did you mean {suggestion}?" if suggestion else f"known commands: {', '.join(COMMANDS)}"
@@ -119,7 +119,7 @@ def _run_command(arguments: Sequence[str]) -> int:
     try:
         return run_command(name, rest)
     except SystemExit as exit_request:
-        # How --help ends a command from within its parser.
+        # --help ends a command in this way from within its parser.
         return exit_request.code if isinstance(exit_request.code, int) else 0 if exit_request.code is None else 1
 
 
@@ -130,14 +130,14 @@ def _format_help() -> str:
     for group in GROUPS:
         lines += ["", f"{group.title}, as in: {group.example}"]
         lines += [f"  {name:<{width}}  {command.summary}" for name, command in group.commands.items()]
-    lines += ["", "heedful COMMAND --help shows more about one of them; heedful --version prints the version."]
+    lines += ["", "heedful COMMAND --help explains a command; heedful --version prints the version."]
     return "\n".join(lines)
 
 
 def _print_error(message: str) -> None:
     """Print a message on standard error."""
     prefix = "heedful: "
-    with suppress(OSError):  # where standard error takes nothing, the exit code says it alone
+    with suppress(OSError):  # if standard error cannot be written, only the exit code reports the error
         print(prefix + message.replace("\n", "\n" + " " * len(prefix)), file=sys.stderr, flush=True)
 
 

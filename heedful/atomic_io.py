@@ -36,6 +36,7 @@ from heedful.memory_limits import get_memory_limit
 Stored = TypeVar("Stored", bound=BaseModel)
 
 FORMAT = 1
+_FULL_DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT)
 MANIFEST = "manifest.json"
 MODEL_FILE = "model.safetensors"
 """File name of the weights of the finished model."""
@@ -281,7 +282,8 @@ def atomic_folder(folder: Path, *, purpose: str, replaceable_marker: str | None 
             shutil.rmtree(temporary, ignore_errors=True)
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"{folder}: cannot be written ({reason}); free space or choose another folder") from None
+        remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another folder"
+        raise RunError(f"{folder}: cannot be written ({reason}); {remedy}") from None
 
 
 def find_leftovers(path: Path) -> Iterator[Path]:
@@ -313,7 +315,8 @@ def write_atomic(path: Path, content: bytes) -> None:
             temporary.unlink(missing_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise RunError(f"{path}: cannot be written ({reason}); free space or write elsewhere") from None
+        remedy = "free some space" if error.errno in _FULL_DISK_ERRORS else "choose another file"
+        raise RunError(f"{path}: cannot be written ({reason}); {remedy}") from None
 
 
 def _is_alive(process_id: int) -> bool:
@@ -322,7 +325,7 @@ def _is_alive(process_id: int) -> bool:
         os.kill(process_id, 0)
     except ProcessLookupError:
         return False
-    except PermissionError:  # somebody else's
+    except PermissionError:  # a process of another user
         return True
     return True
 
@@ -333,7 +336,7 @@ def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
         temporary.touch()
         mode = temporary.stat().st_mode
         save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, temporary)
-        temporary.chmod(mode)  # safetensors lets nobody but the owner read
+        temporary.chmod(mode)  # safetensors allows only the owner to read
     return compute_digest(path)
 
 
@@ -436,15 +439,16 @@ def _describe_write_error(path: Path, error: OSError | SafetensorError) -> str:
     if isinstance(error, OSError):
         error_number = error.errno
     else:
-        match = re.search(r"\(os error (\d+)\)", str(error))  # what Rust says of the system's error
+        match = re.search(r"\(os error (\d+)\)", str(error))  # how Rust writes an error of the system
         error_number = int(match[1]) if match else None
-    if error_number in (errno.ENOSPC, errno.EDQUOT):
+    if error_number in _FULL_DISK_ERRORS:
         return (
-            f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
+            f"{path}: the disk is full; free some space and start the same command again, files that were saved before "
+            "are unchanged"
         )
     if error_number in (errno.EACCES, errno.EPERM, errno.EROFS):
         return f"{path}: cannot be written ({os.strerror(error_number)}); choose another place for it"
-    return f"{path}: cannot be written ({error}); what was saved before is untouched"
+    return f"{path}: cannot be written ({error}); files that were saved before are unchanged"
 
 
 def sync_folder(folder: Path) -> None:
@@ -470,13 +474,16 @@ def load_parameters(
     parameters = dict(model.named_parameters())
     weights, not_copied = {**weights, **(provided or {})}, provided or {}
     if mismatched := sorted(weights.keys() ^ parameters.keys()):
-        raise RunError(f"{location}: does not fit the model of config.json (differs in {', '.join(mismatched[:3])})")
+        raise RunError(
+            f"{location}: does not fit the model of config.json (differs in {', '.join(mismatched[:3])}); restore it "
+            "from a copy or train again"
+        )
     with torch.no_grad():
         for key, parameter in parameters.items():
             if parameter.shape != weights[key].shape:
                 raise RunError(
-                    f"{location}: {key} has shape {tuple(weights[key].shape)}, config.json asks for "
-                    f"{tuple(parameter.shape)}"
+                    f"{location}: {key} has shape {tuple(weights[key].shape)}, but config.json needs "
+                    f"{tuple(parameter.shape)}; restore it from a copy or train again"
                 )
             if key in not_copied:
                 continue

@@ -26,7 +26,7 @@ nep=ne nld=nl nno=nn nob=no nor=no npi=ne nya=ny oci=oc ojg=oj oji=oj ori=or orm
 pes=fa pli=pi plt=mg pol=pl por=pt prp=gu pus=ps que=qu quz=qu roh=rm ron=ro rum=ro run=rn rus=ru sag=sg san=sa scc=sr
 scr=hr sin=si slk=sk slo=sk slv=sl sme=se smo=sm sna=sn snd=sd som=so sot=st spa=es sqi=sq src=sc srd=sc srp=sr ssw=ss
 sun=su swa=sw swe=sv swh=sw tah=ty tam=ta tat=tt tel=te tgk=tg tha=th tib=bo tir=ti ton=to tsn=tn tso=ts tuk=tk tur=tr
-twi=ak uig=ug ukr=uk urd=ur uzb=uz uzn=uz ven=ve vie=vi vol=vo wel=cy wln=wa wol=wo xho=xh ydd=yi yid=yi yor=yo zha=za
+twi=tw uig=ug ukr=uk urd=ur uzb=uz uzn=uz ven=ve vie=vi vol=vo wel=cy wln=wa wol=wo xho=xh ydd=yi yid=yi yor=yo zha=za
 zho=zh zsm=ms zul=zu zyb=za"""
 _SHORT: Final[Mapping[str, str]] = {
     **dict(pair.split("=") for pair in _LETTERS.split()),

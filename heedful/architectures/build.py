@@ -198,7 +198,7 @@ def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> 
     if config.weight_norm:
         for linear in [m for part in (encoder, decoder) for m in part.modules() if isinstance(m, nn.Linear)]:
             weight_norm(linear)
-    # never with weight norm: it may be a table, and tables have none in the paper
+    # never with weight norm: it may be an embedding table, and those have none in the paper
     deviation = math.sqrt((1 - config.dropout) / config.d_model)
     output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
     return SequenceToSequence(encoder, decoder, output=output)
@@ -257,7 +257,7 @@ def build_memory_network_language_model(
     config: MemoryNetworkDecoderConfig,
     *,
     vocabulary: int,
-    longest: int = 0,  # noqa: ARG001 - it has ages, and no positions
+    longest: int = 0,  # noqa: ARG001 - it encodes ages instead of positions
 ) -> LanguageModel:
     """Build a newly initialised memory network as a language model with `vocabulary` entries, for texts of any length
     (`longest` is ignored).

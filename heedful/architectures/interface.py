@@ -66,7 +66,7 @@ class _VectorsConfig(Config):
 
     _vector_keys: ClassVar[tuple[str, ...]]
 
-    if TYPE_CHECKING:  # subclasses document it behind the files
+    if TYPE_CHECKING:  # subclasses declare it after the keys of the files
         freeze_vectors: bool
 
     @property

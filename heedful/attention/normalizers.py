@@ -80,7 +80,7 @@ class PredictedWindow(LocalWindow):
         relative_position = torch.sigmoid(self.place(torch.tanh(self.hidden(query))))
         relative_position = relative_position.to(
             torch.promote_types(relative_position.dtype, torch.float32)
-        )  # bf16 cannot tell slot 300 from 301
+        )  # bf16 cannot distinguish slot 300 from 301
         slot_numbers = visible.cumsum(-1)
         distance = (slot_numbers - 1) - slot_numbers[..., -1:] * relative_position
         gaussian = torch.exp(-2 * (distance / self.reach).square())

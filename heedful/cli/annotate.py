@@ -21,7 +21,8 @@ class AnnotateArguments:
 
     If a source term occurs in a sentence and its target in the translation, perhaps with another ending, the target is
     written after it, between marks (Dinu et al. 2019). A model trained on this text uses terms that it has never seen:
-    heedful translate RUN --glossary terms.tsv --annotate append
+
+        heedful translate RUN --glossary terms.tsv --annotate append
     """
 
     files: PositionalPaths

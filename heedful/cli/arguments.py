@@ -50,10 +50,11 @@ class DeviceOptions:
     device: OptionalText = None
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
     threads: OptionalInt = None
-    """number of CPU threads"""
+    """number of CPU threads; PyTorch's own choice if not given"""
     engine: EngineName | None = None
-    """engine: fp32 as trained; on a CPU also large matrices in 8 bits (int8), the same in native code (native), or the
-    fastest (auto)"""
+    """engine that computes the model: floating point as trained (torch); on a CPU also large matrices in 8 bits (int8),
+    the same in native code (native), or the fastest of these (auto); by default that of the recipe or of the
+    weights"""
     adapter: OptionalPath = None
     """folder of an adapter to attach to the model: a run with training.adapter, or a PEFT folder"""
 

@@ -27,9 +27,12 @@ class BacktranslateArguments:
     """Make parallel text from text in the target language; a model of the opposite direction writes the sources.
 
     To improve translation from English to German, a run from German to English writes the English for more German text
-    (Sennrich et al. 2016): heedful backtranslate runs/de-en more.de -o made.tsv. Each output line has the text of the
-    model, a tab, and the line of the file; empty lines are left out, unless they end documents (--documents). An
-    interrupted output is continued.
+    (Sennrich et al. 2016):
+
+        heedful backtranslate runs/de-en more.de -o made.tsv
+
+    Each output line has the text of the model, a tab, and the line of the file. Empty lines are left out, unless they
+    end documents (--documents). An interrupted output is continued.
     """
 
     run: PositionalPath
@@ -45,7 +48,7 @@ class BacktranslateArguments:
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     batch_tokens: int = 4096
     """source tokens in a batch, padding included"""
     overwrite: bool = False

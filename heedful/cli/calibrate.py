@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from heedful.cli.arguments import DeviceOptions, PositionalPath, require_minimum
 from heedful.cli.options import ParallelTextOptions
 from heedful.cli.output import log, wrap_write_errors
-from heedful.errors import RunError
+from heedful.errors import DataError, RunError
+
+if TYPE_CHECKING:
+    from heedful.data.readers import ExampleReader, SentencePair
+    from heedful.tasks.translation.recipe import TranslationDataConfig
 
 
 @dataclass(frozen=True)
@@ -36,7 +43,6 @@ class CalibrateArguments:
         reader = self.text.build_reader_if_given()
 
         from heedful.atomic_io import MODEL_FILE, read_manifest, write_run_files
-        from heedful.data.context import add_context
         from heedful.runs.device import tune_malloc
         from heedful.runs.load import open_run, require_task
         from heedful.tasks.translation.calibration import calibrate
@@ -50,20 +56,35 @@ class CalibrateArguments:
             raise RunError(
                 f"{self.run}: its training is not finished, so its model will still change; finish training first"
             )
-        data = run_opened.recipe.data
-        text = data.reader("validation") if reader is None else reader
-        pair_reader = (
-            text if reader is None else add_context(text, max_sentences=data.context_size)
-        )  # a recipe's have theirs
-        pairs = [pair for pair in pair_reader if pair.source and pair.target]
-        if len(pairs) > self.sentences:  # spread over the text, which may be in an order
+        paths, pairs = _read_pairs(run_opened.recipe.data, reader)
+        if len(pairs) > self.sentences:  # spread over the text, because it may be sorted
             pairs = [pairs[index * len(pairs) // self.sentences] for index in range(self.sentences)]
         tune_malloc()
         translator = self.computing.load_predictor(Translator, self.run, use="translates")
-        log(f"translating {len(pairs):,} sentences of {' and '.join(map(str, text.paths))}")
+        log(f"translating {len(pairs):,} sentences of {' and '.join(map(str, paths))}")
         calibration = calibrate(translator, pairs, weights=weights, batch_tokens=self.batch_tokens)
         with wrap_write_errors(self.run / CONFIDENCE_FILE, "run"):
             write_run_files(self.run, {CONFIDENCE_FILE: calibration.confidence.model_dump()})
         print(calibration.to_table().format_text(), end="")
         print(f"written: {self.run / CONFIDENCE_FILE}")
         return 0
+
+
+def _read_pairs(
+    data: TranslationDataConfig, reader: ExampleReader[SentencePair] | None
+) -> tuple[Sequence[Path], list[SentencePair]]:
+    """Read the complete pairs of the given text, or of the validation text of a recipe; return its files and the pairs.
+    Raise `DataError` if a file cannot be read.
+    """
+    from heedful.data.context import add_context
+
+    if reader is not None:
+        given = add_context(reader, max_sentences=data.context_size)
+        return reader.paths, [pair for pair in given if pair.source and pair.target]
+    try:
+        text = data.reader("validation")  # whose sentences have their context
+        return text.paths, [pair for pair in text if pair.source and pair.target]
+    except DataError as error:
+        raise DataError(
+            f"data.validation: {error}; or give another text with --source and --target, or --data"
+        ) from None

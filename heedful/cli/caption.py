@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Annotated, ClassVar, Final, Literal
 
-from heedful.cli.arguments import OptionalPage, require_minimum
+from heedful.cli.arguments import OptionalPage, OptionalPath, require_minimum
 from heedful.cli.line_commands import (
     RunLineOptions,
     check_coverage,
@@ -24,17 +24,19 @@ _TASK_NOUNS: Final = {"captioning": "picture", "video": "clip"}
 
 @dataclass(frozen=True, kw_only=True)
 class CaptionArguments(RunLineOptions):
-    """Describe pictures or clips in words; the files are given on the command line, or one a line in a file."""
+    """Describe pictures or clips in words; the files are named on the command line, or one per line in a file."""
 
     shown: Annotated[tuple[str, ...], Positional] = ()
     """files of pictures or of clips, as the run was trained on"""
+    input: OptionalPath = None
+    """file with the name of a picture or clip on each line, plain or gzipped; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """file and caption, separated by a tab, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """number of captions for each file; as text, each is a line of file, caption and score, separated by tabs"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     page: OptionalPage = None
     """page (HTML) of the pictures, with the attention for each word"""
     inline_option: ClassVar[str] = "shown"
@@ -53,7 +55,7 @@ class CaptionArguments(RunLineOptions):
         from heedful.tasks.search_factory import build_length_limits, build_search
 
         use = "describes pictures or clips"
-        captioner = self.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # nothing is made of it here
+        captioner = self.load_predictor(BaseCaptioner, use=use)  # type: ignore[type-abstract]  # the class is not instantiated here
         config = self.searching.apply_to(captioner.generation)
         line_format = replace(
             captioner.line_format(),
@@ -61,7 +63,7 @@ class CaptionArguments(RunLineOptions):
             length=build_length_limits(config),
             all_candidates=self.n_best > 1,
         )
-        inputs = line_format.parse_lines(iter(names), source_name="shown" if self.shown else self.input_name)
+        inputs = line_format.parse_lines(iter(names), source_name=self.input_name)
         exit_code = self.write_answers(line_format, inputs, as_json=self.format == "jsonl")
         if self.page is not None:
             from heedful.inspection.page import write_page

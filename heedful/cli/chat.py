@@ -38,11 +38,11 @@ class ChatArguments:
     """run folder"""
     searching: ContinuationOptions = field(default_factory=ContinuationOptions)
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     page: OptionalPage = None
     """file for a page with the dialogue and the attention of each reply, written at the end"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

@@ -52,10 +52,8 @@ GROUPS: Sequence[CommandGroup] = (
         "Begin",
         "heedful quickstart",
         {
-            "quickstart": Command("heedful.cli.quickstart", "watch a small model learn a task from made-up data"),
-            "new": Command(
-                "heedful.cli.new", "write a recipe for files of your own: look at them, check and split them"
-            ),
+            "quickstart": Command("heedful.cli.quickstart", "train a small model of a task on generated data"),
+            "new": Command("heedful.cli.new", "check and split your own files, and write a recipe for them"),
             "filter": Command("heedful.cli.filter", "remove pairs from parallel text that harm training, and say why"),
             "annotate": Command(
                 "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
@@ -98,7 +96,7 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.text_commands", "identify which of a translation model's languages texts are in"
             ),
             "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
-            "chat": Command("heedful.cli.chat", "talk to a conversation model in the terminal"),
+            "chat": Command("heedful.cli.chat", "chat with a conversation model in the terminal"),
             "fill": Command("heedful.cli.text_commands", "fill the gaps of texts with a pre-trained encoder"),
             "detect": Command("heedful.cli.text_commands", "find replaced tokens with a pre-trained detector"),
             "embed": Command("heedful.cli.text_commands", "compute vectors of texts with an encoder"),

@@ -28,8 +28,11 @@ class CompareArguments(EvaluationOptions):
     Translation runs are compared by BLEU, also by source length, chrF and speed; language models by bits per byte,
     whatever their vocabularies, and perplexity; classification, tagging, spans and multi-task runs by their own
     metrics, also by the number of training examples. Without text options the runs' own test set is used, or their
-    validation set; it must be the same for all. With --train, recipes are trained first if they are not finished, and
-    their keys can be changed: heedful compare recipes/road/*.toml --train --training.minutes 10
+    validation set; it must be the same for all.
+
+    With --train, recipes are trained first if they are not finished, and their keys can be changed:
+
+        heedful compare recipes/road/*.toml --train --training.minutes 10
     """
 
     runs: PositionalPaths

@@ -28,11 +28,14 @@ _KEY_SOURCES: Final = {"train": "keys", "describe": "keys", "compare": "keys", "
 class CompletionArguments:
     """Print a script for command-line completion of heedful; its first lines say where to put it.
 
-    bash: heedful completion bash > ~/.local/share/bash-completion/completions/heedful
+    For bash:
+
+        cd ~/.local/share/bash-completion/completions
+        heedful completion bash > heedful
     """
 
     shell: Annotated[Literal["bash", "zsh", "fish"], Positional]
-    """the shell"""
+    """shell that runs the script"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
@@ -165,6 +168,8 @@ def _format_cases(words_by_command: Mapping[str, CommandWords]) -> Iterator[str]
 
 @final
 class _BashCompletion(ShellCompletion):
+    """Completion script for bash."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a function that suggests the words of each command in COMPREPLY; if it stays empty, readline completes
         file names.
@@ -201,6 +206,8 @@ class _BashCompletion(ShellCompletion):
 
 @final
 class _ZshCompletion(ShellCompletion):
+    """Completion script for zsh."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a function for zsh's completion system that suggests the words of each command."""
         summaries = " ".join(
@@ -252,6 +259,8 @@ def _escape_summary(name: str, summary: str) -> str:
 
 @final
 class _FishCompletion(ShellCompletion):
+    """Completion script for fish."""
+
     def build_script(self, words_by_command: Mapping[str, CommandWords]) -> str:
         """Return a line for each command and each of its options, and for each key of recipes and settings."""
         lines = [

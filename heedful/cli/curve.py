@@ -18,7 +18,6 @@ from heedful.files import check_path_name
 if TYPE_CHECKING:
     from heedful.runs.learning_curve import CurvePlots
 
-METRICS_FILE: Final = "metrics.jsonl"
 _POLL_SECONDS: Final = 2.0
 """Seconds between two reads of the files."""
 _MAX_COLUMNS, _MAX_ROWS = 110, 30
@@ -80,6 +79,7 @@ def _check_arguments(args: CurveArguments) -> None:
 
 def _read_curves(runs: Sequence[Path]) -> CurvePlots:
     """Read the learning curves of runs."""
+    from heedful.runs.checkpoints import METRICS_FILE
     from heedful.runs.learning_curve import CurvePlots, read_curve
 
     return CurvePlots({str(folder): read_curve(folder / METRICS_FILE) for folder in runs})

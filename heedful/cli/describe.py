@@ -33,7 +33,9 @@ _LAYER_NUMBER = re.compile(r"\.(\d+)(?=\.)")
 class DescribeArguments:
     """Show layers, shapes, parameters, FLOPs per token and memory of a recipe's model; nothing is allocated.
 
-    Any key of the recipe can be changed: --model.d_model 512 --tokenizer.size 37000
+    Any key of the recipe can be changed by an option:
+
+        heedful describe recipe.toml --model.d_model 512 --tokenizer.size 37000
 
     With --preset, show the model of a paper, such as bert-base or gpt-2-xl; --sizes lists them all.
 
@@ -134,7 +136,11 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     (`overrides`).
     """
     if overrides:
-        raise RecipeError(f"{folder}: is already trained, so its keys cannot be changed; give a recipe to change keys")
+        flags = ", ".join(word.partition("=")[0] for word in overrides if word.startswith("--"))
+        raise RecipeError(
+            f"{folder}: is already trained, so its keys cannot be changed ({flags}); give a recipe to change keys, or "
+            "see heedful describe --help"
+        )
 
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.foreign.hugging_face import build_from_origin

@@ -26,10 +26,10 @@ if TYPE_CHECKING:
 class EvaluateArguments(EvaluationOptions):
     """Evaluate a run, and test whether it differs significantly from another one.
 
-    Without text options the run's own test set is used, or its validation set. Translation: BLEU, chrF and TER with
-    signatures, perplexity, BLEU by source length; a system is a run folder, or a file of translations, one a line.
-    Language models: perplexity per token, word and character. Labels: the metrics of the task, compared with always
-    answering the most frequent label. Pre-training: the metrics of training.
+    Without text options the run's own test set is used, or its validation set. Translation runs, and files of
+    translations with one per line, are measured by BLEU, chrF and TER with signatures, perplexity, and BLEU by source
+    length; language models by perplexity per token, word and character; models that predict labels by the metrics of
+    the task, compared with always answering the most frequent label; pre-trained models by the metrics of training.
     """
 
     system: PositionalPath
@@ -41,7 +41,7 @@ class EvaluateArguments(EvaluationOptions):
     stride: int | None = None
     """for language models: how many of these tokens are scored; the others are only read; all if not given"""
     output: Annotated[Path | None, RenamedFrom("--save")] = None
-    """file for the translations themselves, one a line"""
+    """file for the translations themselves, one per line"""
     format: Literal["text", "json"] = "text"
     """a table, or JSON"""
     page: OptionalPage = None

@@ -13,10 +13,13 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True)
 class QuantizeArguments:
-    """Write a trained run whose large matrices are stored in 8 bits: heedful quantize RUN FOLDER
+    """Write a copy of a trained run whose large matrices are stored in 8 bits.
 
-    The new folder is about a quarter as large, works like RUN in all commands, is faster if the model is wide (--engine
-    int8), and cannot be trained further. heedful evaluate FOLDER --against RUN shows how little the answers change.
+    The new folder is about a quarter as large, works like the run in all commands, is faster if the model is wide
+    (--engine int8), and cannot be trained further. The second command shows how much the answers change:
+
+        heedful quantize RUN FOLDER
+        heedful evaluate FOLDER --against RUN
     """
 
     run: PositionalPath
@@ -24,7 +27,7 @@ class QuantizeArguments:
     output: PositionalPath
     """folder to write; new or empty"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
@@ -42,7 +45,7 @@ _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 
 @dataclass(frozen=True)
 class ExportArguments:
-    """Write a model in the format of another project: heedful export RUN FOLDER
+    """Write a model in the format of another project.
 
     An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head if it classifies, tags or answers; a language
     model becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support all three
@@ -62,7 +65,7 @@ class ExportArguments:
     quantization: _Quantization | None = None
     """for CTranslate2: format of the weights; fp32 if not given"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""

@@ -10,8 +10,8 @@ from typing import Final
 _REMEDIES: Final = {
     errno.ENAMETOOLONG: "shorten the name",
     errno.ELOOP: "the links there form a loop; correct them, or give the file itself",
-    errno.ENOSPC: "make room, and start the same command again",
-    errno.EDQUOT: "make room, and start the same command again",
+    errno.ENOSPC: "free some space, and start the same command again",
+    errno.EDQUOT: "free some space, and start the same command again",
     errno.EROFS: "choose a place with write permission",
     errno.EACCES: "check its permissions, or choose another place",
     errno.EPERM: "check its permissions, or choose another place",

@@ -43,9 +43,10 @@ class FilterArguments:
     """Remove pairs from parallel text that harm training: copies, repetitions, other languages, sides that do not
     match.
 
-    Two files whose lines are translations of each other, or one table: heedful filter train.en train.de -o clean. The
-    kept pairs are written in the same format; the reasons for removing the others are counted, and can be written
-    (--rejected) and shown (--report).
+    Give two files whose lines are translations of each other, or one table. The kept pairs are written in the same
+    format. The reasons for removing the others are counted, and can be written (--rejected) and shown (--report).
+
+        heedful filter train.en train.de -o clean
     """
 
     files: PositionalPaths
@@ -53,7 +54,7 @@ class FilterArguments:
     output: OutputPath
     """folder for the kept pairs"""
     columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
-    """for a table, by name or counted from 0: source and target"""
+    """columns of a table, by name or counted from 0: source and target"""
     languages: Annotated[tuple[str, ...], OptionInfo(metavar="CODE")] = ()
     """of source and target, such as en de; detected from file names or content by default"""
     skip: Annotated[tuple[RuleName, ...], OptionInfo(metavar="RULE")] = ()

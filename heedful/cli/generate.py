@@ -48,11 +48,11 @@ class GenerateArguments:
     n_best: Annotated[int, RenamedFrom("--samples")] = 1
     """number of continuations of each prompt"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     format: Literal["text", "jsonl"] = "text"
     """plain text, or JSON with scores"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:
@@ -115,8 +115,7 @@ def _warn_long_prompts(language_model: TextGenerator, prompts: Iterator[str]) ->
         if num_lost := language_model.count_dropped_tokens(prompt):
             log(
                 f"heedful generate: prompt {number} is too long for the model's {language_model.max_context:,} "
-                "positions; "
-                f"its first {num_lost:,} tokens are not read"
+                f"positions; its first {num_lost:,} tokens are not read"
             )
         yield prompt
 

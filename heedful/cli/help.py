@@ -17,6 +17,8 @@ from heedful.recipes.config import read_field_docs
 _MAX_WIDTH: Final = 100
 _INDENT: Final = 24
 """Column at which the meaning of an option begins."""
+_EXAMPLE_INDENT: Final = " " * 4
+"""How the lines of an example begin in a docstring."""
 
 
 def print_help(cls: type[Any], *, program: str) -> None:
@@ -34,7 +36,7 @@ def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
     yield Text(f"usage: {parser.format_usage(f'{program} [OPTIONS]')}")
     for paragraph in inspect.cleandoc(cls.__doc__ or "").split("\n\n"):
         yield Text()
-        yield Text(textwrap.fill(" ".join(paragraph.split()), width, break_on_hyphens=False))
+        yield from _format_paragraph(paragraph, width=width)
     if parser.positionals:
         yield from _iter_group("Arguments", parser.positionals, width=width)
     named_options = [option for option in parser.options if option.names]
@@ -43,6 +45,15 @@ def _iter_lines(cls: type[Any], *, program: str, width: int) -> Iterator[Text]:
     for group in dict.fromkeys(option.group for option in named_options if option.group is not cls):
         title = " ".join(inspect.cleandoc(group.__doc__ or "").split()).rstrip(".")
         yield from _iter_group(title, [option for option in named_options if option.group is group], width=width)
+
+
+def _format_paragraph(paragraph: str, *, width: int) -> Iterator[Text]:
+    """Yield the lines of a paragraph of a docstring, filled to `width`; the lines of an indented example stay."""
+    lines = paragraph.split("\n")
+    if all(line.startswith(_EXAMPLE_INDENT) for line in lines):
+        yield from (Text(f"  {line.removeprefix(_EXAMPLE_INDENT)}") for line in lines)
+    else:
+        yield Text(textwrap.fill(" ".join(paragraph.split()), width, break_on_hyphens=False))
 
 
 def _iter_group(title: str, options: Sequence[CommandOption], *, width: int) -> Iterator[Text]:

@@ -17,6 +17,7 @@ from heedful.cli.arguments import (
 from heedful.cli.option_parser import FileSuffixes, OptionInfo, Positional, RenamedFrom
 from heedful.cli.options import DirectionOptions
 from heedful.cli.output import log
+from heedful.english_words import add_article
 from heedful.errors import RecipeError
 
 if TYPE_CHECKING:
@@ -61,9 +62,9 @@ class InspectArguments:
     role: _ROLES | None = None
     """for --figure and --terminal: which attention to show; cross if there is any, otherwise summary"""
     layer: int = -1
-    """for both: layer, counted from 0; -1 is the last"""
+    """for --figure and --terminal: layer, counted from 0; -1 is the last"""
     head: int | None = None
-    """for both: head, counted from 0; the mean over heads if not given"""
+    """for --figure and --terminal: head, counted from 0; the mean over heads if not given"""
     raw: bool = False
     """for --view regions: draw weights as whole regions, instead of smoothly around their centres"""
     numbers: Annotated[Path | None, FileSuffixes((".npz", ".csv"))] = None
@@ -104,7 +105,7 @@ class InspectArguments:
     """for runs with several tasks: name of the task; --head is an attention head"""
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:
@@ -148,17 +149,17 @@ def _check_arguments(args: InspectArguments) -> None:
     chosen = [name for name, is_given in modes.items() if is_given]
     if len(chosen) != 1:
         raise RecipeError(
-            f"what to look at: give one of {', '.join(modes)}" + (f", not {' and '.join(chosen)}" * bool(chosen))
+            f"heedful inspect: give one of {', '.join(modes)}" + (f", not {' and '.join(chosen)}" * bool(chosen))
         )
     needs_run = chosen[0] in ("--text", "--data")
     if needs_run and args.run is None:
-        raise RecipeError(f"{chosen[0]}: needs a run folder; heedful inspect RUN {chosen[0]} ...")
+        raise RecipeError(f"{chosen[0]}: needs a run folder; write heedful inspect RUN {chosen[0]} ...")
     if not needs_run and args.run is not None:
         raise RecipeError(f"{args.run}: {chosen[0]} needs no run; leave one of them out")
     if not needs_run and args.direction != DirectionOptions():
         raise RecipeError(f"--to, --tags: {chosen[0]} does not read text; leave them out")
     if args.gold is not None and args.data is None:
-        raise RecipeError("--gold: belongs to --data, whose lines it aligns")
+        raise RecipeError("--gold: has the alignments of the lines of --data; give --data too, or leave --gold out")
     require_minimum(args, sentences=1, attribution_steps=1)
 
 
@@ -187,7 +188,10 @@ def _make_record(args: InspectArguments) -> InspectionRecord:
     if args.direction != DirectionOptions():
         predictor = args.direction.apply_to(predictor)
     if not isinstance(predictor, Predictor):
-        raise RecipeError(f"a {type(predictor).__name__.lower()} cannot be inspected with one text")
+        raise RecipeError(
+            f"{args.run}: is {add_article(type(predictor).__name__)}, which cannot be inspected with --text; give "
+            "another model"
+        )
     record_scores = {"auto": None, "yes": True, "no": False}[args.detail]
     selection = InspectionSelection(
         _parse_numbers("layers", args.layers),

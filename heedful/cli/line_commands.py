@@ -95,7 +95,7 @@ class LineOptions:
     """Names of the options whose files are read."""
 
     def __post_init__(self) -> None:
-        if self.input is not None and getattr(self, self.inline_option, None) not in (None, ()):
+        if self.input is not None and self._has_inline_texts:
             raise RecipeError(
                 f"--{self.inline_option} and --input: give one of them, or neither to read standard input"
             )
@@ -122,12 +122,19 @@ class LineOptions:
     @property
     def input_name(self) -> str:
         """Name of the input for messages."""
+        if self._has_inline_texts:
+            return "command line"
         return "standard input" if self.input in (None, STANDARD_INPUT) else str(self.input)
 
     @property
     def is_interactive(self) -> bool:
         """Whether a user types the lines in a terminal, so that each is answered at once."""
-        return is_interactive(self.input) and getattr(self, self.inline_option, None) in (None, ())
+        return is_interactive(self.input) and not self._has_inline_texts
+
+    @property
+    def _has_inline_texts(self) -> bool:
+        """Whether the texts are on the command line."""
+        return getattr(self, self.inline_option, None) not in (None, ())
 
     def read_lines(self) -> Iterator[str]:
         """Return the texts on the command line; without any, the lines of the input file, which is opened at once, or
@@ -161,7 +168,7 @@ class RunLineOptions(ModelLineOptions):
     task: str | None = None
     """for runs with several tasks: name of the task; not needed if only one is suitable"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
 
     def load_predictor(self, predictor_type: type[PredictorT], *, use: str) -> PredictorT:
         """Load the trained model if the output can be written; see `heedful.runs.load.load_predictor`. `use` says in

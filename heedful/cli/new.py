@@ -28,12 +28,13 @@ _PROGRAM: Final = "heedful new"
 
 @dataclass(frozen=True)
 class NewArguments:
-    """Write a recipe for files of your own: look at them, warn about what may harm training, and split them if
-    necessary.
+    """Write a recipe for your own files: check them, warn about what may harm training, and split them if necessary.
 
-    Two files whose lines are translations of each other, or one file with texts and labels, tagged words, questions, or
-    plain
-    text; several if their names tell the parts, such as train.tsv and test.tsv: heedful new train.en train.de
+    Give two files whose lines are translations of each other, or one file with texts and labels, tagged words,
+    questions, or plain text. Several files may be given if their names say which part they are, such as train.tsv and
+    test.tsv.
+
+        heedful new train.en train.de
     """
 
     files: PositionalPaths = ()
@@ -45,15 +46,16 @@ class NewArguments:
     task: OptionalText = None
     """the task, if it is not the one that the files suggest"""
     columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
-    """for a table, by name or counted from 0: source and target, one text or two and then the label, or word and tag"""
+    """columns of a table, by name or counted from 0: source and target; one text or two, and then the label; or word
+    and tag"""
     documents: bool = False
-    """for two files: lines that are empty in both end documents, which are not split"""
+    """for two files: lines that are empty in both files end documents, which are not split"""
     document_column: OptionalText = None
-    """for a table, by name or counted from 0: names the document of each pair; documents are not split"""
+    """column of a table, by name or counted from 0, that names the document of each pair; documents are not split"""
     also: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """further parallel texts for training, such as those from heedful backtranslate, in any format, of two plain
-    files the source first; validation and test are taken from the main text only, and their content is excluded
-    from these"""
+    """further parallel texts for training, such as those from heedful backtranslate; in any format, two plain files
+    with the source first; validation and test data are taken from the main text only, and pairs of their content are
+    left out of these texts"""
     minutes: float = 15.0
     """training time in minutes"""
     init: OptionalPath = None

@@ -164,11 +164,11 @@ class _SearchOptions:
 @_add_search_options(GenerationConfig)
 @dataclass(frozen=True, kw_only=True)
 class SearchOptions(_SearchOptions):
-    """How translations are searched; options that are not given come from the recipe."""
+    """How outputs are searched; options that are not given come from the recipe."""
 
     forbid: tuple[str, ...] = ()
     forbid_file: Path | None = None
-    """file with words that must not be written, one a line"""
+    """file with words that must not be written, one per line"""
 
     def apply_to(self, generation: GenerationConfig) -> GenerationConfig:
         """Return the recipe's generation config changed by these options.
@@ -208,7 +208,7 @@ class ParallelTextOptions:
     """Sentences and their translations."""
 
     source: Path | None = None
-    """file of source sentences, one a line, plain or gzipped"""
+    """file of source sentences, one per line, plain or gzipped"""
     target: Path | None = None
     """file of their translations, line by line"""
     data: Path | None = None
@@ -261,7 +261,10 @@ class ParallelTextOptions:
             if self.source == self.target == Path("-"):
                 raise RecipeError("--source and --target: both are standard input; name a file for one of them")
             return LineAlignedReader(self.source, self.target)
-        raise RecipeError("text: give --source and --target, or --data with a TSV or JSONL file")
+        given = [f"--{name}" for name in ("source", "target", "data") if getattr(self, name) is not None]
+        raise RecipeError(
+            f"{', '.join(given) or 'no text'}: give --source and --target, or --data with a TSV or JSONL file"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -276,7 +279,7 @@ class EvaluationOptions:
     references: 13a for most, zh for Chinese, ja-mecab or char for Japanese, char for Thai"""
     terms: Path | None = None
     """for translations: TSV file of source term, tab, target term; reports how many of the terms in the sources are
-    translated so"""
+    translated by their target terms"""
     contrasts: Path | None = None
     """for translation runs: TSV or JSONL file of source, right, wrong and kind; reports how often the right translation
     is the more probable one"""

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, final
 from heedful.errors import DataError, RecipeError
 
 _INPUT, _OUTPUT, _ERRORS = range(3)
-_REMEDY: Final = "make room, or send it elsewhere (heedful ... > FILE)"
+_REMEDY: Final = "free some space, or send the output elsewhere (heedful ... > FILE)"
 
 
 @final
@@ -157,7 +157,7 @@ def open_output(path: Path | None) -> Iterator[ResultOutput]:
     with wrap_write_errors(path, "--output"), path.open("a", encoding="utf-8") as file:
         out = ResultOutput(file, truncate=path.is_file())
         yield out
-        out.write("")  # no results at all are results too
+        out.write("")  # also if there are no results
 
 
 def write_bytes_to_stdout(content: bytes) -> None:
@@ -203,7 +203,9 @@ def require_writable(path: Path, option: str) -> None:
 def log(text: str) -> None:
     """Print a message to standard error; errors of writing are ignored."""
     with suppress(OSError):
-        print(f"{text}\n", end="", file=sys.stderr, flush=True)  # at once, where several threads tell something
+        print(
+            f"{text}\n", end="", file=sys.stderr, flush=True
+        )  # in one call, because several threads may write messages
 
 
 def escape_control_characters(text: str) -> str:

@@ -1,9 +1,10 @@
-"""`heedful quickstart`: train a small model on made-up data and show what it learned."""
+"""`heedful quickstart`: train a small model on generated data and show what it learned."""
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from heedful.cli.arguments import parse_arguments
 from heedful.errors import RecipeError
@@ -13,9 +14,11 @@ from heedful.registry import DEFAULT_TASK, list_tasks, load_object, suggest_task
 if TYPE_CHECKING:
     from heedful.tasks.demonstration import Demonstration
 
+_HELP_WIDTH: Final = 80
+
 
 def run(argv: Sequence[str]) -> int:
-    """Run `heedful quickstart`, which trains a small model on made-up data, and return its exit code."""
+    """Run `heedful quickstart`, which trains a small model on generated data, and return its exit code."""
     parsed_demonstration = parse_demonstration(argv)
     recipe = parsed_demonstration.write_recipe()
     if recipe is None:
@@ -42,7 +45,8 @@ def parse_demonstration(argv: Sequence[str]) -> Demonstration:
         raise RecipeError(f"quickstart {task}: no such task; {remedy}")
     demonstration_class: type[Demonstration] = load_object(references[task], context=f"task = {task!r}")
     if not has_task and {"--help", "-h"} & {*words} and len(references) > 1:
-        print(f"heedful quickstart TASK shows another task: {', '.join(name for name in references if name != task)}\n")
+        others = ", ".join(name for name in references if name != task)
+        print(textwrap.fill(f"heedful quickstart TASK shows another task: {others}", _HELP_WIDTH), end="\n\n")
     return parse_arguments(
         demonstration_class, words, program=f"heedful quickstart {task}" if has_task else "heedful quickstart"
     )

@@ -52,10 +52,12 @@ _WIDTH: Final = 100
 
 @dataclass(frozen=True)
 class RecipeArguments:
-    """Explain a recipe key: its type, default and range, as in heedful recipe training.schedule.rate
+    """Explain a recipe key: its type, default and range.
 
     The last part of a key is enough, and for a table all its keys are shown. Without a key, all keys of a task are
     listed.
+
+        heedful recipe training.schedule.rate
     """
 
     key: Annotated[str, Positional] = ""

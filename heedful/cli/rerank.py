@@ -24,8 +24,11 @@ _WEIGHT_NAMES: Final = ("reverse", "language", "length")
 class RerankArguments(ModelLineOptions):
     """Choose among translations by a model that translates them back, by a language model, or by both.
 
-    Sentences that a run translates: heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
-    Or existing translations: heedful translate RUN --n-best 10 --format jsonl | heedful rerank --reverse BACK
+    A run translates the sentences, or existing translations are read:
+
+        heedful rerank RUN --reverse BACK --language LM --input new.en -o new.de
+        heedful translate RUN --n-best 10 --format jsonl |
+          heedful rerank --reverse BACK
     """
 
     runs: Annotated[tuple[Path, ...], Positional] = ()
@@ -60,7 +63,7 @@ class RerankArguments(ModelLineOptions):
     direction: DirectionOptions = field(default_factory=DirectionOptions)
     searching: SearchOptions = field(default_factory=SearchOptions)
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     batch_tokens: int = 4096
     """tokens in a batch, padding included"""
     file_options = ("input", "weights", "tune")
@@ -156,13 +159,14 @@ def _build_channel(args: RerankArguments) -> NoisyChannel:
 
     reverse = None
     if args.reverse is not None:
-        options_without_adapter = replace(args.computing, adapter=None)  # which is of the run that translates
+        options_without_adapter = replace(
+            args.computing, adapter=None
+        )  # the adapter belongs to the run that translates
         translator = options_without_adapter.load_predictor(Translator, args.reverse, use="translates")
         if translator.languages and args.source_language is None:
             raise RecipeError(
-                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; say which of them the sources "
-                "are "
-                "in, with --source-language"
+                f"--reverse: {args.reverse} writes {', '.join(translator.languages)}; name the language of the sources "
+                "with --source-language"
             )
         reverse = translator.towards(args.source_language)
     return NoisyChannel(reverse, _build_language_model(args), args.batch_tokens)

@@ -30,7 +30,7 @@ class ScoreArguments:
     format: Literal["text", "jsonl"] = "text"
     """log-probability and number of tokens, separated by a tab, or JSON with those of each token"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:
@@ -59,7 +59,7 @@ class AlignArguments:
     gold: Path | None = None
     """gold alignments, line by line, 0-0 for sure links and 0p0 for possible ones: prints the error rate"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

@@ -55,7 +55,7 @@ class SearchArguments:
     output: Path | None = None
     """file for the results, a page if it ends with .html; standard output if not given"""
     format: Literal["text", "jsonl"] = "text"
-    """text for people, or JSON with all scores and positions, a line for each question"""
+    """plain text, or JSON with all scores and positions, a line for each question"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:
@@ -119,7 +119,7 @@ def _search_questions(index: PassageIndex, args: SearchArguments) -> Iterator[Qu
 
     orderings, answerer = _choose_orderings(index, args), None
     if args.answers is not None:
-        options_without_adapter = replace(args.computing, adapter=None)  # which is that of the encoder
+        options_without_adapter = replace(args.computing, adapter=None)  # the adapter belongs to the encoder
         answerer = options_without_adapter.load_predictor(
             QuestionAnsweringPredictor, args.answers, use="answers questions"
         )

@@ -26,7 +26,9 @@ _NEW_KEY: Final = "--new-key"
 class ServeArguments:
     """Serve trained models over HTTP until Ctrl-C: a page at http://127.0.0.1:5000, and APIs for programs.
 
-    Any key of the settings is an option: --port 8000 --limits.queue 100 --access.keys keys.txt
+    Any key of the settings is an option:
+
+        heedful serve RUN --port 8000 --limits.queue 100 --access.keys keys.txt
 
     heedful serve --print-config shows all keys, in the format of a file for --config.
     """

@@ -20,8 +20,10 @@ _MAX_EXAMPLES: Final = 50_000
 class SplitArguments:
     """Split off validation and test parts; examples with the same text go to the same part.
 
-    The choice depends only on the texts. Neither the order of the lines nor other texts matter, so when the data grow,
-    the held-out texts stay held out as far as there is room. heedful split pairs.tsv -o parts --test 0
+    The choice depends only on the texts. Neither the order of the lines nor other texts matter. So if the data grow,
+    the held-out texts stay held out, as far as the sizes of the parts allow.
+
+        heedful split pairs.tsv -o parts --test 0
     """
 
     files: PositionalPaths
@@ -35,11 +37,11 @@ class SplitArguments:
     task: OptionalText = None
     """the task, if it is not the one that the files suggest"""
     columns: Annotated[tuple[str, ...], OptionInfo(metavar="NAME")] = ()
-    """for a table, by name or counted from 0; see heedful new"""
+    """columns of a table, by name or counted from 0; see heedful new --help"""
     documents: bool = False
-    """for two files: lines that are empty in both end documents, which are not split"""
+    """for two files: lines that are empty in both files end documents, which are not split"""
     document_column: OptionalText = None
-    """for a table, by name or counted from 0: names the document of each pair; documents are not split"""
+    """column of a table, by name or counted from 0, that names the document of each pair; documents are not split"""
     overwrite: bool = False
     """replace existing parts"""
 

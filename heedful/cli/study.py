@@ -12,8 +12,8 @@ from heedful.errors import DataError
 _HELP = """\
 usage: heedful study [NAME [options]]
 
-Small experiments that demonstrate a claim of a paper. Without a name, all are listed; heedful study NAME --help shows
-the options of one."""
+Run a small experiment that demonstrates a claim of a paper. Without a name, all
+experiments are listed; heedful study NAME --help shows the options of one."""
 
 
 def run(argv: Sequence[str]) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, ClassVar, Literal
 from heedful.cli.arguments import (
     DeviceOptions,
     OptionalPage,
+    OptionalPath,
     PositionalPath,
     PositionalPaths,
     TextOrPositional,
@@ -40,18 +41,18 @@ class PredictArguments(TextLineOptions):
     """
 
     format: Literal["text", "jsonl"] = "text"
-    """text for people, or JSON with the complete answers"""
+    """plain text, or JSON with the complete answers"""
 
     def execute(self) -> int:
         """Answer the lines; return the exit code."""
         from heedful.tasks.predictor import Predictor
 
-        return self.predict_texts(Predictor, use="answers lines")  # type: ignore[type-abstract]  # any
+        return self.predict_texts(Predictor, use="answers lines")  # type: ignore[type-abstract]  # any embedder
 
 
 @dataclass(frozen=True, kw_only=True)
 class TagArguments(TextLineOptions):
-    """Tag the words of sentences, one sentence a line with spaces between its words."""
+    """Tag the words of sentences, one sentence per line, with spaces between its words."""
 
     format: Literal["columns", "jsonl"] = "columns"
     """a word and its tag on each line, with an empty line after each sentence, or JSON with probabilities"""
@@ -65,16 +66,21 @@ class TagArguments(TextLineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class FillArguments(TextLineOptions):
-    """Fill the gaps of texts: heedful fill RUN --text "The capital of France is [MASK]." """
+    """Fill the gaps of texts.
+
+    For example:
+
+        heedful fill RUN --text "The capital of France is [MASK]."
+    """
 
     run: PositionalPath
     """run folder of a pre-trained encoder"""
     top: int = 5
-    """number of guesses for each gap"""
+    """number of candidates for each gap"""
     blank: str = "[MASK]"
     """text that marks a hidden token"""
     format: Literal["text", "jsonl"] = "text"
-    """a table of guesses, or JSON"""
+    """a table of candidates, or JSON"""
 
     def execute(self) -> int:
         """Fill the gaps; return the exit code."""
@@ -134,7 +140,7 @@ class IdentifyArguments(LineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class ClassifyArguments(TextLineOptions):
-    """Classify texts, one a line; a tab separates two texts that are classified together.
+    """Classify texts, one per line; a tab separates two texts that are classified together.
 
     If the model chooses among candidates, the first column is their common text, and the other columns are the
     candidates.
@@ -174,15 +180,15 @@ class ClassifyArguments(TextLineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class AnswerArguments(RunLineOptions):
-    """Answer questions by parts of texts, or by an empty line if the text contains no answer.
-
-    A file has a JSON object with `question` and `context` on each line.
-    """
+    """Answer questions by parts of texts, or by an empty line if the text contains no answer."""
 
     question: TextOrPositional = None
     """one question, instead of a file; it may also follow the run, without the option"""
     context: TextOrPositional = None
     """the text that may contain the answer; it may also follow the question"""
+    input: OptionalPath = None
+    """file with a JSON object on each line that has `question` and `context`, plain or gzipped; standard input if not
+    given or -"""
     n_best: int = 1
     """number of answers for each question, in JSON"""
     format: Literal["text", "jsonl"] = "text"
@@ -209,7 +215,7 @@ class EmbedArguments(TextLineOptions):
 
     A sentence-transformers folder defines its own pooling.
 
-    Texts that are similar to the model have similar vectors.
+    Texts that the model reads alike have similar vectors.
     """
 
     run: PositionalPath
@@ -259,7 +265,9 @@ class LookArguments(RunLineOptions):
     inline_option: ClassVar[str] = "pictures"
 
     pictures: PositionalPaths = ()
-    """picture files; without any, their paths are read line by line"""
+    """picture files"""
+    input: OptionalPath = None
+    """file with the name of a picture on each line, plain or gzipped; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """path, class and probability, separated by tabs, or JSON with all probabilities and glimpses"""
     page: OptionalPage = None
@@ -299,9 +307,9 @@ class AskArguments:
     supporting: tuple[int, ...] = ()
     """on that page: numbers of the facts that are known to answer the question, from 1"""
     format: Literal["text", "jsonl"] = "text"
-    """text for people, or JSON with the weights of all facts"""
+    """plain text, or JSON with the weights of all facts"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
     def execute(self) -> int:

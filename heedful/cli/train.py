@@ -22,7 +22,9 @@ from heedful.recipes.recipe import Recipe
 class TrainArguments:
     """Train the model of a recipe, or resume an interrupted run.
 
-    Any key of the recipe can be changed: --training.steps 2000 --model.positions.kind rotary
+    Any key of the recipe can be changed by an option:
+
+        heedful train recipe.toml --training.steps 2000 --model.positions.kind rotary
 
     heedful recipe KEY explains a key, such as training.steps; heedful recipe lists all keys of a task.
     """

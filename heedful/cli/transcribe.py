@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
-from heedful.cli.arguments import OptionalPage, PositionalPaths, require_minimum
+from heedful.cli.arguments import OptionalPage, OptionalPath, PositionalPaths, require_minimum
 from heedful.cli.line_commands import (
     RunLineOptions,
     check_number_of_outputs,
@@ -24,14 +24,16 @@ class TranscribeArguments(RunLineOptions):
     """
 
     sounds: PositionalPaths = ()
-    """sound files; alternatively, --input names a file with the name of one on each line"""
+    """sound files"""
+    input: OptionalPath = None
+    """file with the name of a sound file on each line, plain or gzipped; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"
     """plain lines, or JSON with scores"""
     searching: SearchOptions = field(default_factory=SearchOptions)
     n_best: int = 1
     """number of texts for each sound; as text, each is a line of number, text and score, separated by tabs"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     page: OptionalPage = None
     """file for a page (HTML) of the attention, for a single sound"""
 

@@ -27,9 +27,12 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True, kw_only=True)
 class TranslateArguments(TranslateOptions):
-    """Translate sentences, one a line, with one model or with an ensemble of several.
+    """Translate sentences, one per line, or fill a localization file; with one model or an ensemble of several.
 
-    Or fill a localization file: heedful translate RUN file.po -o file.de.po
+    For example:
+
+        heedful translate RUN --input new.en -o new.de
+        heedful translate RUN file.po -o file.de.po
     """
 
     def execute(self) -> int:
@@ -80,7 +83,7 @@ def _check_arguments(args: TranslateArguments, documents: Sequence[Path]) -> Non
     if args.prefix is not None and args.prefixes is not None:
         raise RecipeError("--prefix and --prefixes: give one of them")
     if args.align and args.format != "jsonl":
-        raise RecipeError("--align: only JSON has room for alignments; add --format jsonl")
+        raise RecipeError("--align: only JSON output contains alignments; add --format jsonl")
     require_minimum(args, n_best=1, batch_tokens=1, mbr=1, workers=1)
     if args.workers is not None and not args.ray:
         raise RecipeError("--workers: is for Ray; give files with --ray, or leave it out")

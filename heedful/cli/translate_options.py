@@ -31,11 +31,12 @@ class DocumentOptions:
     """What is read and what is translated again in a localization file."""
 
     retranslate: Literal["nothing", "review", "all"] = "nothing"
-    """for a file: which existing translations are replaced: none, those to be reviewed (fuzzy ones), or all"""
+    """existing translations of a localization file that are replaced: none, those to be reviewed (fuzzy ones), or
+    all"""
     source_language: str | None = None
-    """for a TMX file, also as --memory: source language, as in en or en-GB"""
+    """source language of a TMX file, also of one given with --memory, as in en or en-GB"""
     target_language: str | None = None
-    """for a TMX file, also as --memory: target language"""
+    """target language of a TMX file, also of one given with --memory"""
 
     def require_none(self, *, memory: bool) -> None:
         """Raise `RecipeError` if an option was given that needs a localization file; a memory also allows languages."""
@@ -131,7 +132,7 @@ class TranslateOptions(ModelLineOptions):
     utility: Literal["chrf", "bleu"] = "chrf"
     """similarity measure of --mbr, for each sentence"""
     seed: int = 1
-    """seed of sampling"""
+    """random seed of sampling"""
     protect: bool = False
     """keep placeholders (%s, {name}, tags, addresses, numbers) unchanged; always done in files"""
     filling: DocumentOptions = field(default_factory=DocumentOptions)
@@ -139,13 +140,13 @@ class TranslateOptions(ModelLineOptions):
     batch_tokens: int = 4096
     """source tokens in a batch, padding included"""
     step: int | None = None
-    """a kept checkpoint instead of the finished model"""
+    """update of a kept checkpoint, to use it instead of the finished model"""
     ray: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
-    """files of lines, plain or gzipped, translated by processes of a Ray cluster, each into a file of the same name in
-    the folder of --output; interrupted files are continued"""
+    """files of lines, plain or gzipped, that are translated by processes of a Ray cluster, each into a file of the same
+    name in the folder of --output; interrupted files are continued"""
     workers: int | None = None
-    """with --ray: number of processes, each with a model and --threads; as many as the cluster has CPUs for unless
-    given"""
+    """with --ray: number of processes, each with its own model and --threads; if not given, as many as fit on the CPUs
+    of the cluster"""
     file_options = ("input", "prefixes", "glossary", "factors")
 
     def require_output(self, output: Path) -> None:

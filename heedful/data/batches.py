@@ -121,7 +121,7 @@ def batch_by_size(
     shuffled_rows = _shuffle_indices(len(lengths), generator)
     per_pool = max(1, int(_BATCHES_PER_POOL * max_tokens / max(1.0, float(padded[:, 1].mean()))))
     source, target = padded[shuffled_rows].T
-    # Sources rise and fall in turn, so that a batch across two target lengths finds like sources at the seam.
+    # Sources are sorted up and down in turn, so that a batch across two target lengths has similar source lengths.
     rising = np.where(target // pad_to % 2, source, -source)
     order = shuffled_rows[np.lexsort((rising, target, np.arange(len(shuffled_rows)) // per_pool))]
     batches = _split_at_budget(order, padded, max_tokens=max_tokens, per_pool=per_pool)

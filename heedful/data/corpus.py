@@ -441,8 +441,7 @@ def _require_examples(report: EncodingReport) -> None:
     if report.kept == 0:
         raise DataError(
             f"none of {num_read} examples can be used: {report.empty} with an empty side, {report.too_long} with a "
-            "side "
-            "that is too long; check the files or allow longer ones (data.max_length)"
+            "side that is too long; check the files or allow longer ones (data.max_length)"
         )
 
 
@@ -461,7 +460,7 @@ def _map_side(
 
     The keywords are those of `corpus.json`.
     """
-    for name, expected in (sha256 or {}).items():  # older versions did not write this file
+    for name, expected in (sha256 or {}).items():  # older versions did not write these digests
         if compute_digest(folder / f"{side}.{name}") != expected:
             raise ValueError(f"{side}.{name} has changed since it was written")
     ids = _map_array(folder / f"{side}.ids", dtype=np.dtype(dtype), count=tokens, shape=shape)

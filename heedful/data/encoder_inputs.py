@@ -131,8 +131,7 @@ def build_windows(
     if room < 1:
         raise RecipeError(
             f"max_length is {max_length}, which leaves no room for context behind a question of {len(question_ids)}; "
-            "raise it "
-            "or lower max_question"
+            "raise it or lower max_question"
         )
     if not 1 <= stride <= room:
         raise RecipeError(f"stride is {stride}; with windows of {room} ids of context it must lie between 1 and {room}")

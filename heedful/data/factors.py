@@ -158,7 +158,7 @@ def load_factor(path: Path) -> Factor:
         record = read_json(path)
         version, kind, labels = record["format"], record["kind"], record.get("labels", [])
     except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     except (ValueError, KeyError, TypeError, AttributeError):
         raise RunError(f"{path}: holds no factor; restore it or train again") from None
     if version != _FILE_FORMAT:
@@ -240,8 +240,7 @@ def attach_labels_from_file(texts: Iterable[str], path: Path, *, noun: str) -> I
             longer, shorter = ("lines", noun) if text is None else (noun, "lines")
             raise DataError(
                 f"{path}: has {'more' if text is None else 'fewer'} lines than there are {noun} ({line_number - 1:,} "
-                f"{shorter} "
-                f"and more {longer}); write one line of labels for each"
+                f"{shorter} and more {longer}); write one line of labels for each"
             )
         yield attach_labels(text, line, location=f"{path}:{line_number}")
 

@@ -132,8 +132,7 @@ class _TableReader(LabelledReader):
             if len(fields) <= max(positions):
                 raise DataError(
                     f"{location}: {len(fields)} column{'s' * (len(fields) != 1)} where {max(positions) + 1} are "
-                    "needed; "
-                    "mend the line or choose other columns"
+                    "needed; correct the line or choose other columns"
                 )
             values = [fields[position] for position in positions]
             label = None if self._label is None else values.pop()
@@ -208,13 +207,12 @@ class ChoicesJsonl(ExampleReader[MultipleChoiceExample]):
         for _, record in read_records(self.paths[0]):
             location, names = record.location, record.get_texts(self._candidates)
             if len(names) < 2:
-                raise DataError(f"{location}: {len(names)} candidates, but at least two are needed; mend the line")
+                raise DataError(f"{location}: {len(names)} candidates, but at least two are needed; correct the line")
             correct_index = record.get_int(self._label) if self._label in record else None
             if correct_index is not None and not 0 <= correct_index < len(names):
                 raise DataError(
                     f"{location}: candidate {correct_index} is marked as right, but candidates are counted from 0 to "
-                    f"{len(names) - 1}; mend "
-                    "the line"
+                    f"{len(names) - 1}; correct the line"
                 )
             shared = "" if self._text is None else record.get_text(self._text)
             texts = tuple((shared, name) if shared else (name,) for name in names)
@@ -231,17 +229,21 @@ def parse_label(label_text: str, *, names: Mapping[str, str] | None, number: boo
     """
     text = label_text.strip()
     if not text:
-        raise DataError(f"{location}: an empty label; mend the line")
+        raise DataError(f"{location}: an empty label; correct the line")
     if number:
         value = parse_number(text)
         if value is None:
-            raise DataError(f"{location}: the label {text!r} is not a number; mend the line or choose another column")
+            raise DataError(
+                f"{location}: the label {text!r} is not a number; correct the line or choose another column"
+            )
         return value
     if names is None:
         return text
     if text not in names:
         known = ", ".join(map(repr, names))
-        raise DataError(f"{location}: the label {text!r} is not one of {known}; mend the line or choose another column")
+        raise DataError(
+            f"{location}: the label {text!r} is not one of {known}; correct the line or choose another column"
+        )
     return names[text]
 
 
@@ -257,9 +259,11 @@ def _find_column(column: ColumnKey, header: Sequence[str], *, location: str, req
     suggestion = closest_match(column, header)
     if suggestion is None and header and not {*requested} & {*header}:
         advice = 'if the file has no header, set header = false and count columns from 0, as in text = "0", label = "1"'
-        raise DataError(f"{location}: no column {column!r} (there: {present_names}); choose other columns, or {advice}")
+        raise DataError(
+            f"{location}: no column {column!r} (available: {present_names}); choose other columns, or {advice}"
+        )
     remedy = f"did you mean {suggestion!r}?" if suggestion else "choose other columns"
-    raise DataError(f"{location}: no column {column!r} (there: {present_names}); {remedy}")
+    raise DataError(f"{location}: no column {column!r} (available: {present_names}); {remedy}")
 
 
 def _quote_name(name: str) -> str:
@@ -322,7 +326,7 @@ class DetectedLabelledTable(DetectedDataset):
             label = "" if self.has_number_labels and is_missing_value(label) else label.strip()
             if self.has_number_labels and label and parse_number(label) is None:
                 raise DataError(
-                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is not a number; mend the line or "
+                    f"{self.get_first_file(part)}:{row.line}: the label {label!r} is not a number; correct the line or "
                     "choose other columns with --columns"
                 )
             split_keys = (texts[0],) if len(texts) == 1 else (texts[0], "\0".join(texts))

@@ -101,7 +101,9 @@ class LabelVocabulary:
             record = read_json(path)
             version, names = record["format"], record["labels"]
         except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+            raise RunError(
+                f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again"
+            ) from None
         except (ValueError, KeyError, TypeError):
             raise RunError(f"{path}: holds no labels; restore it or train again") from None
         if version != _FILE_FORMAT:

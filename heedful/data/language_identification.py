@@ -82,7 +82,9 @@ class LanguageIdentifier:
         try:
             tables = dict(sorted(load(read_bytes(path, max_bytes=_MAX_FILE_BYTES)).items()))
         except OSError as error:
-            raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+            raise RunError(
+                f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again"
+            ) from None
         except SafetensorError:
             tables = {}
         if not tables or any(

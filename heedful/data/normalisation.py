@@ -33,7 +33,7 @@ def require_valid_unicode(text: str) -> str:
     except UnicodeEncodeError as error:
         raise DataError(
             f"character {error.start + 1} of a text is U+{ord(text[error.start]):04X}, half a surrogate pair "
-            "and so not valid Unicode; mend the text"
+            "and so not valid Unicode; correct the text"
         ) from None
     return text
 

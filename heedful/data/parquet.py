@@ -73,15 +73,19 @@ class ParquetPairReader(ExampleReader[SentencePair]):
         text.
         """
         if self._document is not None and self._document not in schema.names:
-            raise DataError(f"{self.paths[0]}: has no column {self._document!r}; there: {', '.join(schema.names)}")
+            raise DataError(
+                f"{self.paths[0]}: has no column {self._document!r}; choose one of {', '.join(schema.names)}"
+            )
         for name in self._fields:
             types = [str(field.type) for field in schema if field.name == name]
             if not types:
-                raise DataError(f"{self.paths[0]}: has no column {name!r}; there: {', '.join(schema.names)}")
+                raise DataError(f"{self.paths[0]}: has no column {name!r}; choose one of {', '.join(schema.names)}")
             if len(types) > 1:
                 raise DataError(f"{self.paths[0]}: has {len(types)} columns {name!r}; give each its own name")
             if not _is_text_type(types[0]):
-                raise DataError(f"{self.paths[0]}: column {name!r} holds {types[0]}, but text is needed")
+                raise DataError(
+                    f"{self.paths[0]}: column {name!r} holds {types[0]}, but text is needed; choose another column"
+                )
 
 
 @contextmanager
@@ -215,7 +219,9 @@ class ParquetFormat(DataFormat):
             for name in columns:
                 if name not in shape.texts:
                     present_names = ", ".join(shape.texts) or "none"
-                    raise RecipeError(f"--columns: {file.path} has no column of text {name!r}; there: {present_names}")
+                    raise RecipeError(
+                        f"--columns: {file.path} has no column of text {name!r}; choose one of {present_names}"
+                    )
         names = tuple(columns or shapes[0].texts)
         if len(names) != 2 or any(not {*names} <= {*shape.texts} for shape in shapes):
             return

@@ -108,8 +108,8 @@ def _resolve_language(language: str) -> str:
         for name in (known_code, locale.get_display_name("en"), locale.get_display_name(known_code)):
             names[str(name).lower()] = known_code
     near = difflib.get_close_matches(code.lower(), names, n=3)
-    hint = f"did you mean {' or '.join(sorted({names[n] for n in near}))}? " if near else ""
-    raise RecipeError(f"no phrasebook for the language {language!r}: {hint}It knows {', '.join(known)}")
+    hint = f"did you mean {' or '.join(sorted({names[n] for n in near}))}? Available" if near else "available"
+    raise RecipeError(f"no phrasebook for the language {language!r}: {hint} are {', '.join(known)}")
 
 
 # --- what is said ------------------------------------------------------------------------------------------

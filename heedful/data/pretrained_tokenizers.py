@@ -93,8 +93,7 @@ class _PretrainedTokenizer(Tokenizer):
         if size < num_known_ids:
             raise DataError(
                 f"{file}: has ids up to {num_known_ids - 1}, but the model has only {size} of them; take the "
-                "vocabulary that "
-                "belongs to the model"
+                "vocabulary that belongs to the model"
             )
         if size - len(set(ids.values())) > _MAX_UNUSED_IDS:
             raise DataError(
@@ -300,7 +299,9 @@ class MarianTokenizer(_PretrainedTokenizer):
         try:
             self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         except (RuntimeError, OSError, ValueError):
-            raise DataError("source.spm or target.spm: is not a sentencepiece model, or is damaged") from None
+            raise DataError(
+                "source.spm or target.spm: is not a sentencepiece model, or is damaged; take another copy of this model"
+            ) from None
         if special.unk is None:
             raise DataError("vocab.json: has no piece for unknown text; take a complete copy of this model")
         super().__init__(ids, file="vocab.json", size=size, special=special)
@@ -432,7 +433,9 @@ def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
     except (KeyboardInterrupt, SystemExit, MemoryError):
         raise
     except BaseException as error:  # it raises nothing narrower, and a panic of Rust is not an Exception
-        raise DataError(f"tokenizer.json: the package tokenizers cannot read it ({error})") from None
+        raise DataError(
+            f"tokenizer.json: the package tokenizers cannot read it ({error}); take another copy of this model"
+        ) from None
 
 
 def _get_model_kind(content: Mapping[str, Any]) -> str:
@@ -457,7 +460,7 @@ def load_tokenizer(path: Path) -> Tokenizer:
     try:
         contents = read_bytes(path)
     except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror}); is the run complete?") from None
+        raise RunError(f"{path}: cannot be read ({error.strerror}); restore it from a copy or train again") from None
     try:
         return (
             _load_from_json(parse_json(contents), path=path)

@@ -141,11 +141,15 @@ class SubjQAReader(QuestionReader):
             raise DataError(f"{location}: no column {missing[0]!r}; is this a file of SubjQA?")
         for location, fields in rows:
             if len(fields) != len(header):
-                raise DataError(f"{location}: {len(fields)} columns where the header has {len(header)}; mend the row")
+                raise DataError(
+                    f"{location}: {len(fields)} columns where the header has {len(header)}; correct the row"
+                )
             question = _parse_subjqa_row(dict(zip(header, fields, strict=True)), location=location)
             first = questions.get(question.id, replace(question, answers=(), num_moved=0))
             if (first.context, first.question) != (question.context, question.question):
-                raise DataError(f"{location}: the same q_review_id as at {first.location}, but another text; mend one")
+                raise DataError(
+                    f"{location}: the same q_review_id as at {first.location}, but another text; correct one"
+                )
             questions[question.id] = replace(
                 first, answers=(*first.answers, *question.answers), num_moved=first.num_moved + question.num_moved
             )
@@ -160,7 +164,7 @@ def _parse_squad_question(qa: JsonRecord, context: str) -> ExtractiveQuestion:
     impossible = "is_impossible" in qa and qa.get_bool("is_impossible")
     answer_records = [] if impossible else qa.get_objects("answers")
     if not answer_records and not impossible and "is_impossible" in qa:
-        raise DataError(f"{qa.location}: no answers though is_impossible is false; mend the file")
+        raise DataError(f"{qa.location}: no answers though is_impossible is false; correct the file")
     answers = tuple(
         ReferenceAnswer(answer.get_text("text"), answer.get_int("answer_start")) for answer in answer_records
     )
@@ -181,7 +185,7 @@ def _parse_subjqa_row(row: dict[str, str], *, location: str) -> ExtractiveQuesti
     if not start < min(stop, len(context)) or stop > len(review):
         raise DataError(
             f"{location}: the answer {row['human_ans_indices']} is not a part of a review of {len(review)} characters; "
-            "mend or delete the row"
+            "correct or delete the row"
         )
     return replace(question, answers=(ReferenceAnswer(context[start:stop], start),), num_moved=int(stop > len(context)))
 
@@ -197,10 +201,10 @@ def _find_answer_start(answer: ReferenceAnswer, context: str, *, location: str, 
     starts = [match.start() for match in re.finditer(f"(?={re.escape(answer.text)})", context)]
     shortened = answer.text if len(answer.text) <= 40 else f"{answer.text[:40]}..."
     if not starts:
-        raise DataError(f"{location}: the answer {shortened!r} does not occur in the context; mend or delete it")
+        raise DataError(f"{location}: the answer {shortened!r} does not occur in the context; correct or delete it")
     if misplaced == "error":
         raise DataError(
-            f"{location}: the answer {shortened!r} is not at {answer.start} but at {starts[0]}; mend the file, "
+            f"{location}: the answer {shortened!r} is not at {answer.start} but at {starts[0]}; correct the file, "
             "or "
             'allow misplaced answers with misplaced = "nearest"'
         )
@@ -389,7 +393,7 @@ def _locate_answer(answer: str, start: int | None, context: str, *, location: st
         index = context.lower().find(answer.lower())
     if index < 0 or not answer:
         raise DataError(
-            f"{location}: the answer {answer[:40]!r} does not occur in its context; mend or delete the line"
+            f"{location}: the answer {answer[:40]!r} does not occur in its context; correct or delete the line"
         )
     return {"text": context[index : index + len(answer)], "start": index}
 

@@ -186,7 +186,7 @@ class JsonRecord:
         """
         value: str = self._get_value(name, "text", str)
         if _UNENCODABLE.search(value):
-            raise DataError(f"{self.location}: field {name!r} holds NUL or half a surrogate pair; mend the line")
+            raise DataError(f"{self.location}: field {name!r} holds NUL or half a surrogate pair; correct the line")
         return _clean_text(value)
 
     def get_int(self, name: str) -> int:
@@ -230,7 +230,8 @@ class JsonRecord:
         if name not in self.fields:
             present_names = ", ".join(map(repr, list(self.fields)[:8])) or "none"
             raise DataError(
-                f"{self.location}: no field {name!r} (there: {present_names}); mend the line or choose other fields"
+                f"{self.location}: no field {name!r} (available: {present_names}); correct the line or choose other "
+                "fields"
             )
         value = self.fields[name]
         if type(value) not in types:
@@ -249,7 +250,7 @@ class JsonRecord:
     def _build_type_error(self, name: str, expected: str) -> DataError:
         """Build the error for a field of the wrong type."""
         type_name = type(self.fields[name]).__name__
-        return DataError(f"{self.location}: field {name!r} is {type_name} where {expected} is needed; mend the line")
+        return DataError(f"{self.location}: field {name!r} is {type_name} where {expected} is needed; correct the line")
 
 
 @final
@@ -296,8 +297,7 @@ def split_columns(line: str, min_columns: int, *, location: str) -> list[str]:
     if len(fields) < min_columns:
         raise DataError(
             f"{location}: {len(fields)} tab-separated column{'s' * (len(fields) > 1)} where {min_columns} are needed; "
-            "mend the "
-            "line or choose other columns"
+            "correct the line or choose other columns"
         )
     return fields
 
@@ -336,7 +336,7 @@ def read_quoted_rows(path: Path, *, delimiter: str = ",") -> Iterator[tuple[int,
         try:
             row = next(rows, None)
         except csv.Error as error:
-            raise DataError(f"{path}:{start_line}: not valid CSV ({error}); mend the quotes of this row") from None
+            raise DataError(f"{path}:{start_line}: not valid CSV ({error}); correct the quotes of this row") from None
         if row is None:
             return
         if row:
@@ -392,7 +392,9 @@ def _decode_lines(lines: Iterator[bytes], *, name: str) -> Iterator[str]:
                 "convert the file to UTF-8"
             ) from None
         if "\0" in text:
-            raise DataError(f"{name}:{line_number}: a NUL character; convert the file to UTF-8 text or mend the line")
+            raise DataError(
+                f"{name}:{line_number}: a NUL character; convert the file to UTF-8 text or correct the line"
+            )
         yield text
 
 

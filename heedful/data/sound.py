@@ -147,7 +147,7 @@ def _read_pcm_wav(source: Path | BytesIO, name: str, max_seconds: float) -> tupl
     with _open_stream(source) as file:
         header, raw = _read_wav_chunks(file, name, max_seconds)
     width, channels, rate = header.bytes_per_sample, header.channels, header.rate
-    raw = raw[: len(raw) // (width * channels) * width * channels]  # a cut file ends somewhere
+    raw = raw[: len(raw) // (width * channels) * width * channels]  # a truncated file may end inside a frame
     if width == 1:  # the only width without a sign
         numbers = np.frombuffer(raw, np.uint8).astype(np.float32) - 128.0
     elif width == 3:

@@ -99,12 +99,11 @@ def _extract_word_and_tag(
     num_columns = max(word_column, tag_column) + 1
     if len(fields) < num_columns:
         raise DataError(
-            f"{location}: {len(fields)} column{'s' * (len(fields) > 1)} where {num_columns} are needed; mend the line "
-            "or "
-            "choose other columns"
+            f"{location}: {len(fields)} column{'s' * (len(fields) > 1)} where {num_columns} are needed; correct the "
+            "line or choose other columns"
         )
     if not fields[word_column].strip() or not fields[tag_column].strip():
-        raise DataError(f"{location}: an empty word or tag; mend the line or choose other columns")
+        raise DataError(f"{location}: an empty word or tag; correct the line or choose other columns")
     return fields[word_column].strip(), fields[tag_column].strip()
 
 

@@ -35,7 +35,7 @@ def compute_offsets(tokenizer: Tokenizer, text: str) -> list[tuple[int, int]]:
     """
     pieces = [_normalise_for_matching(piece) for piece in tokenizer.get_surfaces(text)]
     joined_pieces = "".join(pieces)
-    spans: list[tuple[int, int]] = []  # for each character of `wanted`
+    spans: list[tuple[int, int]] = []  # for each character of `joined_pieces`
     for start, stop, count in _align_clusters(tokenizer, text, joined_pieces):
         spans += [(start, stop)] * count
     result, position, last_stop = [], 0, 0

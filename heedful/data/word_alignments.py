@@ -91,8 +91,7 @@ def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str)
             if index >= count:
                 raise DataError(
                     f"{location}: link {link[0]}-{link[1]} has no {side} word: {pair.location} has {count} there, "
-                    "counted "
-                    "from 0; align exactly this text"
+                    "counted from 0; align exactly this text"
                 )
     return links
 

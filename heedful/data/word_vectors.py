@@ -91,9 +91,9 @@ def _parse_vector(fields: list[str], *, location: str) -> np.ndarray:
         with np.errstate(over="ignore"):  # which leaves an infinity for the check below
             vector = np.array([float(field) for field in fields]).astype(np.float32)
     except ValueError as error:
-        raise DataError(f"{location}: {error}; mend the line") from None
+        raise DataError(f"{location}: {error}; correct the line") from None
     if not np.isfinite(vector).all():
-        raise DataError(f"{location}: a number that is not finite; mend the line")
+        raise DataError(f"{location}: a number that is not finite; correct the line")
     return vector
 
 

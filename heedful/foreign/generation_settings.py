@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from pydantic import TypeAdapter, ValidationError
-
 from heedful.errors import RunError
+from heedful.foreign.families.model_family import validate_config
 from heedful.foreign.vocabularies import read_json_or_empty
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 
@@ -48,7 +47,7 @@ def build_generation_config(settings: Mapping[str, Any], *, max_positions: int, 
         }
     else:
         table["kind"] = "greedy"
-    config: GenerationConfig = _validate_config(GenerationConfig, table, location=location)
+    config: GenerationConfig = validate_config(GenerationConfig, table, location=location)
     return config
 
 
@@ -62,7 +61,7 @@ def build_continuation_config(settings: Mapping[str, Any], *, location: str) -> 
     if (max_tokens := settings.get("max_new_tokens")) is not None:
         table["tokens"] = max_tokens
     table["repetition_penalty"] = settings.get("repetition_penalty", 1.0)
-    config: ContinuationConfig = _validate_config(ContinuationConfig, table, location=location)
+    config: ContinuationConfig = validate_config(ContinuationConfig, table, location=location)
     return config
 
 
@@ -77,11 +76,11 @@ def read_forbidden_tokens(settings: Mapping[str, Any]) -> frozenset[int]:
         or not all(isinstance(item, list) for item in lists)
     ):
         raise RunError(
-            "bad_words_ids, suppress_tokens: are not lists of ids; mend config.json and generation_config.json"
+            "bad_words_ids, suppress_tokens: are not lists of ids; correct config.json and generation_config.json"
         )
     ids = [*(words[0] for words in lists if len(words) == 1), *suppressed]
     if invalid := [item for item in ids if type(item) is not int]:
-        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(invalid[0])[:40]} is not an id; mend config.json")
+        raise RunError(f"bad_words_ids, suppress_tokens: {ascii(invalid[0])[:40]} is not an id; correct config.json")
     return frozenset(ids)
 
 
@@ -101,7 +100,7 @@ def _read_integer(settings: Mapping[str, Any], key: str, *, location: str) -> in
     """
     value = settings.get(key)
     if value is not None and type(value) is not int:
-        raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; mend it")
+        raise RunError(f"{location}: {key} = {ascii(value)[:40]} is not a whole number; correct it")
     return value
 
 
@@ -114,16 +113,3 @@ def _read_sampling(settings: Mapping[str, Any]) -> dict[str, Any]:
         if settings.get(key) is not None:
             options[key] = settings[key]
     return options
-
-
-def _validate_config(config_class: Any, values: Mapping[str, Any], *, location: str) -> Any:
-    """Build a configuration from its values; raise RunError, which names `location` and the key, if one is out of
-    range.
-    """
-    try:
-        return TypeAdapter(config_class).validate_python(dict(values))
-    except ValidationError as error:
-        first = error.errors()[0]
-        raise RunError(
-            f"{location}: {first['loc'][-1]} = {first['input']!r}: {first['msg'].lower()}; mend it"
-        ) from None

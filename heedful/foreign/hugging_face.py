@@ -222,7 +222,9 @@ class HuggingFaceFolder:
             RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
         """
         if step is not None:
-            raise RunError(f"{self.folder}: is not a run of heedful and has no checkpoint of step {step}")
+            raise RunError(
+                f"{self.folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
+            )
         origin = self.origin if adapt is None else adapt(self.origin)
         model = load_for_inference(origin, device=device, engine=engine, log=log)
         if isinstance(self.origin.tokenizer, tuple):
@@ -317,7 +319,7 @@ class HuggingFaceFolder:
         value = read_json_or_empty(path).get("model_max_length", self.max_positions)
         if not isinstance(value, int | float) or isinstance(value, bool) or not value >= _MIN_TOKENS:
             raise RunError(
-                f"{path}: model_max_length = {value!r}: {reader} at least {_MIN_TOKENS} tokens; mend the file"
+                f"{path}: model_max_length = {value!r}: {reader} at least {_MIN_TOKENS} tokens; correct the file"
             )
         return int(min(value, self.max_positions))
 

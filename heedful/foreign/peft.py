@@ -157,7 +157,7 @@ def save_peft_adapter(
         Notes for the user of the exported folder, one sentence each.
 
     Raises:
-        RunError: the adapter is not a LoRA, or the format has no place for a tensor.
+        RunError: the adapter is not a LoRA, or the format does not support a tensor.
     """
     if not isinstance(adapter, LoraAdapter):
         raise RunError(f"{origin.folder}: has bottlenecks, which PEFT does not support; train an adapter of kind lora")
@@ -251,7 +251,8 @@ def _export_trained_modules(
         part, _, parameter = name.rpartition(".")
         if part not in simple_names:
             raise RunError(
-                f"{origin.folder}: {name} was trained together with the adapter, and PEFT has no place for it"
+                f"{origin.folder}: {name} was trained together with the adapter, and PEFT cannot store it; merge the "
+                "adapter with --merge and export the result"
             )
         result[f"{simple_names[part]}.{parameter}"] = tensor
     modules = [name.rpartition(".")[0].removeprefix(table.prefix).partition(".")[0] for name in result]
@@ -306,4 +307,4 @@ def _import_name(name: str, family: ModelFamily, table: StateDictMapping, *, fol
     for rename in table.renames:
         if rename.foreign_names == (part,) and len(rename.heedful_names) == 1 and parameter in rename.parameters:
             return f"{rename.heedful_names[0]}.{parameter}"
-    raise RunError(f"{folder / PEFT_WEIGHTS_FILE}: holds {name}, for which heedful has no place; take a plain LoRA")
+    raise RunError(f"{folder / PEFT_WEIGHTS_FILE}: holds {name}, which heedful does not support; take a plain LoRA")

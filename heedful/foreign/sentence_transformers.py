@@ -121,7 +121,7 @@ def _read_length_and_case(folder: Path) -> tuple[int | None, bool]:
         length, lowercase = content.get("max_seq_length"), content.get("do_lower_case", False)
         if length is not None and (not isinstance(length, int) or isinstance(length, bool) or length < 3):
             raise RunError(
-                f"{folder / name}: max_seq_length = {length!r} is not a whole number of 3 or more; mend the file"
+                f"{folder / name}: max_seq_length = {length!r} is not a whole number of 3 or more; correct the file"
             )
         if length is not None or lowercase:
             return length, bool(lowercase)
@@ -136,8 +136,7 @@ def _reject_default_prompt(folder: Path) -> None:
     if prompt:
         raise RunError(
             f"{folder / _PROMPTS_FILE}: default_prompt_name = {name!r} puts {prompt!r} before each text, which heedful "
-            "does "
-            "not; remove the key, and write the prompt before your texts"
+            "does not; remove the key, and write the prompt before your texts"
         )
 
 

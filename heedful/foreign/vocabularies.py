@@ -247,7 +247,10 @@ def _read_added_tokens(folder: Path, settings: Mapping[str, Any]) -> list[dict[s
     if isinstance(decoder, dict):
         entries = [(number, entry) for number, entry in decoder.items() if isinstance(entry, dict)]
         if any(not number.isdecimal() or len(number) > _MAX_ID_DIGITS for number, _ in entries):
-            raise RunError(f"{folder / 'tokenizer_config.json'}: added_tokens_decoder names ids that are not numbers")
+            raise RunError(
+                f"{folder / 'tokenizer_config.json'}: added_tokens_decoder names ids that are not numbers; take "
+                "another copy of this file"
+            )
         return [{"id": int(number), **entry} for number, entry in entries]
     path = folder / "added_tokens.json"
     ids = _validate_ids(read_json_object(path), path) if path.exists() else {}

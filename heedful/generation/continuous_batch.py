@@ -1,7 +1,7 @@
 """The decode loop of all searches: a batch of sentences that join and leave it at every step.
 
 The rows of all its sentences are read by the model together. What comes out of a row does not depend on its neighbours
-(the batch law), so a sentence gets the same output as alone. A whole search is a batch that nobody joins.
+(the batch law), so a sentence gets the same output as alone. A complete search is a batch that no sentence joins later.
 """
 
 from __future__ import annotations
@@ -206,7 +206,7 @@ class ContinuousBatch:
                 finished += self._advance(entry, upcast_logits(logits), rows_per_sentence=1)[0]
                 self._merge_newest()
         except Exception:
-            entry.stop_all()  # the caller never learns of these sentences, so nobody waits for them
+            entry.stop_all()  # the caller does not get the ids of these sentences, so their results are not needed
             raise
         return request_ids, finished
 
@@ -220,8 +220,8 @@ class ContinuousBatch:
     def run(self) -> list[FinishedRequest]:
         """Decode until all sentences have finished, and return them.
 
-        Nobody waits for single sentences or tokens, which saves work: results are built together, and several tokens of
-        every row are decoded in one call where the engine knows how.
+        No caller waits for single sentences or tokens, which saves work: results are built together, and several tokens
+        of every row are decoded in one call if the engine supports it.
         """
         finished, self._builds_together = list[FinishedRequest](), True
         try:

@@ -157,7 +157,7 @@ class DecodeBatch(ABC):
         new model state, or None where that is not possible.
 
         Args:
-            engine: may know how.
+            engine: that may support it.
             tokens: the next input tokens.
             state: model state before these tokens.
 

@@ -32,7 +32,7 @@ from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import MultiStepLimits, RowSelection, Tokens, concat_rows, select_rows
 
 _LOOKAHEAD_TOKENS: Final = 64
-"""Tokens of all rows that are found at one time, where the engine knows how; rows that are done are dropped between."""
+"""Tokens of all rows that one call finds, if the engine supports it; done rows are removed between calls."""
 
 
 @dataclass(frozen=True)

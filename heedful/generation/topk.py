@@ -15,8 +15,8 @@ from torch import Tensor
 from heedful.generation import native_kernels
 
 BLOCK_SIZE = 64
-_DIRECT_SIZE = 1 << 15  # columns of all rows that are searched for one sooner than they are cut into blocks
-_CACHE_SIZE = 1 << 17  # logits that stay in the cache of a core
+_DIRECT_SIZE = 1 << 15  # up to this number of columns of all rows, one search is faster than a search in blocks
+_CACHE_SIZE = 1 << 17  # number of logits that fit into the cache of a core
 
 
 @dataclass(frozen=True)

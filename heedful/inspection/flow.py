@@ -94,7 +94,7 @@ class FlowNetwork:
             return 0
         capacities: list[np.ndarray] = []
         room = [np.array([_INFINITY])]
-        for above, below in reversed(list(pairwise(paths))):  # no more than what can go on from there
+        for above, below in reversed(list(pairwise(paths))):  # at most the flow that can continue from there
             capacities.insert(0, np.minimum(self._residual_capacities(above, below), room[0]))
             room.insert(0, capacities[0].sum(1))
         flows, excess = [], [room[0]]
@@ -102,7 +102,7 @@ class FlowNetwork:
             flows.append(_distribute_flow(capacity, excess[-1], limit))
             excess[-1] = excess[-1] - flows[-1].sum(1)
             excess.append(flows[-1].sum(0))
-        for step in reversed(range(1, len(flows))):  # what found no way on goes back
+        for step in reversed(range(1, len(flows))):  # flow that could not continue is returned
             returned = _clip_cumulative(flows[step - 1], excess[step])
             flows[step - 1] -= returned
             excess[step - 1] = excess[step - 1] + returned.sum(1)
@@ -329,7 +329,7 @@ def build_attention_graph(record: InspectionRecord, side: SideName | None = None
     maps = [*encoder, *decoder] if chosen_side == "decoder" else encoder
     if not (decoder if chosen_side == "decoder" else encoder):
         raise DataError(f"no attention of the {chosen_side} is in this record: rollout and flow need some")
-    sources = dict.fromkeys(  # what is not the decoder's own
+    sources = dict.fromkeys(  # axes that do not belong to the decoder
         name
         for attention_map in maps
         for name in {

@@ -43,7 +43,9 @@ class LogarithmicScale(Scale):
     def transform(self, value: Number) -> float:
         """Return the logarithm to base 10; `ValueError` if the value is not above 0."""
         if value <= 0:
-            raise ValueError(f"{value} has no place on a logarithmic axis: give values above 0, or take a linear one")
+            raise ValueError(
+                f"{value} cannot be drawn on a logarithmic axis: give values above 0, or take a linear one"
+            )
         return math.log10(value)
 
     def inverse_transform(self, position: float) -> float:
@@ -92,7 +94,7 @@ _LONGEST_NAME = 80
 _LEVEL_ATTRIBUTES = 'class="level" fill="none" stroke="currentColor" stroke-dasharray="1 4"'
 _DASHES = ("", "7 4", "2 3", "9 3 2 3")
 
-# Eight hues that also differ in lightness, on white and on black; with more lines, dashes tell them apart.
+# Eight hues that also differ in lightness, on white and on black; with more lines, dashes distinguish them.
 _LIGHT = ("#0b63b5", "#c2410c", "#15803d", "#7e22ce", "#be123c", "#0e7490", "#854d0e", "#4b5563")
 _DARK = ("#6cb2f7", "#fb923c", "#4ade80", "#c792f5", "#fb7185", "#22d3ee", "#facc15", "#cbd5e1")
 
@@ -133,7 +135,7 @@ class PlotLine:
                 raise ValueError(f"line {self.name!r}: {len(bounds)} {what} for {len(self.points)} points")
         numbers = [*self.points, *self.bounds]
         if not all(math.isfinite(number) for pair in numbers for number in pair):
-            raise ValueError(f"line {self.name!r}: holds a number that is not finite, which has no place in a plot")
+            raise ValueError(f"line {self.name!r}: holds a number that is not finite and cannot be drawn; leave it out")
 
     @property
     def bounds(self) -> list[tuple[Number, Number]]:
@@ -150,7 +152,7 @@ class ReferenceLine:
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.y):
-            raise ValueError(f"level {self.name!r}: {self.y} is not finite and has no place in a plot")
+            raise ValueError(f"level {self.name!r}: {self.y} is not finite and cannot be drawn; leave it out")
 
 
 @dataclass(frozen=True)

@@ -559,7 +559,9 @@ class InspectionRecord:
             raise DataError(f"no {role} attention in this record; it has {_join_names(roles) or 'none at all'}")
         number = max(layers) + 1 + layer if layer < 0 else layer
         if number not in layers:
-            raise DataError(f"{role} attention: layers {_join_names(layers)} are in this record, not {layer}")
+            raise DataError(
+                f"{role} attention: layer {layer} is not in this record; choose one of {_join_names(layers)}"
+            )
         return layers[number]
 
     def keep_maps(self, *, layers: Sequence[int] | None = None, heads: Sequence[int] | None = None) -> InspectionRecord:

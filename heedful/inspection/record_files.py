@@ -67,7 +67,7 @@ def load_record(path: str | Path) -> InspectionRecord:
     try:
         header, arrays = _read_file(Path(path))
     except OSError as error:
-        raise RunError(f"{path}: cannot be read ({error.strerror or error}); name a record's file") from None
+        raise RunError(f"{path}: cannot be read ({error.strerror or error}); give the file of a saved record") from None
     except (SafetensorError, ValueError) as error:
         raise RunError(f"{path}: is not a record, or is damaged ({error}); save it again") from None
     if header is None:

@@ -17,7 +17,7 @@ Number = int | float
 _FONT = (
     "ui-sans-serif,system-ui,'Segoe UI','Noto Sans','Helvetica Neue',Arial,'Liberation Sans','DejaVu Sans',sans-serif"
 )
-"""The reader's own font where it is known, else the most common ones, because programs that make PDF want names."""
+"""The system's own font if it is known, else the most common ones, because programs that make PDF need names."""
 
 _PAPER, _INK = ("#fff", "#16171c"), ("#24262d", "#e4e6ec")
 """In light and in dark."""

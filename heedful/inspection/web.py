@@ -41,7 +41,7 @@ _MAX_PICTURE_SIDE, _MAX_FRAME_SIDE = 640, 240
 """Pixels along a side of a picture on a page, and of one of many."""
 
 _MAX_HEADING_ANSWERS = 3
-"""Answers to the whole text that the heading tells."""
+"""Number of answers about the whole text that the heading shows."""
 
 _MODULE_PREFIX = "heedful/"
 """What the names of the page's modules begin with."""

@@ -33,7 +33,7 @@ class TranslationUnit:
         location: `file:line`; in an office document `file:paragraph`.
         name: its name in the file: an id, a context, the number of a subtitle.
         notes: notes for translators.
-        translatable: whether the file wants it translated.
+        translatable: whether the file marks it as translatable.
     """
 
     source: Segment

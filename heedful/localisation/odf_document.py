@@ -111,7 +111,7 @@ class OdfPart(ParagraphDocument):
             elif self._is_text_element(child, _SPAN_ELEMENTS) and not child.is_single:
                 style, content, last_span = self._get_style(child), [*child.children], child
                 while style is not None and index < len(children) and self._has_style(children[index], style):
-                    last_span = children[index]  # type: ignore[assignment]  # `_is_same` says that it is an element
+                    last_span = children[index]  # type: ignore[assignment]  # `_has_style` returns true for elements only
                     content += last_span.children
                     index += 1
                 if style == "":

@@ -138,9 +138,12 @@ class ZipArchive:
         """
         members = self._file.infolist()
         if len(members) > MAX_MEMBERS:
-            raise DataError(f"{self.path}: has {len(members):,} members, but at most {MAX_MEMBERS:,} are read")
+            raise DataError(
+                f"{self.path}: is an archive of {len(members):,} files, but at most {MAX_MEMBERS:,} are read; split "
+                "the document"
+            )
         if len(self._members) < len(members):
-            raise DataError(f"{self.path}: has two members with the same name; save it again and try again")
+            raise DataError(f"{self.path}: contains two files with the same name; save it again and try again")
         if sum(member.file_size for member in members) > MAX_BYTES:
             raise DataError(
                 f"{self.path}: unpacks to more than {MAX_BYTES >> 20} MiB, which no normal document does; is it an "

@@ -406,9 +406,9 @@ def _check_complete(entry: _PoEntry, location: str) -> _PoEntry:
     """
     if "msgid" not in entry.strings or not entry.forms:
         missing = "msgstr" if "msgid" in entry.strings else "msgid"
-        raise DataError(f"{location}: the message before this line has no {missing}; mend it (msgfmt -c tells more)")
+        raise DataError(f"{location}: the message before this line has no {missing}; correct it (msgfmt -c tells more)")
     if "msgid_plural" not in entry.strings and set(entry.forms) != {0}:
-        raise DataError(f"{location}: the message before this line has msgstr[n] and no msgid_plural; mend it")
+        raise DataError(f"{location}: the message before this line has msgstr[n] and no msgid_plural; correct it")
     return entry
 
 
@@ -436,12 +436,14 @@ def _parse_string(entry: _PoEntry, current: _PoString | None, line: str, start: 
         _store_string(entry, match, current, location)
         indent = match.end()
     elif current is None or not line.startswith('"', indent):
-        raise DataError(f"{location}: {line.strip()[:40]!r} is not a line of a PO file; mend it (msgfmt -c tells more)")
+        raise DataError(
+            f"{location}: {line.strip()[:40]!r} is not a line of a PO file; correct it (msgfmt -c tells more)"
+        )
     while indent < len(line):
         string = _STRING.match(line, indent)
         if string is None:
             raise DataError(
-                f"{location}: a string without its closing quotation mark, or with text outside of it; mend the line"
+                f"{location}: a string without its closing quotation mark, or with text outside of it; correct the line"
             )
         current.strings.append(_ESCAPE.sub(_decode_escape, string[1]))
         indent = string.end()
@@ -455,9 +457,9 @@ def _store_string(entry: _PoEntry, match: re.Match[str], string: _PoString, loca
     """
     keyword, number = match[1], int(match[2] or 0)
     if keyword == "msgstr" and "msgid" not in entry.strings:
-        raise DataError(f"{location}: msgstr without a msgid before it; mend the file")
+        raise DataError(f"{location}: msgstr without a msgid before it; correct the file")
     if (keyword == "msgstr" and number in entry.forms) or keyword in entry.strings:
-        raise DataError(f"{location}: {keyword} occurs twice in one message; mend the file")
+        raise DataError(f"{location}: {keyword} occurs twice in one message; correct the file")
     if keyword == "msgstr":
         entry.forms[number] = string
     else:

@@ -148,7 +148,7 @@ class SrtDocument(TextDocument):
         if line is not None:
             raise DataError(
                 f"{self.format_location(line.start)}: {line.text.strip()[:40]!r} where a subtitle's number and times "
-                "are needed; mend the file (an empty line inside a subtitle ends it)"
+                "are needed; correct the file (an empty line inside a subtitle ends it)"
             )
 
 

@@ -112,7 +112,7 @@ def decode_text(data: bytes, *, path: Path, declared: str | None = None, escapes
         line = data.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{path}:{line}: byte 0x{data[len(mark) + error.start]:02x} is not {encoding.upper()}, the encoding that "
-            "is declared or assumed; convert the file, or mend the declaration"
+            "is declared or assumed; convert the file, or correct the declaration"
         ) from None
     except UnicodeError as error:
         raise DataError(f"{path}: cannot be read as {encoding} ({error}); convert it to UTF-8") from None

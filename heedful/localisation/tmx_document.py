@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self, final
 
@@ -68,7 +69,7 @@ class TmxDocument(TextDocument):
         document = cls(content, path, source=source, target=target)
         if next(iter(document), None) is None:
             available = ", ".join(list_languages(content.text)) or "none"
-            raise DataError(f"{path}: has no unit in {source!r} (there: {available}); name one of these languages")
+            raise DataError(f"{path}: has no unit in {source!r} (available: {available}); name one of these languages")
         return document
 
     @cached_property
@@ -189,12 +190,6 @@ def _get_language(variant: XmlElement) -> str:
 def list_languages(text: str, *, max_units: int = 1000) -> list[str]:
     """List the languages of the first units of a TMX, most frequent first; `text` is that of the file."""
     counts: Counter[str] = Counter()
-    for number, unit in enumerate(iter_elements(text, ("tu",))):
-        tags = (
-            variant.get_attribute("xml:lang") or variant.get_attribute("lang") or ""
-            for variant in unit.iter_children("tuv")
-        )
-        counts.update(dict.fromkeys(tags, 1))
-        if number >= max_units:
-            break
+    for unit in islice(iter_elements(text, ("tu",)), max_units):
+        counts.update(dict.fromkeys(map(_get_language, unit.iter_children("tuv")), 1))
     return [language for language, _ in counts.most_common() if language]

@@ -199,7 +199,7 @@ class Xliff1Document(XliffDocument):
         for unit in iter_elements(text, ("trans-unit",)):
             source = unit.find_child("source")
             if source is None:
-                raise DataError(f"{self.format_location(unit.start)}: a trans-unit without a source; mend it")
+                raise DataError(f"{self.format_location(unit.start)}: a trans-unit without a source; correct it")
             segmented = unit.find_child("seg-source")
             yield _XliffUnit(unit, segmented or source, unit.find_child("target"), (segmented or source).stop)
 
@@ -263,7 +263,7 @@ class Xliff2Document(XliffDocument):
             for segment in unit.iter_children("segment"):
                 source = segment.find_child("source")
                 if source is None:
-                    raise DataError(f"{self.format_location(segment.start)}: a segment without a source; mend it")
+                    raise DataError(f"{self.format_location(segment.start)}: a segment without a source; correct it")
                 yield _XliffUnit(segment, source, segment.find_child("target"), source.stop)
 
     def _get_state(self, xliff_unit: _XliffUnit) -> UnitState:

@@ -165,7 +165,10 @@ def _check_well_formed(data: bytes, path: Path) -> None:
         nonlocal depth
         depth += 1
         if depth > _MAX_DEPTH:
-            raise DataError(f"{path}:{parser.CurrentLineNumber}: more than {_MAX_DEPTH} elements inside each other")
+            raise DataError(
+                f"{path}:{parser.CurrentLineNumber}: more than {_MAX_DEPTH} elements inside each other; check whether "
+                "this is the right file"
+            )
 
     def end_element(_: str) -> None:
         """Count the end of an element."""
@@ -180,7 +183,9 @@ def _check_well_formed(data: bytes, path: Path) -> None:
         parser.Parse(data, True)
     except expat.ExpatError as error:
         problem = expat.ErrorString(error.code)
-        raise DataError(f"{path}:{error.lineno}: not well-formed XML ({problem}); mend it or fetch it again") from None
+        raise DataError(
+            f"{path}:{error.lineno}: not well-formed XML ({problem}); correct it or fetch it again"
+        ) from None
     except (LookupError, ValueError) as error:
         raise DataError(f"{path}: declares an encoding that cannot be read ({error}); convert it to UTF-8") from None
 

@@ -123,7 +123,7 @@ def build_bleu_metric(*, lowercase: bool, tokenize: str) -> BLEU:
     if that tokenizer is not installed.
     """
     if tokenize not in TOKENIZERS:
-        raise RecipeError(f"no BLEU tokenizer {tokenize!r}: choose one of {', '.join(TOKENIZERS)}")
+        raise RecipeError(f"tokenize: {tokenize!r} is not a tokenizer of BLEU; choose one of {', '.join(TOKENIZERS)}")
 
     from sacrebleu.metrics.bleu import BLEU
 

@@ -59,11 +59,11 @@ class LengthLimitedConfig(RepetitionConfig):
     max_ratio: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """maximum output length, as a multiple of the source length"""
     max_extra: Annotated[int, Field(ge=0, le=1_000_000)] = 50
-    """number of tokens added to that"""
+    """number of tokens that are added to max_ratio times the source length"""
     min_ratio: Annotated[float, Field(ge=0, le=1000)] = 0.0
     """minimum output length, as a multiple of the source length; the maximum takes precedence"""
     min_length: Annotated[int, Field(ge=0, le=1_000_000)] = 0
-    """minimum output length in tokens, likewise"""
+    """minimum output length in tokens; the maximum takes precedence"""
     forbid: Annotated[tuple[NonEmptyText, ...], Field(strict=False)] = ()
     """words that must not be written, in any tokenization; a word in lower case matches any case, and a word with * at
     its end also matches longer words that start with it"""

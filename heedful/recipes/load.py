@@ -119,7 +119,7 @@ def resume_recipe(recipe: Recipe, stored: Mapping[str, Any], *, has_checkpoint: 
     table = merge_stored_settings(recipe, stored, has_checkpoint=has_checkpoint)
     try:
         return recipe if table is None else build_recipe(table, source="")
-    except RecipeError:  # it asks for something else, as the one who takes up the run will tell
+    except RecipeError:  # it contradicts the run; resuming reports this
         return recipe
 
 

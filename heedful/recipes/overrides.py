@@ -176,7 +176,7 @@ def _set_nested_value(table: Any, key_type: KeyType, override: Override, path: t
         return {**table, name: _set_nested_value(table.get(name, {}), value_type, override, path[1:])}
     if path == ("kind",) and len(key_type.config_classes) > 1:
         table = _convert_kind(table, key_type, str(_parse_value(override, UNKNOWN_TYPE)))
-    nested_class = key_type.select_class({path[0]: override.text, **table})  # the key itself may be what tells the kind
+    nested_class = key_type.select_class({path[0]: override.text, **table})  # the key itself may determine the kind
     return _set_value(dict(table), nested_class, override, path)
 
 

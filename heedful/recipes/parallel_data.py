@@ -205,9 +205,9 @@ class LinesConfig(ParallelFormatConfig):
 
     kind: Literal["lines"] = "lines"
     source: InputPath
-    """the file of source sentences, one a line"""
+    """the file of source sentences, one per line"""
     target: Annotated[InputPath, require_different_from("source", "file")]
-    """the file of their translations, one a line"""
+    """the file of their translations, one per line"""
 
 
 class TsvTranslationConfig(TranslationTextConfig):

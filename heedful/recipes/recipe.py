@@ -52,7 +52,7 @@ class ArchitectureConfig(Config):
 
     kind: str
 
-    if TYPE_CHECKING:  # a key of most families; others know it of a table inside
+    if TYPE_CHECKING:  # a key of most families; in others it is a key of a nested table
 
         @property
         def d_model(self) -> int:
@@ -149,7 +149,7 @@ class Recipe(Config):
         shown_by: location of its `Demonstration`, likewise; empty if it has none.
         forms: location of the data forms that `heedful new` recognizes, likewise, and without torch; empty if there are
             none.
-        auto_keys: keys that the task chooses from the data and the time if they are not given (`Task.fit`).
+        auto_keys: keys that the task chooses from the data and the time if they are not given (`Task.choose_settings`).
     """
 
     made_by: ClassVar[str]
@@ -299,7 +299,7 @@ def dump_text_settings(config: Config) -> str:
     path_keys = {name for name, key_type in get_key_types(type(config)).items() if key_type.is_recipe_relative}
     new_keys = {
         key for key, value in old_defaults.items() if getattr(config, key) == value
-    }  # older runs knew nothing of them
+    }  # older runs did not have these keys
     return config.model_dump_json(exclude=path_keys | new_keys)
 
 

@@ -221,16 +221,20 @@ class PassageIndex:
         if not isinstance(encoder, TextEmbedder):
             model_folder = self.manifest.model if encoder is None else encoder
             if model_folder is None:
-                raise RunError(f"{self.folder}: does not know which model made its vectors; name it with --model")
+                raise RunError(
+                    f"{self.folder}: does not name the model that computed its vectors; give its folder with --model"
+                )
             check_path_name(Path(model_folder))
             if not Path(model_folder).is_dir():
-                raise RunError(f"{model_folder}: the model of this index is not here; give its folder with --model")
+                raise RunError(
+                    f"{model_folder}: the model of this index does not exist there; give its folder with --model"
+                )
             encoder = load_embedder(Path(model_folder), **self.encoder_options)
         (vector,) = normalize_vectors(encoder.embed([self[0].full_text], cut=lambda _: None))
         if len(vector) != self.manifest.dimensions or not float(vector @ self._vectors[0]) >= _MIN_SAME_MODEL_COSINE:
             raise RunError(
-                f"{self.folder}: this model did not make the vectors of the index; name the one that did with --model, "
-                "or build the index again with --rebuild"
+                f"{self.folder}: another model computed the vectors of the index; give the folder of that model with "
+                "--model, or build the index again with --rebuild"
             )
         return encoder
 
@@ -309,7 +313,6 @@ def _find_relevant_rows(index: PassageIndex, judged: JudgedQuestion) -> list[int
         if index[row].text != text:
             raise DataError(
                 f"{judged.location}: passage {index[row].id!r} has another text in the index; build the index from "
-                "this "
-                "file"
+                "this file"
             )
     return rows

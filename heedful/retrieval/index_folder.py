@@ -160,7 +160,7 @@ def build_index(
         try:
             build_folder.mkdir()
             num_passages, bm25_index = _write_passages(build_folder, passages)
-            log(f"{num_passages:,} passages")
+            log(f"{num_passages:,} passage{'s' * (num_passages != 1)}")
             bm25_index.save(build_folder / BM25_FOLDER)
             dimensions, num_truncated = 0, 0
             if encoder is not None:
@@ -174,7 +174,7 @@ def build_index(
             write_json(folder / MANIFEST, asdict(manifest))
         except OSError as error:
             raise TrainingError(
-                f"{build_folder}: cannot be written ({error.strerror or error}); make room for it"
+                f"{build_folder}: cannot be written ({error.strerror or error}); free some space"
             ) from error
         finally:
             _delete_stale_builds(folder)
@@ -243,7 +243,7 @@ def _write_passages(folder: Path, passages: Iterable[tuple[str, SearchPassage]])
         with (folder / PASSAGES).open("wb") as out:
             for location, passage in passages:
                 if not passage.text.strip():
-                    raise DataError(f"{location}: the passage is empty; mend or delete it")
+                    raise DataError(f"{location}: the passage is empty; correct or delete it")
                 if (first_location := location_by_id.setdefault(passage.id, location)) != location:
                     raise DataError(
                         f"{location}: the id {passage.id!r} is also used in {first_location}; give each passage its own"

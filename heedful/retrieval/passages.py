@@ -160,7 +160,9 @@ def _read_judged_lines(path: Path) -> Iterator[JudgedQuestion]:
             or not passage_ids
             or not all(isinstance(name, str | int) for name in passage_ids)
         ):
-            raise DataError(f"{record.location}: field 'passages' must be a list of the ids of passages; mend the line")
+            raise DataError(
+                f"{record.location}: field 'passages' must be a list of the ids of passages; correct the line"
+            )
         yield JudgedQuestion(question, tuple(dict.fromkeys(map(str, passage_ids))), (), record.location)
 
 

@@ -286,7 +286,7 @@ class TrainedAdapter:
                 continue
             if name not in weights:
                 raise RunError(
-                    f"{self.folder}: contains {name}, for which this model has no place; use the run itself, which "
+                    f"{self.folder}: contains {name}, which this model does not have; use the run itself, which "
                     "finds the model that it adapts, or give a model of its task"
                 )
             if weights[name].shape != tensor.shape:

@@ -60,8 +60,8 @@ class FolderCheckpointSaver(CheckpointSaver):
         old_manifest = read_manifest(self.folder)
         step = snapshot.progress.step
         files = dict(old_manifest.files)
-        # What the manifest names is never written again, or a kill in between would make it a lie. The tensors of a
-        # step are always the same; its progress is not, and has another name once it was evaluated.
+        # Files that the manifest names are never written again, or it would be wrong after a kill. The tensors of a
+        # step are always the same; its progress may change, so it gets another name once it was evaluated.
         for name, tensors in ((_weights_name(step), snapshot.weights), (_training_name(step), snapshot.training)):
             if name not in files:
                 files[name] = save_tensors(self.folder / name, tensors)

@@ -280,7 +280,11 @@ def _build_evaluator(run: ComparedRun, request: EvaluatorOptions) -> Evaluator:
     try:
         return build_run_evaluator(run.folder, run.recipe, request)
     except DataError as error:
-        if request.changed_options & {"text", "terms", "contrasts"}:  # it may be about what the user named
+        if request.changed_options & {
+            "text",
+            "terms",
+            "contrasts",
+        }:  # the error may be about a file that the user named
             raise
         raise DataError(f"{run.folder}: {error}{_add_text_hint(run, '; or give the text')}") from None
 

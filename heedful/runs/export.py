@@ -162,8 +162,7 @@ def export_merged(run: str | Path, folder: str | Path, *, step: int | None = Non
     if adapter.keeps_modules:
         raise RunError(
             f"{run}: has bottlenecks, whose function cannot be expressed by weights of the model; only an adapter of "
-            "kind lora "
-            "can be merged"
+            "kind lora can be merged"
         )
     tensors = load_full_weights(opened.folder, step=step).dequantize()
     training = opened.recipe.training.model_copy(update={"adapter": None})

@@ -283,7 +283,9 @@ def _load_predictor(*folders: Path, step: int | None, adapter: Path | None, load
         raise RunError(f"{adapter}: an adapter is for one model, but {len(folders)} are given; give one run")
     if hf_folders := [folder for folder in folders if is_hugging_face_folder(folder)]:
         if len(folders) > 1:
-            raise RunError(f"{hf_folders[0]}: is a Hugging Face model, and only runs of heedful can form an ensemble")
+            raise RunError(
+                f"{hf_folders[0]}: is a Hugging Face model, and only runs of heedful can form an ensemble; leave it out"
+            )
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
         attach_adapter = None if adapter is None else partial(apply_adapter_to_hf, adapter)

@@ -143,7 +143,7 @@ class MetricsLog(Callback):
                 file.write(json.dumps(finite, allow_nan=False) + "\n")
         except OSError as error:
             raise TrainingError(
-                f"{self.path}: cannot be written ({error.strerror}); make room and start the same command again"
+                f"{self.path}: cannot be written ({error.strerror}); free some space and start the same command again"
             ) from error
 
 

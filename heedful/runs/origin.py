@@ -52,7 +52,9 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
     """
     if is_hugging_face_folder(folder):
         if step is not None:
-            raise RunError(f"{folder}: is not a run of heedful and has no checkpoint of step {step}")
+            raise RunError(
+                f"{folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
+            )
         return open_hugging_face(folder).origin
     return build_origin(open_run(folder), step=step)
 

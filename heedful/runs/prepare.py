@@ -128,7 +128,7 @@ def lock_run_folder(folder: Path) -> Iterator[None]:
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             pass
-        # The system lets go of it when the process ends, however that happens.
+        # The system releases the lock when the process ends, even after a kill.
         lock = FileLock(folder / _LOCK, timeout=0)
         lock.acquire()
     except Timeout:
@@ -153,8 +153,7 @@ def _require_run_folder(folder: Path) -> None:
         if any((folder / name).exists() for name in _TRAINED_FILES):
             raise RunError(
                 f"{folder / MANIFEST}: is missing, although a model was trained here; restore it from a copy, or "
-                "choose "
-                "another folder with --output"
+                "choose another folder with --output"
             )
         if not any((folder / name).exists() for name in _RUN_FILES):
             raise RunError(f"{folder}: is not empty and contains no run; choose another folder with --output")
@@ -226,7 +225,7 @@ def _create_run(recipe: Recipe, origin: PretrainedSource | None, *, log: Callabl
     """
     log("learning the vocabulary")
     with ExitStack() as stack:
-        if "" in recipe.datasets:  # where there are several, each tells its own
+        if "" in recipe.datasets:  # with several tasks, each names its own table
             stack.enter_context(prefix_data_errors("data.train"))
         run = create_run(recipe.output, recipe, origin)
     for name, member in run.member_runs.items():

@@ -90,7 +90,7 @@ def resolve_recipe(recipe: AnyRecipe) -> ResolvedRecipe[AnyRecipe]:
     source = f"init = {recipe.init}"
     settings = {"model": _resolve_architecture(recipe, origin), **_resolve_vocabulary(with_tokenizer, origin)}
     without_init = {"init": None} if adapter is None else {"init": None, "training.adapter": None}
-    # Without init the recipe complains of what had to wait for the model.
+    # Without init the recipe also checks the keys that could not be checked before the model was known.
     apply_settings(with_tokenizer, {**settings, **without_init}, source=source)
     return ResolvedRecipe(apply_settings(with_tokenizer, settings, source=source), origin)
 

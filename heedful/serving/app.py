@@ -130,7 +130,7 @@ class ServerApp:
         headers, path_routes = Headers(scope=scope), self._find_path(scope["path"], scope["method"])
         scope[REQUEST_ID_FIELD] = choose_request_id(
             headers.get("x-request-id", "")
-        )  # `protocol`, too, tells it from there
+        )  # `http_protocol` reads it from there, too
         scope = self._proxies.apply_headers(scope, headers)
         request_log = RequestLog(scope[REQUEST_ID_FIELD], scope["method"], quote(scope["path"])[:_MAX_LOGGED_PATH])
 

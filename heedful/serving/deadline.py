@@ -98,7 +98,7 @@ def run_interruptible(deadline: RequestDeadline, work: Callable[..., T], *argume
         finally:
             interrupter.disarm()
     except _Interrupt:
-        interrupter.disarm()  # the interrupt may have come before the other call of it
+        interrupter.disarm()  # the interrupt may have come before `disarm` was called above
         deadline.raise_if_over()
         raise
     finally:

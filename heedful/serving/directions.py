@@ -104,7 +104,7 @@ class DirectedModel:
             generation = self.translator.generation
             if isinstance(generation, GreedyConfig):
                 generation = BeamConfig(**generation.model_dump(exclude={"kind"}))
-            # of two that are built at one time the first is everybody's
+            # if two threads build one at the same time, both use the first
             self._searches.setdefault(
                 alternatives, build_search(generation, self.translator.target, n_best=alternatives + 1)
             )
@@ -203,9 +203,9 @@ class TranslationDirections:
             if len(sources) == 1:
                 return LanguagePrediction(sources[0], 1.0)
             raise bad_request(
-                f"source: {AUTO} needs models that know how {' and '.join(sorted(unprofiled))} look, as those do whose "
-                f"recipes name source_language and target_language of their texts; say which of {', '.join(sources)} "
-                "it is",
+                f"source: {AUTO} needs models with language profiles of {' and '.join(sorted(unprofiled))}, which runs "
+                "have whose recipes name source_language and target_language of their texts; give one of "
+                f"{', '.join(sources)}",
                 param="source",
             )
         candidates = (
@@ -222,7 +222,7 @@ class TranslationDirections:
         """
         if self.profiles is None:
             raise bad_request(
-                "q: no model here knows languages apart; serve one whose recipe names source_language and "
+                "q: no model here identifies languages; serve one whose recipe names source_language and "
                 "target_language of its texts",
                 param="q",
             )

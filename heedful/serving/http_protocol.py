@@ -73,7 +73,7 @@ class LingeringTransport(asyncio.Transport):
         self._transport.resume_reading()
         try:
             self._transport.write_eof()
-        except OSError:  # the other side has gone already
+        except OSError:  # the client has already disconnected
             self._transport.abort()
 
     def cancel_abort_timer(self) -> None:
@@ -122,7 +122,7 @@ class LingeringTransport(asyncio.Transport):
             self._transport.write(b"".join(pending))
 
 
-class _LimitExceeded(Exception):  # noqa: N818 - it stops the parser, and no other code sees it
+class _LimitExceeded(Exception):  # noqa: N818 - it stops the parser and is not raised elsewhere
     """Raised in a parser callback to stop the parser because a request exceeds a limit."""
 
 

@@ -93,8 +93,7 @@ def find_languages(
         log(
             f"{name}: its recipe does not say what it translates, so /translate does not offer it; name its languages, "
             f"as in heedful serve en-sw={_quote_path(model_settings.run)}, or write source_language and "
-            "target_language "
-            "into the table of its training text and train again"
+            "target_language into the table of its training text and train again"
         )
     return ModelLanguages(pairs, _load_profiles(model_settings.run))
 
@@ -113,12 +112,12 @@ def _read_trained_pairs(run: Path) -> Sequence[tuple[str | None, str | None]]:
     """
     from heedful.foreign.folders import is_hugging_face_folder
     from heedful.recipes.parallel_data import list_texts
-    from heedful.runs.load import open_run
+    from heedful.runs.load import read_run_recipe
     from heedful.tasks.translation.recipe import TranslationRecipe
 
     if is_hugging_face_folder(run):
         return []
-    recipe = open_run(run).recipe
+    recipe = read_run_recipe(run)
     assert isinstance(recipe, TranslationRecipe), "a translation model has a translation recipe"
     text_tables = recipe.data.get_tables("train")
     texts = [text for key, table in text_tables.items() for text in list_texts(table, key).values()]

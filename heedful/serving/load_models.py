@@ -112,7 +112,7 @@ def warm_up_models(registry: ModelRegistry, log: Callable[[str], None]) -> None:
         try:
             asyncio.run(model.run(RequestDeadline.from_seconds(_WARM_UP_SECONDS), request))
         except HeedfulError as error:
-            log(f"{name}: is not warm, its first request will take longer ({error})")
+            log(f"{name}: could not be warmed up, so its first request will take longer ({error})")
 
 
 def _build_warm_up(name: str, predictor: Any) -> Callable[[], object]:

@@ -25,17 +25,22 @@ JsonSchema = dict[str, Any]
 
 STATUS_DESCRIPTIONS: Final[Mapping[int, str]] = {
     400: "the request is not valid; the message says how to correct it",
-    401: "a key is needed",
-    403: "the key is not known",
+    401: "the API key is missing or unknown",
+    403: "web pages of this origin may not send requests to the server",
     404: "the requested model, page or file does not exist",
+    408: "the request did not arrive in time",
     413: "the request is too large",
-    429: "too many requests; Retry-After says when to ask again",
-    500: "the server failed; its log says more under the number of the request",
-    503: "the server is starting or stopping; Retry-After says when to ask again",
+    414: "the URL is too long",
+    421: "the Host header names another server",
+    429: "too many requests; Retry-After gives the seconds to wait",
+    431: "the headers are too many or too long",
+    500: "the server failed; its log has the details under the request id",
+    503: "the server is starting, stopping or overloaded; Retry-After gives the seconds to wait",
     504: "no answer within the given time",
 }
 """Error statuses and their meanings."""
-_KEY_STATUSES: Final = frozenset({401, 403})
+_EARLY_STATUSES: Final = frozenset({408, 414, 431})
+"""Statuses of requests that are refused before their route is known; their errors have one format for all routes."""
 _PAGE_FILES: Final = {"docs.css": "text/css", "icon.svg": "image/svg+xml"}
 _CONVERTER_PATTERN: Final = re.compile(r":\w+}")
 """Type of a path parameter in Starlette's syntax, which OpenAPI does not use."""
@@ -98,7 +103,6 @@ def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], registry:
     the messages by (type, mode).
     """
     needs_key = registry.settings.access.keys is not None and not route.public
-    errors = {status: text for status, text in STATUS_DESCRIPTIONS.items() if needs_key or status not in _KEY_STATUSES}
     operation: JsonSchema = {
         "operationId": "_".join(re.findall(r"\w+", f"{route.method.lower()} {route.path}")),
         "summary": route.summary,
@@ -106,7 +110,7 @@ def _describe_operation(route: Route, names: Mapping[Any, JsonSchema], registry:
         "parameters": [*map(_describe_parameter, re.findall(r"{(\w+)", route.path)), _DEADLINE_PARAMETER],
         "responses": {
             "200": _describe_response(route, names),
-            **{str(code): _describe_error(route, code) for code in errors},
+            **_describe_errors(route, needs_key=needs_key),
         },
     }
     if needs_key:
@@ -159,13 +163,27 @@ def _can_stream(request_type: type[BaseModel]) -> bool:
     return stream is not None and bool in (stream.annotation, *get_args(stream.annotation))
 
 
-def _describe_error(route: Route, status: int) -> JsonSchema:
+def _describe_errors(route: Route, *, needs_key: bool) -> dict[str, JsonSchema]:
+    """Return the OpenAPI descriptions of a route's error answers by status; `needs_key` says whether the route needs an
+    API key.
+    """
+    conditions = {status: [text] for status, text in STATUS_DESCRIPTIONS.items() if status not in (401, 403)}
+    if needs_key:
+        conditions.setdefault(route.unauthorized_status, []).append(STATUS_DESCRIPTIONS[401])
+    if route.method != "GET":  # web pages of any origin may send GET requests
+        conditions.setdefault(403, []).append(STATUS_DESCRIPTIONS[403])
+    return {
+        str(status): _describe_error(route, status, "; or ".join(texts)) for status, texts in sorted(conditions.items())
+    }
+
+
+def _describe_error(route: Route, status: int, description: str) -> JsonSchema:
     """Return the OpenAPI description of a route's answer with this error status; its schema is that of an example
     error.
     """
-    example = route.format_error(HTTPError(status, "what is wrong"))
+    example = {"error": "text"} if status in _EARLY_STATUSES else route.format_error(HTTPError(status, "what is wrong"))
     response: JsonSchema = {
-        "description": STATUS_DESCRIPTIONS[status],
+        "description": description,
         "content": {"application/json": {"schema": _infer_schema(example)}},
     }
     if status in (429, 503):

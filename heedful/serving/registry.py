@@ -97,7 +97,7 @@ class LoadedModel(Generic[PredictorT]):
 
         def end_stream(future: asyncio.Future[Any]) -> None:
             """End the stream when the work has ended or was cancelled."""
-            events.put_nowait(_END_OF_STREAM)  # however it ended, and if it never began
+            events.put_nowait(_END_OF_STREAM)  # whether it finished, failed or never began
             _ = future.cancelled() or future.exception()  # a cancelled caller needs no answer
 
         note_request(model=self.name)

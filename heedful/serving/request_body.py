@@ -37,7 +37,7 @@ def parse_json_object(body: bytes) -> Mapping[str, Any]:
     """Parse a body as a JSON object, or raise an `HTTPError`."""
     parsed = parse_json(body, name="the body of the request")
     if not isinstance(parsed, dict):
-        raise bad_request("the body of the request is not a JSON object")
+        raise bad_request("the body of the request is not a JSON object; send one")
     return parsed
 
 

@@ -216,10 +216,10 @@ class _LineWriter(QueueListener):
 
     def handle(self, record: logging.LogRecord) -> None:
         """Write a formatted record as a line. Try again while a non-blocking file is busy; ignore the errors of a
-        stream that nobody reads any more.
+        stream that is not read any more.
         """
         line = f"{record.getMessage()}\n"
-        with suppress(OSError, ValueError):  # there is no reader any more
+        with suppress(OSError, ValueError):  # the stream is not read any more
             if self._descriptor is None:
                 self._stream.write(line)
                 return

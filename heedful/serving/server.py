@@ -198,7 +198,7 @@ def open_socket(settings: ServerSettings) -> socket.socket:
         code = error.errno or 0
         reason = "another program listens there" if code == errno.EADDRINUSE else os.strerror(code).lower()
         raise RecipeError(
-            f"{host}, port {port}: {reason}; choose another --port, as 0, which takes a free one"
+            f"{host}, port {port}: {reason}; choose another --port, such as 0, which selects a free one"
         ) from None
 
 

@@ -21,7 +21,7 @@ _HEADERS: Final = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 EventT = TypeVar("EventT")
 NamedEvent: TypeAlias = tuple[str, Mapping[str, Any]]
-"""Its name, and what it tells: `growing` what there is so far, `record` the whole answer, `error` why there is none."""
+"""Its name and its data: `growing` the answer so far, `record` the complete answer, `error` why there is none."""
 ChunkEvent: TypeAlias = Mapping[str, Any]
 """A chunk of the answer as a JSON object."""
 

@@ -47,9 +47,9 @@ class Demonstration(ABC):
     output: Path
     """folder for the data, the recipe and the run"""
     steps: int
-    """updates"""
+    """number of updates"""
     seed: int = 1
-    """of the data and of training"""
+    """random seed of the data and of training"""
 
     @property
     def output_folder(self) -> Path:
@@ -128,7 +128,7 @@ class PhrasebookDemonstration(Demonstration):
     target: str
     """second language"""
     size: int = 20_000
-    """training pairs"""
+    """number of training pairs"""
 
     @cached_property
     def sentence_pairs(self) -> Phrasebook:

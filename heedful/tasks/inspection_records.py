@@ -106,7 +106,7 @@ class InspectionSelection:
         for layer in self.layers or ():
             if layer not in layers:
                 available = f"layers 0 to {max(layers)}" if layers else "no attention"
-                raise RecipeError(f"layer {layer} to look at: this model has {available}")
+                raise RecipeError(f"layers: {layer}; this model has {available}, choose others")
 
 
 def record_attention(
@@ -383,7 +383,8 @@ def _collect_maps(
     maps = captured.build_maps(heads=selection.heads, with_steps=selection.attention_steps is not False)
     if selection.heads is not None and maps and not any(map_.heads for map_ in maps):
         num_heads = max(map_.size(1) for calls in captured.weights.values() for map_ in calls if map_.dim() == 4)
-        raise RecipeError(f"heads {selection.heads}: this model has heads 0 to {num_heads - 1}")
+        wanted = ", ".join(map(str, selection.heads))
+        raise RecipeError(f"heads: {wanted}; this model has heads 0 to {num_heads - 1}, choose others")
     maps = tuple(map_ for map_ in maps if map_.heads)
     if selection.attention_steps is None and sum(map_.walk.size for map_ in maps if map_.walk) > _MAX_STEP_NUMBERS:
         note = "The steps from queries to outputs are left out because they are many; choose fewer layers or heads."

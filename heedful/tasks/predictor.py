@@ -312,7 +312,8 @@ class MultiHeadPredictor:
         self._location = location
 
     def __repr__(self) -> str:
-        return f"MultiHeadPredictor({', '.join(f'{name}: {face!r}' for name, face in self._predictors.items())})"
+        parts = ", ".join(f"{name}: {predictor!r}" for name, predictor in self._predictors.items())
+        return f"MultiHeadPredictor({parts})"
 
     @property
     def names(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         """Choose values for the keys of `Recipe.auto_keys` that suit the training data and the compute budget.
 
         Args:
-            recipe: recipe of the new run, with the vocabulary and architecture of its `init`; it `is_open`.
+            recipe: recipe of the new run, with the vocabulary and architecture of its `init`; `needs_fitting` is true.
             budget: compute that training may use.
 
         Raises:
@@ -178,7 +178,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
             DataError: a file is missing, cannot be read, or contains no examples.
             RecipeError: the options do not fit the recipe.
         """
-        raise NotImplementedError(f"{type(self).__name__} has no exam")
+        raise NotImplementedError(f"{type(self).__name__} does not define build_evaluator")
 
     def check_files(self, recipe: AnyRecipe) -> None:
         """Raise `DataError` if a file that the recipe names besides its text is missing."""
@@ -232,7 +232,9 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
 
     def build_ensemble(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Combine several trained models into one predictor; raise `RunError` if the task does not support it."""
-        raise RunError(f"{runs[0].folder}: its task is {runs[0].recipe.task}, and its models work alone; name one run")
+        raise RunError(
+            f"{runs[0].folder}: its task is {runs[0].recipe.task}, whose models cannot form an ensemble; name one run"
+        )
 
     def member_runs(self, run: Run[AnyRecipe, AnyModel]) -> Mapping[str, Run[Any, Any]]:
         """Return one run for each of the recipe's `datasets`, by name; these encode the data and compute the metrics. A

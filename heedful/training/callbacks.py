@@ -225,7 +225,7 @@ class BestWeightsSaver(CheckpointSaver):
             TrainingError: nothing was saved yet.
         """
         if self.step is None:
-            raise TrainingError("nothing was kept yet; train first")
+            raise TrainingError("no weights were kept yet; train first")
         with torch.no_grad():
             for name, parameter in model.named_parameters():
                 parameter.copy_(self.weights[name])

@@ -160,8 +160,8 @@ def _convert_peer_errors() -> Iterator[None]:
     except RuntimeError as error:
         reason = re.split(r"\n|\. ", _SOURCE_PREFIX.sub("", str(error).strip()))[0]
         raise TrainingError(
-            f"another process of this training is gone ({reason}); its own message, if there is one, says why. The "
-            "same command continues from the last checkpoint"
+            f"another process of this training has ended ({reason}); its own message, if there is one, gives the "
+            "cause. The same command continues from the last checkpoint"
         ) from error
 
 

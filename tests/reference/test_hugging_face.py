@@ -627,7 +627,7 @@ def edit(folder: Path, **changes: Any) -> None:
             {"model_type": "t5"},
             "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
         ),
-        ("bert", {"num_attention_heads": 5}, "wrong heads"),
+        ("bert", {"num_attention_heads": 5}, "heads = 5 must divide .* correct it"),
         ("bert", {"num_hidden_layers": 3}, r"does not contain tensor bert\.encoder\.layer\.2\."),
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
@@ -709,7 +709,9 @@ def test_positions_that_marian_does_not_compute(tmp_path: Path) -> None:
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
     table[3, 5] += 0.5
     save_file({**tensors, "model.encoder.embed_positions.weight": table}, tmp_path / "model.safetensors")
-    with pytest.raises(RunError, match=r"embed_positions\.weight is not what this kind of model computes"):
+    with pytest.raises(
+        RunError, match=r"embed_positions\.weight differs from the values that this kind of model computes"
+    ):
         open_origin(tmp_path)
 
 

@@ -190,7 +190,7 @@ def test_a_head_goes_along(tmp_path: Path) -> None:
         ({"lora_alpha": None}, r"adapter_config.json: lora_alpha = None is not a number; take a complete copy"),
         ("config", r"adapter_config.json"),
         ("weights", r"adapter_model.safetensors: cannot be read"),
-        ("strange", r"adapter_model.safetensors: holds strange.weight, for which heedful has no place"),
+        ("strange", r"adapter_model.safetensors: holds strange.weight, which heedful does not support"),
         (
             "unmatched",
             r"adapter_model.safetensors: .*h.9.attn.c_attn.lora_A.weight adapts a part that this model does not have",
@@ -272,8 +272,6 @@ def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
 def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
     lora = LoraAdapter(2, 2.0)
     _, own, whole = made(GPT, lora)
-    with pytest.raises(
-        RunError, match=r"temperature was trained together with the adapter, and PEFT has no place for it"
-    ):
+    with pytest.raises(RunError, match=r"temperature was trained together with the adapter, and PEFT cannot store it"):
         save_peft_adapter(whole, lora, {**own, "temperature": torch.zeros(1)}, tmp_path / "peft", base="base")
     assert not (tmp_path / "peft").exists()

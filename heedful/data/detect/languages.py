@@ -199,7 +199,7 @@ LANGUAGE_NAMES: Final[Mapping[str, str]] = dict(line.split(" ", 1) for line in _
 """English names of languages by their two-letter code (ISO 639-1)."""
 _CODES_BY_NAME: Final[Mapping[str, str]] = {name: code for code, name in LANGUAGE_NAMES.items() if code != "nb"}
 """Two-letter codes of languages by their English names."""
-_OWN_CODES: Final[Mapping[str, str]] = {"nob": "nb", "twi": "tw", "src": "", "tgt": ""}
+_OWN_CODES: Final[Mapping[str, str]] = {"nob": "nb", "src": "", "tgt": ""}
 """Two-letter codes of three letters that `heedful.language_tags` gives to a larger language; `src` is a source."""
 SPACELESS_LANGUAGES: Final = frozenset({"ja", "zh", "th", "lo", "my", "km"})
 """Languages that are written without spaces between words."""

@@ -456,7 +456,7 @@ def describe_misalignment(source: Path, target: Path) -> str:
         f"{summary}. They seem to stop matching at line {first_line:,}, where {path} begins to have {surplus:,} more:\n"
         f"  {format_example(f'{source}:{first_line}', lines[0])}\n  "
         f"{format_example(f'{target}:{first_line}', lines[1])}\n"
-        "Mend that place and try again; there may be others"
+        "Correct that place and try again; there may be others"
     )
 
 

@@ -388,7 +388,7 @@ def _detect_json(path: Path, lines: Sequence[str], *, must_be_json: bool) -> Fil
                 (n, line) for n, line in enumerate(lines, 1) if line.strip() and _parse_or_none(line) is None
             )
             raise DataError(
-                f"{path}:{number}: not a JSON object like the other lines: {line[:60]!r}; mend it"
+                f"{path}:{number}: not a JSON object like the other lines: {line[:60]!r}; correct it"
             ) from None
         raise DataError(f"{path}: not valid JSON ({error}); fetch the file again") from None
     if isinstance(value, list) and value and all(isinstance(item, dict) for item in value):
@@ -417,7 +417,7 @@ def read_json_objects(path: Path) -> Iterator[tuple[int, JsonRecord]]:
             value, end = decoder.raw_decode(text, position)
         except (ValueError, RecursionError) as error:
             raise DataError(
-                f"{path}:{line_number}: not valid JSON ({error}); mend it, or fetch the file again"
+                f"{path}:{line_number}: not valid JSON ({error}); correct it, or fetch the file again"
             ) from None
         yield line_number, JsonRecord(value, location=f"{path}:{line_number}")
         match = _OBJECT_START.search(text, end)

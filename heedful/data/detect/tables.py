@@ -151,7 +151,7 @@ class DataTable:
             if len(cells) < num_columns:
                 raise DataError(
                     f"{self.path}:{line}: {len(cells)} column{'s' * (len(cells) != 1)} where the other rows have "
-                    f"{len(self.columns)}; mend the line"
+                    f"{len(self.columns)}; correct the line"
                 )
             raw = "\t".join(cells) if self.delimiter == "\t" else cells
             yield TableRow(tuple(cells[index] for index in indices), line, raw)

@@ -34,7 +34,7 @@ class NativeStack(TransformerStack):
         self._plan: NativePlan | None = None
         self._submodules = tuple(self.modules())
 
-    def __getstate__(self) -> dict[str, Any]:  # a copy has its own addresses
+    def __getstate__(self) -> dict[str, Any]:  # a copy has other addresses
         return {**self.__dict__, "_plan": None}
 
     def init_state(self, memory: Memories | None) -> StackState | NativeState:  # type: ignore[override]

@@ -169,8 +169,7 @@ def read_head_tensors(
     if shape != (rows, width):
         raise RunError(
             f"{location}: {head_location.output}.weight is {' x '.join(map(str, shape))} but config.json gives "
-            f"{rows} "
-            f"outputs of {width} numbers; take another copy"
+            f"{rows} outputs of {width} numbers; take another copy"
         )
     return result
 
@@ -204,7 +203,7 @@ def _read_label_names(content: Mapping[str, Any], *, location: str) -> tuple[str
         names = ()
     if not names or not all(isinstance(name, str) and name for name in names) or len({*names}) < len(names):
         raise RunError(
-            f"{location}: id2label does not give the numbers from 0 different names; mend it, or take another copy"
+            f"{location}: id2label does not give the numbers from 0 different names; correct it, or take another copy"
         )
     return names
 

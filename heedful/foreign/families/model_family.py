@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
@@ -16,8 +16,6 @@ from heedful.errors import RunError
 from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.tensor_names import StateDictMapping
 from heedful.recipes.config import Config
-
-ConfigT = TypeVar("ConfigT", bound=Config)
 
 ACTIVATIONS: Final[Mapping[Any, str]] = {
     "relu": "relu",
@@ -139,7 +137,8 @@ class ModelFamily:
             )
         if self.complete_settings is not None:
             self.complete_settings(values, content, names, location)
-        return _validate_config(self.config_class, values, location=location)
+        config: ModelConfig = validate_config(self.config_class, values, location=location)
+        return config
 
     def write_config(self, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Convert a heedful configuration to the content of config.json, without vocabulary sizes and special ids. The
@@ -188,14 +187,17 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
             raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
 
 
-def _validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:
-    """Build a configuration from its values. Raise RunError, which names `location` and the key, if one is invalid."""
+def validate_config(config_type: Any, values: Mapping[str, Any], *, location: str) -> Any:
+    """Build a configuration of a type, a `Config` or a union of them, from its values. Raise RunError, which names
+    `location`, the key and the value, if one is invalid.
+    """
     try:
-        return config_class.model_validate(dict(values))
+        return TypeAdapter(config_type).validate_python(dict(values))
     except ValidationError as error:
         first = error.errors()[0]
-        key = ".".join(map(str, first["loc"]))
-        raise RunError(f"{location}: gives a model with a wrong {key} ({first['msg']}); take another copy") from None
+        problem = first["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+        value = f"{first['loc'][-1]} = {ascii(first['input'])[:60]} " if first["loc"] else ""
+        raise RunError(f"{location}: {value}{problem}; correct it, or take another copy of the model") from None
 
 
 def _read_setting(setting: KeyMapping, content: Mapping[str, Any], *, location: str) -> Any:

@@ -189,7 +189,7 @@ class StateDictMapping:
             raise RunError(
                 f"{location}: holds the tensor {unknown[0]}"
                 + f" and {len(unknown) - 1} more" * (len(unknown) > 1)
-                + ", for which heedful has no place; take a plain model of this kind"
+                + ", which heedful does not support; take a plain model of this kind"
             )
         return result
 
@@ -197,7 +197,7 @@ class StateDictMapping:
         """Convert heedful's tensors to the foreign ones; biases that heedful lacks become zeros.
 
         Raises:
-            RunError: the foreign model has no place for a tensor.
+            RunError: the foreign model does not support a tensor.
         """
         result: dict[str, Tensor] = {}
         used: set[str] = set()
@@ -207,7 +207,9 @@ class StateDictMapping:
             result |= dict(zip(names, rename.export_parts(parts), strict=True))
             used.update(_join_name(name, parameter) for name in rename.heedful_names)
         if unknown := sorted(tensors.keys() - used):
-            raise RunError(f"{unknown[0]}: the other format has no place for this part of the model")
+            raise RunError(
+                f"{unknown[0]}: the other format does not support this part of the model; choose another format"
+            )
         return result
 
     def normalize_names(self, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -245,7 +247,8 @@ class StateDictMapping:
                     tensor.double(), formula(tensor).double(), atol=_HALF_PRECISION_TOLERANCE, rtol=0
                 ):
                     raise RunError(
-                        f"{location}: {name} is not what this kind of model computes; heedful cannot store it"
+                        f"{location}: {name} differs from the values that this kind of model computes; take another "
+                        "copy of the model"
                     )
         return tensors
 
@@ -266,7 +269,7 @@ class StateDictMapping:
             if not torch.equal(tensors.setdefault(original, tensor), tensor):
                 raise RunError(
                     f"{location}: {copy} and {original} differ, although they are one table in this kind of model; "
-                    "heedful cannot store them separately"
+                    "heedful cannot store them separately; take another copy of the model"
                 )
         return tensors
 
@@ -286,7 +289,9 @@ def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> T
     if parameter == "bias" and f"{name}.weight" in tensors:
         weight = tensors[f"{name}.weight"]
         return weight.new_zeros(weight.size(0))
-    raise RunError(f"{full_name}: the other format needs this part, but the model does not have it")
+    raise RunError(
+        f"{full_name}: the other format needs this part, but the model does not have it; choose another format"
+    )
 
 
 def _concat_rows(parts: Sequence[Tensor]) -> Tensor:

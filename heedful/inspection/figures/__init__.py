@@ -70,5 +70,5 @@ def draw_figure(
         DataError: the record does not have what the view shows.
     """
     if view not in VIEWS:
-        raise RecipeError(f"no figure {view!r}; there are {', '.join(VIEWS)}")
+        raise RecipeError(f"view: {view!r} is not a view; choose one of {', '.join(VIEWS)}")
     return VIEWS[view](record, MapSelection(role, layer, head, ramp, smooth))

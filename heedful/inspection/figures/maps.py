@@ -166,7 +166,7 @@ def draw_masks(record: InspectionRecord, selection: MapSelection) -> str:
     if not groups:
         raise DataError("this record has no attention, so there are no masks to show")
     boxes = [_draw_mask(record, maps) for maps in groups.values()]
-    return render_sheet(stack_vertically(boxes, gap=44), title="Who may see whom")
+    return render_sheet(stack_vertically(boxes, gap=44), title="Which tokens each token may attend to")
 
 
 def name_mask(visible: Bool[np.ndarray, "Q K"]) -> str:

@@ -23,7 +23,7 @@ _LINE_ATTRIBUTES = {
 }
 LINK_MEANINGS = {
     "up": "from the level below",
-    "carry": "the state of its neighbour",
+    "carry": "the state of the adjacent position",
     "start": "where the source ended",
     "across": "attention to the whole source, in each box with a dot",
     "fed": "the output of the top level at the token before",

@@ -85,9 +85,7 @@ async def _answer_inspect(context: RequestContext, message: InspectHTTPRequest) 
     """
     check_limits(context, message)
     if len(message.text) + len(message.pair or "") > _MAX_CHARACTERS:
-        raise bad_request(
-            f"text, pair: more than {_MAX_CHARACTERS:,} characters to look at; give a shorter text", param="text"
-        )
+        raise bad_request(f"text, pair: more than {_MAX_CHARACTERS:,} characters; give a shorter text", param="text")
     predictor_types = tuple(
         predictor_type
         for capability in all_capabilities().values()

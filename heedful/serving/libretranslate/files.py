@@ -161,7 +161,9 @@ def check_suffix(upload: UploadedFile) -> str:
     suffix = Path(upload.name).suffix.lower()
     if suffix not in FORMATS:
         raise bad_request(
-            f"file: {upload.name[:80]!r} is none of {', '.join(FORMATS)}; convert it to one of these", param="file"
+            f"file: the format of {upload.name[:80]!r} is not one of {', '.join(FORMATS)}; convert the file to one of "
+            "these",
+            param="file",
         )
     if upload.content.startswith(_GZIP_MAGIC):
         raise bad_request("file: is gzipped; send it unpacked", param="file")
@@ -174,12 +176,11 @@ def check_size(upload: UploadedFile, *, max_bytes: int) -> None:
     """
     size = len(upload.content)
     if size > max_bytes:
-        raise bad_request(f"file: has {size:,} bytes, and {max_bytes:,} are the most; send it in parts", param="file")
+        raise bad_request(f"file: has {size:,} bytes; the maximum is {max_bytes:,}: send it in parts", param="file")
     unpacked = _unpacked_size(upload.content)
     if unpacked > _MAX_UNPACK_RATIO * max_bytes:
         raise bad_request(
-            f"file: unpacks to {unpacked:,} bytes, and {_MAX_UNPACK_RATIO * max_bytes:,} are the most; send it in "
-            "parts",
+            f"file: unpacks to {unpacked:,} bytes; the maximum is {_MAX_UNPACK_RATIO * max_bytes:,}: send it in parts",
             param="file",
         )
 

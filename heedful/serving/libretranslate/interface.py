@@ -214,7 +214,7 @@ async def _answer_download_file(context: RequestContext) -> Response:
     stored_file = file_store.get(context.request.path_params["name"])
     if stored_file is None:
         minutes = file_store.seconds / 60
-        raise not_found(f"no file waits here; files are kept for {minutes:g} minutes, so translate it again")
+        raise not_found(f"there is no such file; files are kept for {minutes:g} minutes, so translate it again")
     headers = {"Content-Disposition": stored_file.content_disposition, "Cache-Control": "no-store"}
     return Response(stored_file.content, media_type="application/octet-stream", headers=headers)
 
@@ -229,7 +229,9 @@ async def _answer_languages(context: RequestContext) -> Sequence[LanguageTargets
     ]
 
 
-@declare_route("/frontend/settings", "what a page needs to know", response_type=FrontendSettings, **_INFO_OPTIONS)
+@declare_route(
+    "/frontend/settings", "settings of a page that translates", response_type=FrontendSettings, **_INFO_OPTIONS
+)
 async def _answer_settings(context: RequestContext) -> FrontendSettings:
     """Return the settings of LibreTranslate's web page, as limits, file formats and the languages selected at first."""
     directions = context.registry.get_shared(_build_directions)
@@ -261,14 +263,12 @@ def _check_limits(texts: Sequence[str], alternatives: int, limits: ServerLimits)
     characters = sum(map(len, texts))
     if characters > limits.characters:
         raise bad_request(
-            f"q: {characters:,} characters, and {limits.characters:,} are the most of a request; send fewer", param="q"
+            f"q: {characters:,} characters; a request may have {limits.characters:,}: send fewer", param="q"
         )
     if len(texts) > limits.batch:
-        raise bad_request(
-            f"q: {len(texts):,} texts, and {limits.batch:,} are the most of a request; send fewer", param="q"
-        )
+        raise bad_request(f"q: {len(texts):,} texts; a request may have {limits.batch:,}: send fewer", param="q")
     if alternatives > limits.alternatives:
         raise bad_request(
-            f"alternatives: {alternatives:,}, and {limits.alternatives:,} are the most; ask for fewer",
+            f"alternatives: {alternatives:,}; a request may have {limits.alternatives:,}: ask for fewer",
             param="alternatives",
         )

@@ -41,7 +41,7 @@ def _check_texts(value: object) -> object:
         [number for number, text in enumerate(value, 1) if not isinstance(text, str)] if isinstance(value, list) else []
     )
     if wrong_positions:
-        raise PydanticCustomError("texts", "text {number} of the list is no text", {"number": wrong_positions[0]})
+        raise PydanticCustomError("texts", "item {number} of the list is not a text", {"number": wrong_positions[0]})
     if not isinstance(value, list) and not isinstance(value, str):
         raise PydanticCustomError("texts", "must be a text, or a list of texts")
     return value
@@ -61,7 +61,7 @@ def _check_file(value: object) -> object:
 
 
 ApiKeyField = Annotated[
-    str | None, Field(description="where the server wants keys; a header `Authorization` does as well")
+    str | None, Field(description="API key, if the server needs one; a header `Authorization` is accepted too")
 ]
 
 
@@ -70,10 +70,10 @@ class TranslateMessage(LenientMessage):
 
     q: Annotated[str | list[str], BeforeValidator(_check_texts), Field(description="a text, or several")]
     source: Annotated[str, Field(description="its language, or `auto`")]
-    target: Annotated[str, Field(description="the language that it is to be in")]
+    target: Annotated[str, Field(description="language of the translation")]
     format: Annotated[Literal["text", "html"], Field(description="`html` keeps tags")] = "text"
     alternatives: Annotated[
-        int, Field(ge=0, description="so many translations besides the best"), BeforeValidator(_check_integer)
+        int, Field(ge=0, description="number of translations besides the best"), BeforeValidator(_check_integer)
     ] = 0
     api_key: ApiKeyField = None
 
@@ -97,7 +97,7 @@ class TranslateFileMessage(LenientMessage):
         InstanceOf[UploadedFile], BeforeValidator(_check_file), WithJsonSchema({"type": "string", "format": "binary"})
     ]
     source: Annotated[str, Field(description="its language, or `auto`")]
-    target: Annotated[str, Field(description="the language that it is to be in")]
+    target: Annotated[str, Field(description="language of the translation")]
     api_key: ApiKeyField = None
 
 

@@ -33,8 +33,8 @@ from heedful.tasks.conversation.predictor import ChatPredictor
 _UNSUPPORTED_ROLES = {
     "system": "the model has learned from dialogues and takes no instructions; leave the message out",
     "developer": "the model has learned from dialogues and takes no instructions; leave the message out",
-    "tool": "no tools are called here; leave the message out",
-    "function": "no functions are called here; leave the message out",
+    "tool": "tools are not supported; leave the message out",
+    "function": "functions are not supported; leave the message out",
 }
 
 

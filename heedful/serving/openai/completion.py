@@ -322,8 +322,7 @@ class CompletionJob:
         )
         notes = [
             f"prompt {number} is too long for the model's {self.predictor.max_context:,} positions; its first "
-            f"{count:,} "
-            "tokens are not read"
+            f"{count:,} tokens are not read"
             for number, count in dropped_counts
             if count
         ]

@@ -90,7 +90,7 @@ class TokenTracker:
         if "".join(pieces) == self.text or not pieces:
             return pieces
         spans = compute_offsets(self._tokenizer, self.text)
-        # a piece that is nothing but a space has all spaces up to the next one
+        # a piece that is only a space gets all spaces up to the next piece
         stops = [next_span[0] if start == stop else stop for (start, stop), next_span in pairwise(spans)]
         return [self.text[start:stop] for start, stop in pairwise([0, *stops, len(self.text)])]
 
@@ -133,7 +133,8 @@ class TokenTracker:
 
 def _iter_added_texts(tokenizer: Tokenizer, ids: Sequence[int]) -> Iterator[str]:
     """Yield the text that each id adds behind the ids before it, decoding only as far back as needed."""
-    first = complete_stop = num_shown = 0  # after `whole`, a character is incomplete; only its known bytes are shown
+    # `ids[complete_stop:stop]` end inside a character; `num_shown` of their characters were yielded before
+    first = complete_stop = num_shown = 0
     for stop in range(1, len(ids) + 1):
         text = tokenizer.decode(ids[first:stop])
         complete_text = strip_incomplete_character(text)

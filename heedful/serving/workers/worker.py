@@ -73,7 +73,7 @@ def run_worker(connection: Connection, settings: ServerSettings) -> NoReturn:
     try:
         while request_handler.handle_message(connection.recv_bytes()):
             pass
-    except (EOFError, OSError):  # the caller is gone
+    except (EOFError, OSError):  # the caller has ended
         pass
     os._exit(0)
 

@@ -64,7 +64,7 @@ def convert_winograd(record: JsonRecord) -> Iterator[LabelledExample]:
     last = first + max(1, len(pronoun.split()))
     if not 0 <= first < last <= len(words):
         raise DataError(
-            f"{record.location}: span2_index {first} does not fit a text of {len(words)} words; mend the line"
+            f"{record.location}: span2_index {first} does not fit a text of {len(words)} words; correct the line"
         )
     span, pronoun_text = " ".join(words[first:last]), " ".join(pronoun.split())
     offset = span.lower().find(pronoun_text.lower())
@@ -89,7 +89,7 @@ def make_alternatives_converter(
         question = record.get_text("question")
         if question not in questions:
             raise DataError(
-                f"{record.location}: the question {question!r} is not one of {', '.join(questions)}; mend the line"
+                f"{record.location}: the question {question!r} is not one of {', '.join(questions)}; correct the line"
             )
         names = (record.get_text("choice1"), record.get_text("choice2"))
         premise = f"{record.get_text('premise')} {questions[question]}"
@@ -157,7 +157,7 @@ def mark_span(text: str, start: int, stop: int, *, place: str) -> str:
     span = text[max(start, 0) : max(stop, 0)]
     word = span.strip()
     if start < 0 or not word:
-        raise DataError(f"{place}: there is no word from character {start} to {stop}; mend the line")
+        raise DataError(f"{place}: there is no word from character {start} to {stop}; correct the line")
     begin = start + span.index(word)
     return f"{text[:begin]}*{word}*{text[begin + len(word) :]}"
 
@@ -170,10 +170,10 @@ def _read_entities(passage: JsonRecord, text: str, *, inclusive: bool) -> tuple[
     for entity in passage.get_objects("entities"):
         start, stop = entity.get_int("start"), entity.get_int("end") + inclusive
         if not 0 <= start < stop <= len(text):
-            raise DataError(f"{entity.location}: there is no name from character {start} to {stop}; mend the line")
+            raise DataError(f"{entity.location}: there is no name from character {start} to {stop}; correct the line")
         names[text[start:stop]] = None
     if not names:
-        raise DataError(f"{passage.location}: the passage has no names, so there are no candidates; mend the line")
+        raise DataError(f"{passage.location}: the passage has no names, so there are no candidates; correct the line")
     return tuple(names)
 
 
@@ -195,7 +195,7 @@ class SwagReader(ExampleReader[Example]):
         for line_place, values in rows:
             if len(values) != len(header):
                 raise DataError(
-                    f"{line_place}: {len(values)} columns where the header has {len(header)}; mend the line"
+                    f"{line_place}: {len(values)} columns where the header has {len(header)}; correct the line"
                 )
             yield _parse_choice(dict(zip(header, values, strict=True)), place=line_place)
 
@@ -206,7 +206,7 @@ def _parse_choice(fields: dict[str, str], *, place: str) -> MultipleChoiceExampl
     names = tuple(" ".join((beginning, fields[name])).strip() for name in _ENDINGS)
     label = fields.get("label", "")
     if label and label not in ("0", "1", "2", "3"):
-        raise DataError(f"{place}: the label {label!r} is not 0, 1, 2 or 3; mend the line")
+        raise DataError(f"{place}: the label {label!r} is not 0, 1, 2 or 3; correct the line")
     correct = (int(label),) if label else None
     references = () if correct is None else (names[correct[0]],)
     return MultipleChoiceExample(tuple((first, name) for name in names), names, correct, references, place)

@@ -328,9 +328,9 @@ def _iter_boxes(document: JsonRecord) -> Iterator[tuple[str, BoundingBox]]:
             continue
         category, corners = record.get_int("category_id"), record.fields["bbox"]
         if category not in category_names:
-            raise DataError(f"{record.location}: its category {category} is not among the categories; mend the file")
+            raise DataError(f"{record.location}: its category {category} is not among the categories; correct the file")
         if not isinstance(corners, list) or len(corners) != 4 or not all(type(n) in (int, float) for n in corners):
-            raise DataError(f"{record.location}: bbox is not left, top, width and height; mend the file")
+            raise DataError(f"{record.location}: bbox is not left, top, width and height; correct the file")
         yield name, BoundingBox(category_names[category], *map(float, corners))
 
 
@@ -340,7 +340,7 @@ def _iter_annotations(document: JsonRecord) -> Iterator[tuple[str, JsonRecord]]:
     for record in document.get_objects("annotations"):
         number = record.get_int("image_id")
         if number not in names:
-            raise DataError(f"{record.location}: its picture {number} is not among the images; mend the file")
+            raise DataError(f"{record.location}: its picture {number} is not among the images; correct the file")
         yield names[number], record
 
 
@@ -389,7 +389,9 @@ class ClipRecords(CaptionReader[ClipEvent]):
             for event in record.get_objects("events") if "events" in record else []:
                 events.append(ClipEvent(event.get_text("phrase"), event.get_int("start"), event.get_int("stop")))
                 if not 0 <= events[-1].start < events[-1].stop:
-                    raise DataError(f"{event.location}: frames {events[-1].start} to {events[-1].stop}; mend the line")
+                    raise DataError(
+                        f"{event.location}: frames {events[-1].start} to {events[-1].stop}; correct the line"
+                    )
             yield record.get_text("clip"), record.get_texts("captions"), events
 
 

@@ -106,9 +106,9 @@ class CaptioningDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-captioning")
     """folder for the pictures, the recipe and the run"""
     steps: int = 1000
-    """updates; about three minutes on two cores"""
+    """number of updates; about three minutes on two cores"""
     size: int = 6000
-    """pictures to learn from"""
+    """number of training pictures"""
     objects: tuple[int, ...] = (1, 2)
     """how many shapes pictures may have, from 1 to 9; three and four need more updates"""
 
@@ -176,15 +176,15 @@ class VideoDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-video")
     """folder for the clips, the recipe and the run"""
     steps: int = 1500
-    """updates; about three minutes on two cores"""
+    """number of updates; about three minutes on two cores"""
     clips: int = 8000
-    """to learn from"""
+    """number of training clips"""
     tests: int = 300
-    """clips to test on, none of whose captions are in the training part"""
+    """number of test clips, none of whose captions are in the training part"""
     local: bool = True
-    """whether the model sees what moves between neighbouring frames"""
+    """whether the model reads the motion between adjacent frames"""
     attention: bool = True
-    """whether the model looks at other frames for each word, and knows the time of each, instead of always at their
+    """whether the model attends to the frames anew for each word, with the time of each, instead of reading their
     mean"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:

@@ -298,7 +298,9 @@ class BaseCaptioner(Predictor, Generic[Features]):
         the model has no attention to its input.
         """
         if not self.has_attention:
-            raise RecipeError(f"this model begins with the {self.input_noun} and does not look at it again")
+            raise RecipeError(
+                f"this model reads the {self.input_noun} only before the first word, so it has no attention to show"
+            )
         path = self._cross_attention_paths[-1]
         inputs, _ = self.target.build_forced_batch([item.ids for item in batch])
         memory = self.model.encoder(self._build_batch_source(batch))

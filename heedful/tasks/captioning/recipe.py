@@ -317,7 +317,7 @@ class VideoCaptionerConfig(MemoryModelArchitecture):
         if local and frames is not None and frames.is_frozen:
             raise config_error(
                 "model.local",
-                "= true looks at pixels, but they are not kept for frames that a frozen network reads only once: set "
+                "= true reads pixels, but they are not kept for frames that a frozen network reads only once: set "
                 "model.local or model.frames.frozen to false",
             )
         return local
@@ -374,7 +374,7 @@ class VideoRecipe(BaseCaptionRecipe):
         if data is not None and data.features is not None and model.local:
             raise config_error(
                 "model.local",
-                "= true looks at pixels, but data.features has none: set model.local = false; add features of "
+                "= true reads pixels, but data.features has none: set model.local = false; add features of "
                 "motion to the other numbers of each frame",
             )
         longest = model.length_limit

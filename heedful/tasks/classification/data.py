@@ -142,8 +142,8 @@ def _encode_label(
     number = labels.get_id(str(example.label))
     if number is None:
         raise DataError(
-            f"{example.location}: the label {example.label!r} does not occur in the training text; mend it, or add a "
-            "training example with it"
+            f"{example.location}: the label {example.label!r} does not occur in the training text; correct it, or add "
+            "a training example with it"
         )
     return [number]
 

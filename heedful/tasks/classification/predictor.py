@@ -329,11 +329,13 @@ class ClassLineFormat(LineFormat[TextColumns, ClassificationResult]):
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """Split each line at tabs into one or two texts; raise `DataError` for more. `source_name` is not used."""
+        """Split each line at tabs into one or two texts; raise `DataError`, which names `source_name`, for more."""
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) > 2:
-                raise DataError(f"line {number}: {len(columns)} texts; write one, or two with a tab between them")
+                raise DataError(
+                    f"{source_name}:{number}: {len(columns)} texts; write one, or two with a tab between them"
+                )
             yield columns
 
     def answer_inputs(self, inputs: Sequence[TextColumns], *, start: int) -> list[ClassificationResult]:
@@ -359,14 +361,14 @@ class ChoiceLineFormat(LineFormat[TextColumns, ChoiceResult]):
     classifier: Classifier
 
     def parse_lines(self, lines: Iterable[str], *, source_name: str) -> Iterator[TextColumns]:
-        """Split each line at tabs into a text and its candidates; raise `DataError` if there are none. `source_name` is
-        not used.
+        """Split each line at tabs into a text and its candidates; if there are none, raise `DataError` with
+        `source_name`.
         """
         for number, line in enumerate(lines, 1):
             columns = tuple(line.split("\t"))
             if len(columns) < 2:
                 raise DataError(
-                    f"line {number}: has no candidates; write a text and its candidates with tabs between them"
+                    f"{source_name}:{number}: has no candidates; write a text and its candidates with tabs between them"
                 )
             yield columns
 

@@ -331,7 +331,7 @@ class ClassificationRecipe(FineTuningRecipe):
         data = info.data.get("data")
         if data is not None and model.ngram_inverse_penalty is not None and data.answer_type != "class":
             raise config_error(
-                "model.bag", f"votes for classes, but the answer here is a {data.answer_type}: leave it out"
+                "model.bag", f"predicts classes, but the answer here is a {data.answer_type}: leave it out"
             )
         return model
 
@@ -347,7 +347,7 @@ class ClassificationRecipe(FineTuningRecipe):
         if training.decorrelation and not model.has_hops:
             raise config_error(
                 "training.decorrelation",
-                f"= {training.decorrelation} pushes hops apart, but this model has no hops: set model.summary.kind = "
+                f"= {training.decorrelation} makes hops differ, but this model has no hops: set model.summary.kind = "
                 '"self_attentive" or leave training.decorrelation out',
             )
         return training

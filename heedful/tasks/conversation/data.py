@@ -64,7 +64,7 @@ class DialogueReader(ExampleReader[Dialogue]):
     def __iter__(self) -> Iterator[Dialogue]:
         for dialogue in self._read_dialogues():
             if not dialogue.turns:
-                raise DataError(f"{dialogue.location}: a dialogue without turns; mend it or take it out")
+                raise DataError(f"{dialogue.location}: a dialogue without turns; correct it or take it out")
             yield dialogue
 
     @abstractmethod

@@ -132,9 +132,9 @@ class ConversationDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-conversation")
     """folder for the dialogues, the recipe and the run"""
     steps: int = 700
-    """updates; a minute on an idle core"""
+    """number of updates; a minute on an idle core"""
     size: int = 1500
-    """dialogues to learn from"""
+    """number of training dialogues"""
 
     @cached_property
     def simulator(self) -> HelpDeskSimulator:

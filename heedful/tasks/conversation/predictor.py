@@ -105,7 +105,7 @@ class ChatPredictor(Predictor):
         """The other speaker; raises `RecipeError` if the training dialogues have more than two."""
         others = [name for name in self.encoder.speakers.names if name != self.speaker]
         if len(others) != 1:
-            raise RecipeError(f"the training dialogues have {len(others) + 1} speakers; say which of them speaks")
+            raise RecipeError(f"the training dialogues have {len(others) + 1} speakers; name the one that speaks")
         return others[0]
 
     def build_turns(self, texts: Sequence[str]) -> tuple[DialogueTurn, ...]:

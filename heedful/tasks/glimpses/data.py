@@ -87,8 +87,7 @@ class PictureReader(ExampleReader[LabelledPicture]):
         if not self._start < stop <= len(pictures):
             raise DataError(
                 f"{self.paths[0]}: holds {len(pictures):,} pictures, but those from {self._start:,} to {stop:,} "
-                "are "
-                "requested; set start and stop to numbers that fit"
+                "are requested; set start and stop to numbers that fit"
             )
         return iter(pictures[_skip_duplicates(pictures, self._start) : _skip_duplicates(pictures, stop)])
 

@@ -87,9 +87,9 @@ class GlimpsesDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-glimpses")
     """folder for the digits, the recipe and the run"""
     steps: int = 6000
-    """updates; about two minutes"""
+    """number of updates; about two minutes"""
     size: int = 5000
-    """digits to learn from; each is in a new maze every time it is seen"""
+    """number of training digits; each is placed among new clutter in every epoch"""
 
     @cached_property
     def parts(self) -> Mapping[str, list[DrawnDigit]]:

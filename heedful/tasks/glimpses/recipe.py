@@ -136,7 +136,7 @@ class TranslatedConfig(Config):
 class ClutteredConfig(TranslatedConfig):
     """Each picture is placed on a dark square with clutter: pieces of other pictures of the same part of the data."""
 
-    kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # as pydantic wants it
+    kind: Literal["cluttered"] = "cluttered"  # type: ignore[assignment]  # pydantic needs it
     pieces: PositiveInt = 4
     """how many"""
     piece: PositiveInt = 8
@@ -259,6 +259,7 @@ class GlimpsesRecipe(Recipe):
         if model is not None and not model.num_glimpses and training.copies > 1:
             raise config_error(
                 "training.copies",
-                f'= {training.copies}: model.kind = "{model.kind}" sees the same in each; leave it out',
+                f'= {training.copies}: has no effect for model.kind = "{model.kind}", which reads each copy alike; '
+                "leave it out",
             )
         return training

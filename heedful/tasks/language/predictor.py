@@ -91,7 +91,8 @@ class TextGenerator(Predictor):
     """A language model with its tokenizer that continues prompts.
 
     If positions are limited, generation goes on with the newer half of the context, read again as if the text began
-    there; see `heedful.generation.Windowed`. A prompt that is too long is truncated on the left in the same way.
+    there; see `heedful.generation.RollingContextEngine`. A prompt that is too long is truncated on the left in the same
+    way.
 
     Args:
         model: the model in evaluation mode.

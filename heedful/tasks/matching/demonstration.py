@@ -70,7 +70,7 @@ class MatchingDemonstration(PhrasebookDemonstration):
     output: Path = Path("runs/quickstart-matching")
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 400
-    """updates; less than a minute on two cores"""
+    """number of updates; less than a minute on two cores"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
         """Yield the path and content of the TSV files, and of the passages for `heedful index`."""
@@ -86,15 +86,17 @@ class MatchingDemonstration(PhrasebookDemonstration):
         from heedful.tasks.matching.task import build_matching_evaluator, embed_normalized
 
         pairs = self.sentence_pairs.test
-        exam = build_matching_evaluator(
+        evaluator = build_matching_evaluator(
             [SentencePair(*pair, "") for pair in pairs], num_train_pairs=len(self.sentence_pairs.train)
         )
-        metrics = {name: metric.value for name, metric in exam.compute_metrics(exam.predict_labels(predictor)).items()}
+        metrics = {
+            name: metric.value
+            for name, metric in evaluator.compute_metrics(evaluator.predict_labels(predictor)).items()
+        }
         print_now(f"\n{len(pairs)} questions that were never in the training text, each beside the passages of all:")
         print_now(
             f"  the closest passage is the right one: {100 * metrics['targets recall@1']:.1f} %   among the first "
-            "five: "
-            f"{100 * metrics['targets recall@5']:.1f} %   by chance: {100 / len(pairs):.1f} %\n"
+            f"five: {100 * metrics['targets recall@5']:.1f} %   by chance: {100 / len(pairs):.1f} %\n"
         )
         questions, passages = (
             pairs[:: max(1, len(pairs) // _NUM_QUESTIONS)][:_NUM_QUESTIONS],

@@ -67,7 +67,7 @@ class MultitaskEvaluator(LabelEvaluator):
     @property
     def baseline_text(self) -> str:
         """Each baseline's answer, for people."""
-        return ", ".join(exam.baseline_text for exam in self.evaluators.values())
+        return ", ".join(evaluator.baseline_text for evaluator in self.evaluators.values())
 
     def count_train_examples(self, recipe: Recipe) -> int:
         """Return the number of training examples of all tasks."""
@@ -162,7 +162,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
 
     def build_encoding(self, run: MultitaskRun) -> ExampleEncoder[Any]:
         """Raise `AssertionError`, because each task has its own encoding."""
-        raise AssertionError("members encode")
+        raise AssertionError("each task has its own encoding")
 
     def build_evaluator(self, recipe: MultitaskRecipe | None, options: EvaluatorOptions) -> MultitaskEvaluator:
         """Build the evaluators of all tasks, or of the task that `options` names."""
@@ -206,7 +206,7 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
         self, run: MultitaskRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> MultitaskObjective:
         """Raise `AssertionError`, because each task has its own objective; see `build_joint_objective`."""
-        raise AssertionError("members have problems")
+        raise AssertionError("each task has its own objective")
 
     def build_joint_objective(
         self, run: MultitaskRun, corpora: Mapping[str, tuple[Corpus, Corpus]], *, device: torch.device

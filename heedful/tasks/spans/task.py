@@ -42,7 +42,7 @@ from heedful.tasks.task import FineTuningTask, Run, VocabSizes, read_examples
 from heedful.tensors import Tokens
 
 _METRIC_NAMES: Final[Mapping[str, str]] = {"exact_match": "exact_match", "f1": "answer_f1"}
-"""What is measured in training, and its name in an exam."""
+"""Names of the metrics in training, and in evaluation."""
 
 
 @dataclass(eq=False)

@@ -46,7 +46,7 @@ class UtteranceReader(ExampleReader[Utterance]):
         for utterance in self._utterances:
             if not utterance.sound.is_file():
                 raise DataError(
-                    f"{utterance.location}: {utterance.sound}: there is no such file; mend the line or add the file"
+                    f"{utterance.location}: {utterance.sound}: there is no such file; correct the line or add the file"
                 )
         self.paths = (*transcripts, *(utterance.sound for utterance in self._utterances))
 
@@ -114,7 +114,7 @@ def _make_utterance(table: Path, sound: str, text: str, location: str) -> Uttera
     file is named.
     """
     if not sound.strip():
-        raise DataError(f"{location}: no file is named; mend the line")
+        raise DataError(f"{location}: no file is named; correct the line")
     return Utterance(table.parent / sound.strip(), text.strip(), location)
 
 

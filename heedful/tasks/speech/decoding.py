@@ -274,8 +274,8 @@ def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
         raise RecipeError("coverage: needs attention to a source text, which only translation has; leave it out")
     if ctc_weight > 0 and getattr(config, "risk", None) is not None:
         raise RecipeError(
-            "generation.risk: is for what is ranked by the decoder alone, and with model.ctc_weight above 0 slots have "
-            "their say; leave it out"
+            "generation.risk: is for outputs that only the decoder ranks, but with model.ctc_weight above 0 CTC ranks "
+            "them too; leave it out"
         )
     if ctc_weight == 1:
         for key in _STEPWISE_KEYS:
@@ -283,8 +283,8 @@ def check_speech_search(config: GenerationConfig, *, ctc_weight: float) -> None:
                 default := type(config).model_fields[key].get_default()
             ):
                 raise RecipeError(
-                    f"generation.{key}: asks what was written before, and a model with model.ctc_weight = 1 writes "
-                    f"all at once; leave it at {default}"
+                    f"generation.{key}: depends on the tokens that were written before, and a model with "
+                    f"model.ctc_weight = 1 writes all at once; leave it at {default}"
                 )
         if isinstance(config, SamplingConfig):
             raise RecipeError(

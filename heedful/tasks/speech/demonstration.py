@@ -89,11 +89,11 @@ class SpeechDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-speech")
     """folder for the recordings, the recipe and the run"""
     steps: int = 2500
-    """updates; about three minutes on two cores"""
+    """number of updates; about three minutes on two cores"""
     size: int = 2000
-    """recordings to learn from"""
+    """number of training recordings"""
     tests: int = 500
-    """strings of four digits to test on"""
+    """number of test recordings, each of four digits"""
 
     def iter_files(self) -> Iterator[tuple[str, str | bytes]]:
         """Yield the name and content of each file: the recordings of each part, and its table."""

@@ -100,8 +100,7 @@ class SpeechReport(EvaluationReport):
         outputs = self.answers
         lines = [
             f"{self.system.name}: {self.evaluator.part or self.evaluator.data_description}, {self.evaluator.size:,} "
-            "recordings of "
-            f"{outputs.sound_seconds:,.0f} s together, heard in {outputs.decoding_seconds:.1f} s",
+            f"recordings of {outputs.sound_seconds:,.0f} s together, heard in {outputs.decoding_seconds:.1f} s",
             "",
             f"{'metric':<16}  {'percent':>7}  95 % interval",
         ]

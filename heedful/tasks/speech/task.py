@@ -34,7 +34,7 @@ from heedful.tasks.speech.decoding import build_decoding
 from heedful.tasks.speech.evaluation import SpeechComparison, SpeechEvaluator, SpeechReport
 from heedful.tasks.speech.predictor import SpeechRecognizer
 from heedful.tasks.speech.recipe import SpeechRecipe
-from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
 from heedful.tensors import SOURCE, FeatureBatch, move_to_device
 
 
@@ -79,7 +79,7 @@ class CTCObjective(CorpusObjective[PairBatch[FeatureBatch]]):
 
     Attributes:
         bos, eos: the tokens around a text, which slots do not emit; `bos` is the blank label.
-        score: what is measured besides the loss (nats per token).
+        generation_metrics: what is measured besides the loss (nats per token).
     """
 
     _: KW_ONLY
@@ -199,8 +199,9 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
                 list(read_recording_pairs(options.text)), text=str(options.text.paths[0]), options=options
             )
         part = recipe.data.evaluation_part
-        reader = recipe.data.reader(part)
-        return SpeechEvaluator(list(reader), text=str(getattr(recipe.data, part).path), part=part, options=options)
+        with prefix_data_errors(f"data.{part}"):
+            pairs = list(recipe.data.reader(part))
+        return SpeechEvaluator(pairs, text=str(getattr(recipe.data, part).path), part=part, options=options)
 
     def build_predictor(self, run: SpeechRun, model: nn.Module, *, step: int | None = None) -> SpeechRecognizer:
         """Build the speech recogniser of a trained model; `step` is not used."""

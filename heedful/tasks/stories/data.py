@@ -155,7 +155,8 @@ def _parse_questions(lines: Iterator[str] | Sequence[str], *, task: str, path: s
         supporting_numbers = rest[1].split() if len(rest) == 2 else []
         if len(rest) > 2 or not rest[0] or any(number not in numbers for number in supporting_numbers):
             raise DataError(
-                f"{location}: a question needs an answer and the numbers of facts above it, between tabs; mend the line"
+                f"{location}: a question needs an answer and the numbers of facts above it, between tabs; correct the "
+                "line"
             )
         yield StoryQuestion(
             tuple(facts),
@@ -187,7 +188,7 @@ def _parse_question(record: JsonRecord) -> StoryQuestion:
     task = record.get_scalar("task") if "task" in record else ""
     answer = record.get_text("answer").strip()
     if not answer:
-        raise DataError(f"{record.location}: an empty answer; mend the line")
+        raise DataError(f"{record.location}: an empty answer; correct the line")
     return StoryQuestion(facts, record.get_text("question"), answer, supporting, task, record.location)
 
 

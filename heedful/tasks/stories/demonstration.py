@@ -70,9 +70,9 @@ class StoriesDemonstration(Demonstration):
     output: Path = Path("runs/quickstart-stories")
     """folder for the stories, the recipe and the run"""
     steps: int = 5000
-    """updates; about a minute on one core"""
+    """number of updates; about a minute on one core"""
     size: int = 6000
-    """training questions"""
+    """number of training questions"""
 
     @cached_property
     def parts(self) -> dict[str, list[GeneratedQuestion]]:

@@ -160,7 +160,7 @@ class StoryPredictor(Predictor):
         facts = split_sentences(story) if isinstance(story, str) else list(story)
         row = self._encode_question(facts, question)
         if not row.facts:
-            raise DataError("the story has no sentence, so there is nothing to look at; give one")
+            raise DataError("the story has no sentence, so there is nothing to show; give one")
         if invalid := [number for number in supporting if not 0 <= number < len(facts)]:
             raise DataError(f"fact {invalid[0]} does not exist; the story has {len(facts)} facts, counted from 0")
         axes = (

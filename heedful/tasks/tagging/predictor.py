@@ -119,7 +119,7 @@ class Tagger(Predictor):
         if len(windows) > 1:
             raise DataError(
                 f"the sentence is read in {len(windows)} parts, since this model reads at most {self.max_length} "
-                "tokens at a time; look at a shorter one"
+                "tokens at a time; give a shorter one"
             )
         ids, word_starts = self._encode_window(words, windows[0])
         record, probabilities = record_encoder(

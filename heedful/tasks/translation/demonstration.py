@@ -66,7 +66,7 @@ class TranslationDemonstration(PhrasebookDemonstration):
     output: Path = Path("runs/quickstart")
     """folder for the text, the recipe and the run; the languages are appended"""
     steps: int = 700
-    """updates; about two minutes on two cores"""
+    """number of updates; about two minutes on two cores"""
     languages: bool = False
     """list the languages there are, and stop"""
 

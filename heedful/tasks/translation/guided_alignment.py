@@ -53,7 +53,7 @@ class GuidedAttention:
         layer = len(attentions) - 1 if config.layer is None else config.layer
         if layer >= len(attentions):
             raise RecipeError(
-                f"training.guided.layer = {layer}: the source is looked at in {len(attentions)} "
+                f"training.guided.layer = {layer}: this model attends to the source in {len(attentions)} "
                 f"layer{'s' * (len(attentions) > 1)}, counted from 0"
             )
         path, info = attentions[layer]

@@ -63,7 +63,7 @@ def load_run_profiles(run: Path) -> LanguageIdentifier:
     read_manifest(run)
     if not (run / PROFILES_FILE).exists():
         raise RunError(
-            f"{run}: does not know any languages; name them in a translation recipe, source_language and "
+            f"{run}: contains no language profiles; name the languages in a translation recipe, source_language and "
             "target_language of its texts, and train again"
         )
     return LanguageIdentifier.load(run / PROFILES_FILE)

@@ -80,7 +80,7 @@ def _iter_document_entries(
     if get_suffix(file.path) == ".tmx":
         languages = _choose_tmx_languages(file.path, shape.languages, languages)
         description = (
-            f" from {languages.source!r} to {languages.target!r} (there: {', '.join(shape.languages) or 'none'})"
+            f" from {languages.source!r} to {languages.target!r} (available: {', '.join(shape.languages) or 'none'})"
         )
     document = read_document(file.path, source=languages.source, target=languages.target)
     document_languages = document.languages
@@ -126,8 +126,8 @@ def _choose_tmx_languages(path: Path, available: Sequence[str], languages: Docum
         )
     if source is None or target is None:
         raise DataError(
-            f"{path}: does not say which language is translated into which (there: {', '.join(available) or 'none'}); "
-            "give both with --source-language en --target-language de"
+            f"{path}: does not say which language is translated into which (available: "
+            f"{', '.join(available) or 'none'}); give both with --source-language en --target-language de"
         )
     return DocumentLanguages(source, target)
 

@@ -200,7 +200,7 @@ def read_candidate_lists(lines: Iterable[str], *, name: str) -> Iterator[Transla
 def _parse_candidate(record: object, location: str) -> TextCandidate:
     """Parse the JSON record of one candidate; raise DataError with its location if a field is missing or wrong."""
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise DataError(f'{location}: a candidate has no "text"; mend it')
+        raise DataError(f'{location}: a candidate has no "text"; correct it')
     number: Any = record.get("log_probability")
     tokens = record.get("tokens")
     if not _is_number(number):
@@ -209,7 +209,7 @@ def _parse_candidate(record: object, location: str) -> TextCandidate:
         raise DataError(f'{location}: a candidate has no "tokens"; give the list of its pieces')
     score, finished = record.get("score", number), record.get("finished", True)
     if not _is_number(score) or not isinstance(finished, bool):
-        raise DataError(f'{location}: "score" is not a number, or "finished" is neither true nor false; mend it')
+        raise DataError(f'{location}: "score" is not a number, or "finished" is neither true nor false; correct it')
     return TextCandidate(record["text"], (), tuple(tokens), float(number), float(score), finished)
 
 

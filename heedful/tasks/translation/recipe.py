@@ -413,7 +413,7 @@ class TranslationRecipe(FineTunableRecipe):
         if training.decorrelation and not model.has_heads:
             raise config_error(
                 "training.decorrelation",
-                f"= {training.decorrelation} pushes attention heads apart, but a model of kind "
+                f"= {training.decorrelation} makes attention heads differ, but a model of kind "
                 f'"{model.kind}" has no heads: set training.decorrelation = 0',
             )
         return training.fit_to_attention(is_sampled=model.samples_attention, key="model.reading.weights")

@@ -41,7 +41,7 @@ from heedful.tasks.generation_objective import (
 from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
-from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, read_examples
+from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, prefix_data_errors, read_examples
 from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued_settings, choose_settings
 from heedful.tasks.translation.evaluation import TranslationEvaluator
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
@@ -225,15 +225,17 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             )
         assert recipe is not None, "a file of translations needs a text"
         part = recipe.data.evaluation_part
-        texts = {
-            name.removeprefix(f"{part}.texts."): [
-                pair._replace(document=_get_document_name(name, pair)) for pair in text_pairs
-            ]
-            for name, text_pairs in recipe.data.readers(part).items()
-        }
+        with prefix_data_errors(f"data.{part}"):
+            texts = {
+                name.removeprefix(f"{part}.texts."): [
+                    pair._replace(document=_get_document_name(name, pair)) for pair in text_pairs
+                ]
+                for name, text_pairs in recipe.data.readers(part).items()
+            }
+            paths = recipe.data.reader(part).paths
         return TranslationEvaluator(
             list(chain(*texts.values())),
-            text=" and ".join(map(str, dict.fromkeys(recipe.data.reader(part).paths))),
+            text=" and ".join(map(str, dict.fromkeys(paths))),
             part=part,
             options=options,
             texts=[(name, len(pairs)) for name, pairs in texts.items()] if len(texts) > 1 else (),

@@ -148,9 +148,9 @@ def read_translation_inputs(lines: Iterable[str], *, name: str) -> Iterator[Tran
             )
         terms, prefix = record.get("constraints", []), record.get("prefix", "")
         if not isinstance(terms, list) or not all(isinstance(term, str) and term.strip() for term in terms):
-            raise DataError(f'{name}:{number}: "constraints" is not a list of non-empty texts; mend it')
+            raise DataError(f'{name}:{number}: "constraints" is not a list of non-empty texts; correct it')
         if not isinstance(prefix, str):
-            raise DataError(f'{name}:{number}: "prefix" is not a text; mend it')
+            raise DataError(f'{name}:{number}: "prefix" is not a text; correct it')
         yield TranslationInput(record["source"], prefix, tuple(map(TargetTerm, terms)))
 
 

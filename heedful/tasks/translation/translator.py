@@ -153,8 +153,12 @@ class Translator(Predictor):
             RecipeError: the model does not know the language, or a tag.
         """
         if language is not None and language not in self.languages:
-            choices = f"{', '.join(self.languages)}: choose one of these" if self.languages else "one: leave it out"
-            raise RecipeError(f"{language}: this model does not write this language; it writes {choices}")
+            remedy = (
+                f"it writes {', '.join(self.languages)}: choose one of these"
+                if self.languages
+                else "it writes only one, so leave the language out"
+            )
+            raise RecipeError(f"{language}: this model does not write this language; {remedy}")
         return self.with_tags([*([] if language is None else [format_language_tag(language)]), *tags])
 
     def with_tags(self, tags: Sequence[str]) -> Translator:

@@ -68,5 +68,5 @@ def test_mistakes_are_told(say: Say, trained: Path, texts: tuple[str, ...], here
     (here / "gold").write_text("0-0\n")
     assert "3 alignments and 1 gold alignments" in say("align", trained, *texts, "--gold", "gold").complaint
     assert "there is no such file" in say("align", trained, *texts, "--gold", "nowhere").complaint
-    assert "text: give --source and --target" in say("align", trained).complaint
+    assert "no text: give --source and --target" in say("align", trained).complaint
     assert say("align", trained, *texts, "--output", "no/such/folder").code == 2

@@ -203,3 +203,11 @@ def test_runs_of_other_kinds_and_unfinished_ones_are_not_taken(
     (run / "manifest.json").write_text(json.dumps({**manifest, "finished": False}))
     assert "its training is not finished" in say("calibrate", run, "--data", "pairs.tsv").complaint
     assert len(list(TsvPairReader(Path("pairs.tsv")))) == 100
+
+
+@pytest.mark.parametrize("command", ["calibrate", "evaluate"])
+def test_a_missing_validation_text_is_named_with_its_key(command: str, here: Path, say: Say) -> None:
+    golden = Path(__file__).parents[2] / "golden" / "translation-transformer" / "run"
+    run = shutil.copytree(golden, here / "run")
+    complaint = say(command, run).complaint
+    assert complaint.startswith("data.validation: validation.en: there is no such file; check the path")

@@ -80,7 +80,7 @@ def test_a_page_shows_pictures_and_words(made: Path, say: Say, tmp_path: Path) -
     ("words", "said"),
     [
         (["none.png"], "none.png: there is no such picture; check the path"),
-        ([""], "shown:1: does not name a picture; remove the line"),
+        ([""], "command line:1: does not name a picture; remove the line"),
         (["a.png", "--input", "list.txt"], "--shown and --input: give one of them"),
         (["a.png", "--n-best", "0"], "--n-best: 0; must be at least 1"),
         (["a.png"] * 101 + ["--page", "p.html"], "--page: 101 files are too many for one"),

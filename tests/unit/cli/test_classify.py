@@ -71,7 +71,7 @@ def test_the_best_candidate_is_chosen_behind_what_all_share(say: Say, chooser: C
     assert say("classify", "run", stdin="\t".join([shared, *candidates]) + "\n").lines == [line]
     found = json.loads(say("classify", "run", "--format", "jsonl", "--text", shared, "--pair", *candidates).out)
     assert found == {"number": expected.number, "probabilities": pytest.approx(expected.probabilities)}
-    assert "line 1: has no candidates" in say("classify", "run", stdin="eins\n").complaint
+    assert "standard input:1: has no candidates" in say("classify", "run", stdin="eins\n").complaint
     for words in (["--text", "a"], ["--text", "a", "b", "--pair", "c", "d"]):
         assert (
             "this model chooses among candidates; give one text, and its candidates with"
@@ -86,7 +86,7 @@ def test_the_best_candidate_is_chosen_behind_what_all_share(say: Say, chooser: C
         (["--text", "a", "--pair", "a", "b"], "", "--pair: 2 second texts for 1 texts; give one for each"),
         (["--text", "a", "--input", "x"], "", "--text and --input: give one of them, or neither to read standard"),
         (["--threads", "0"], "", "--threads: 0; must be at least 1"),
-        ([], "a\tb\tc\n", "line 1: 3 texts; write one, or two with a tab between them"),
+        ([], "a\tb\tc\n", "standard input:1: 3 texts; write one, or two with a tab between them"),
         ([], b"\xff\n", "standard input:1: byte 1 of the line (0xff) is not UTF-8"),
     ],
 )
@@ -139,7 +139,7 @@ def test_questions_are_answered_by_parts_of_their_contexts(say: Say, tuned: Tune
         (["--question", "a"], "", "--question and --context: give both, or neither to read a file"),
         (["--n-best", "0"], "", "--n-best: 0; must be at least 1"),
         ([], "{\n", "standard input:1: not valid JSON"),
-        ([], '{"question": "a"}\n', "standard input:1: no field 'context' (there: 'question')"),
+        ([], '{"question": "a"}\n', "standard input:1: no field 'context' (available: 'question')"),
         ([], '{"question": "a", "context": 3}\n', "field 'context' is int where text is needed"),
     ],
 )

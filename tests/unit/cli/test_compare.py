@@ -248,7 +248,7 @@ def test_different_texts_are_refused_unless_one_is_named(
     assert f"{other}: is tested on another text" in say("compare", trained, other).complaint
     (recipe.parent / "validation.en").unlink()
     told = say("compare", trained, other).complaint
-    assert told.startswith(f"{other}: {recipe.parent / 'validation.en'}: there is no such file")
+    assert told.startswith(f"{other}: data.validation: {recipe.parent / 'validation.en'}: there is no such file")
     assert told.endswith("or give the text with --source and --target, or --data")
 
 
@@ -289,14 +289,14 @@ def test_few_sentences_have_no_interval_by_length(say: Say, trained: Path, here:
         ("{run} --samples 1", "--samples: 1; must be at least 2"),
         ("{run} --threads 0", "--threads: 0; must be at least 1"),
         ("{run} --seed -1", "--seed: -1; must be at least 0"),
-        ("{run} --tokenize no", "no BLEU tokenizer 'no'"),
+        ("{run} --tokenize no", "tokenize: 'no' is not a tokenizer of BLEU"),
         ("{run} --search greedy --beam 3", "--beam: does not fit --search greedy"),
         ("{run} --device nope", "device 'nope': is not a device that PyTorch knows"),
         ("{run} --page no/where", "no/where: cannot be written (No such file or directory); choose another --page"),
         ("{run} --json .", ".: cannot be written (Is a directory); choose another --json"),
         ("{run} --json x --page x", "--page and --json: both are x; give each its own file"),
         ("{run} --json x --figure x", "--figure and --json: both are x; give each its own file"),
-        ("{run} --source file", "text: give --source and --target"),
+        ("{run} --source file", "--source: give --source and --target"),
         ("{run} --source empty --target empty", "empty and empty: no sentences to measure on"),
     ],
 )

@@ -186,7 +186,7 @@ def test_the_penalty_belongs_to_hops(folder: Path) -> None:
     assert recipe.training.decorrelation == 0
     assert heedful.load_recipe(folder / "words.toml").training.decorrelation is None  # type: ignore[attr-defined]
     with pytest.raises(
-        RecipeError, match=r"training.decorrelation = 0.5 pushes hops apart, but this model has no hops"
+        RecipeError, match=r"training.decorrelation = 0.5 makes hops differ, but this model has no hops"
     ):
         heedful.load_recipe(folder / "words.toml", ["--training.decorrelation", "0.5"])
     with pytest.raises(HeedfulError, match=r'model.summary.kind = "ends"'):

@@ -156,7 +156,7 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
         ("nowhere", "nowhere: no such run folder or file; check the path"),
         ("h", "h: a file of translations needs --source and --target, or --data"),
         (".", ".: contains no manifest.json"),
-        ("h --source s", "text: give --source and --target"),
+        ("h --source s", "--source: give --source and --target"),
         ("short --source s --target s", "short: has 1 lines, but there are 2 references; give one for each"),
         ("h --source s --target s --against short", "short: has 1 lines, but there are 2 references"),
         ("h --source s --target s --against nowhere", "nowhere: no such run folder or file"),
@@ -165,7 +165,7 @@ def test_case_counts_unless_it_should_not(say: Say, here: Path) -> None:
         ("empty --source empty --target empty", "empty and empty: no sentences to measure on"),
         ("h --source s --target s --samples 0", "--samples: 0; must be at least 1"),
         ("h --source s --target s --seed -1", "--seed: -1; must be at least 0"),
-        ("h --source s --target s --tokenize no", "no BLEU tokenizer 'no': choose one of 13a"),
+        ("h --source s --target s --tokenize no", "tokenize: 'no' is not a tokenizer of BLEU; choose one of 13a"),
         ("h --source s --target s --output no/where", "no/where: cannot be written (No such file or directory)"),
     ],
 )

@@ -317,7 +317,9 @@ def test_runs_are_measured_by_their_own_metrics(writes: Path, tags: Path, capsys
 def test_load_gives_what_the_task_is_used_by(writes: Path, tags: Path) -> None:
     assert isinstance(heedful.load(writes), TextGenerator)
     assert isinstance(heedful.load(tags), Tagger)
-    with pytest.raises(heedful.RunError, match="its task is tagging, and its models work alone; name one run"):
+    with pytest.raises(
+        heedful.RunError, match="its task is tagging, whose models cannot form an ensemble; name one run"
+    ):
         heedful.load(tags, tags)
 
 

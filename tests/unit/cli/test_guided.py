@@ -69,7 +69,11 @@ def test_a_run_that_moves_with_its_text_goes_on(say: Say, linked: Path) -> None:
         ("0-x", (), "train.align:1: '0-x' is not a link; write source-target, as in 0-0, both counted from 0"),
         ("99-0", (), "train.align:1: link 99-0 has no source word: "),
         ("\n", (), "120 pairs, but train.align has 121 lines"),
-        ("0-0", ("--training.guided.layer", "1"), "training.guided.layer = 1: the source is looked at in 1 layer,"),
+        (
+            "0-0",
+            ("--training.guided.layer", "1"),
+            "training.guided.layer = 1: this model attends to the source in 1 layer,",
+        ),
         ("0-0", ("--data.train.alignments", "none.align"), "none.align: there is no such file"),
     ],
 )

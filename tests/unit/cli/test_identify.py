@@ -98,7 +98,9 @@ def test_a_run_that_goes_on_learns_its_own(
 
 def test_what_is_wrong_is_told(say: Say, run: Path, here: Path) -> None:
     silent = trained(here, "", "--output", "silent").parent / "silent"
-    assert say("identify", silent, "a").complaint.startswith(f"{silent}: does not know any languages; name them in")
+    assert say("identify", silent, "a").complaint.startswith(
+        f"{silent}: contains no language profiles; name the languages in"
+    )
     assert "no such run folder" in say("identify", "nowhere", "a").complaint
     assert "none.txt: there is no such file" in say("identify", run, "--input", "none.txt").complaint
     assert "--text and --input" in say("identify", run, "a", "--input", "t.en").complaint

@@ -183,21 +183,24 @@ def test_the_habits_and_the_worth_of_heads(say: Say, trained: Path, here: Path) 
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        (("RUN",), "what to look at: give one of --text, --record, --compare, --data"),
+        (("RUN",), "heedful inspect: give one of --text, --record, --compare, --data"),
         (("RUN", "--text", "1", "--data", "t.tsv"), "not --text and --data"),
         (("--text", "1"), "--text: needs a run folder"),
         (("RUN", "--record", "a"), "--record needs no run"),
-        (("RUN", "--text", "1", "--gold", "g"), "--gold: belongs to --data"),
+        (("RUN", "--text", "1", "--gold", "g"), "--gold: has the alignments of the lines of --data"),
         (("RUN", "--data", "t.tsv", "--sentences", "0"), "--sentences: 0; must be at least 1"),
         (("RUN", "--text", "1", "--layers", "a"), "--layers: 'a' is not a list of numbers"),
-        (("RUN", "--text", "1", "--layers", "7"), "layer 7 to look at: this model has layers 0 to"),
+        (("RUN", "--text", "1", "--layers", "7"), "layers: 7; this model has layers 0 to"),
         (("RUN", "--text", "1", "--heads", "77"), "this model has heads 0 to"),
         (("RUN", "--text", ""), "no words to show"),
         (
             ("RUN", "--text", "1", "--figure", "a.bmp"),
             "--figure: 'a.bmp' ends with .bmp, but the file to write must end with .svg or .pdf or .png",
         ),
-        (("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"), "no figure 'x'; there are alignment"),
+        (
+            ("RUN", "--text", "1", "--figure", "a.svg", "--view", "x"),
+            "view: 'x' is not a view; choose one of alignment",
+        ),
         (("RUN", "--text", "1", "--numbers", "a.txt"), "a.txt"),
         (("--record", "nowhere"), "nowhere: cannot be read"),
         (("--compare", "nowhere", "nothing"), "nowhere: cannot be read"),

@@ -83,7 +83,7 @@ def test_an_output_keeps_its_content_where_nothing_was_answered(say: Say, tuned:
     out = Path("out")
     out.write_text("before")
     words = ("classify", tuned("classification"), "--output", "out")
-    assert "line 1: 3 texts" in say(*words, stdin="a\tb\tc\n").complaint
+    assert "standard input:1: 3 texts" in say(*words, stdin="a\tb\tc\n").complaint
     assert out.read_text() == "before"
     assert say(*words, stdin="").code == 0
     assert out.read_text() == ""

@@ -127,7 +127,7 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("look RUN --page p.html", "--page: shows one picture, but 0 are given; give one"),
         ("look RUN 0.png --input x", "--pictures and --input: give one of them"),
         ("look RUN RECIPE", "RECIPE: is not a picture in one of the formats"),
-        ("inspect RUN --text 0.png --layers 1", "layer 1 to look at: this model has no attention"),
+        ("inspect RUN --text 0.png --layers 1", "layers: 1; this model has no attention"),
         ("inspect RUN --text 0.png --pair 1.png", "--pair: is an option of other models"),
         ("translate RUN --text a", "is a glimpse predictor and not a model that translates"),
         (
@@ -137,7 +137,8 @@ def test_training_goes_on_as_if_it_had_not_been_stopped(say: Say, shown: tuple[P
         ("train RECIPE --training.copies 0", "training.copies = 0 must be at least 1"),
         (
             "train RECIPE --model.kind feed_forward --training.copies 2",
-            'training.copies = 2: model.kind = "feed_forward" sees the same in each; leave it out',
+            'training.copies = 2: has no effect for model.kind = "feed_forward", which reads each copy alike; leave '
+            "it out",
         ),
         ("train RECIPE --data.scene.side 15", "data.scene.side = 15 must hold a picture of 16 x 16"),
         ("train RECIPE --data.scene.piece 17", "data.scene.piece = 17 must fit into a picture of 16 x 16"),

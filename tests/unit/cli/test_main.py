@@ -94,6 +94,24 @@ def test_what_a_command_needs_is_asked_for_by_name(name: str) -> None:
         assert all(each in usage for each in missing)
 
 
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_of_a_command_fits_into_80_columns(
+    name: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main([name, "--help"]) == 0
+    assert max(map(len, capsys.readouterr().out.splitlines())) <= 80
+
+
+def test_lines_of_an_example_in_the_help_stay_as_they_are(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["rerank", "--help"]) == 0
+    example = "  heedful translate RUN --n-best 10 --format jsonl |\n    heedful rerank --reverse BACK\n"
+    assert example in capsys.readouterr().out
+
+
 def test_help_of_a_command_can_be_asked_for_in_two_ways(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["translate", "--help"]) == 0
     usual = capsys.readouterr().out
@@ -179,7 +197,7 @@ def test_the_other_ends_of_a_command(command: Callable[[Run], None], capsys: pyt
             OSError(errno.ENAMETOOLONG, "File name too long", "n" * 4000),
             f"{'n' * 100}...{'n' * 100}: File name too long",
         ),
-        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; make room"),
+        (OSError(errno.ENOSPC, "No space left on device"), "No space left on device; free some space"),
         (ModuleNotFoundError("No module named 'torch'", name="torch"), "torch is not installed, but heedful needs it"),
         (
             ImportError("libtorch.so: no such file\nmore", name="torch"),
@@ -227,7 +245,7 @@ def test_bytes_that_are_no_text_are_refused(capsys: pytest.CaptureFixture[str]) 
 @pytest.mark.parametrize(
     ("redirected", "told"),
     [
-        (">/dev/full", "standard output: cannot be written (No space left on device); make room"),
+        (">/dev/full", "standard output: cannot be written (No space left on device); free some space"),
         (">&-", "standard output: is closed; name a file"),
     ],
 )

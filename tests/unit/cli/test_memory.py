@@ -145,9 +145,14 @@ def test_translations_in_another_script_are_refused(write: Callable[[str, str], 
 @pytest.mark.parametrize(
     ("name", "content", "languages", "sentence"),
     [
-        ("a.tmx", TMX % "", ("en", "fr"), "no finished translation from 'en' to 'fr' (there: en-US, de)"),
+        ("a.tmx", TMX % "", ("en", "fr"), "no finished translation from 'en' to 'fr' (available: en-US, de)"),
         ("a.tmx", TMX % "", ("it", "de"), "has no unit in 'it'"),
-        ("a.tmx", TMX % "", (None, None), "does not say which language is translated into which (there: en-US, de)"),
+        (
+            "a.tmx",
+            TMX % "",
+            (None, None),
+            "does not say which language is translated into which (available: en-US, de)",
+        ),
         ("a.tmx", TMX % FRENCH, (None, "de"), "--source-language en"),
         ("a.xlf", XLIFF % ("fr", "en"), ("en", "de"), "its sources are in 'fr', but 'en' is needed"),
         ("a.xlf", XLIFF % ("en", "fr"), (None, "de"), "its translations are in 'fr', but 'de' is needed"),

@@ -152,7 +152,14 @@ MISTAKES = [
         "--text and --input: give one of them, or neither to read standard input",
     ),
     ("translate {run} --input nowhere.txt", "nowhere.txt: there is no such file; check the path"),
-    ("score {run} --source train.en", "text: give --source and --target, or --data with a TSV or JSONL file"),
+    ("score {run} --source train.en", "--source: give --source and --target, or --data with a TSV or JSONL file"),
+    (
+        "describe {run} --bogus 1 --sede=2",
+        "is already trained, so its keys cannot be changed (--bogus, --sede); give a recipe to change keys, or see "
+        "heedful describe --help",
+    ),
+    ("export {run} train.en", "train.en: cannot be written (Not a directory); choose another folder"),
+    ("translate {run} 1 --to fr", "fr: this model does not write this language; it writes only one, so leave the "),
     # keys of recipes, as options and in files
     ("train r.toml --lr 0.001", f"command line: lr = 0.001 is not a known key; {RATE}"),
     ("train r.toml --training.lr 0.001", f"command line: training.lr = 0.001 is not a known key; {RATE}"),
@@ -217,7 +224,7 @@ MISTAKES = [
     ("train labelled.toml", 'task is not given, and these are keys of another one: is it task = "classification"?'),
     (
         "train headless.toml --output out",
-        "(there: 'a good film', 'good'); choose other columns, or if the file has no header, set header = false",
+        "(available: 'a good film', 'good'); choose other columns, or if the file has no header, set header = false",
     ),
     ("recipe training.kepe", "heedful recipe: 'training.kepe' is not a key of a recipe; did you mean training.keep?"),
 ]

@@ -727,17 +727,17 @@ REFUSED: dict[str, tuple[dict[str, str | bytes], str, str]] = {
             )
         },
         "a.tsv",
-        "a.tsv:1002: the label 'none' is not a number; mend the line or choose other columns with --columns",
+        "a.tsv:1002: the label 'none' is not a number; correct the line or choose other columns with --columns",
     ),
     "a short row": (
         {"a.tsv": table([*TONES, ("no label",)])},
         "a.tsv",
-        "a.tsv:1001: 1 column where the other rows have 2; mend the line",
+        "a.tsv:1001: 1 column where the other rows have 2; correct the line",
     ),
     "an answer that is not there": (
         {"a.jsonl": jsonl([*ASKED, {**ASKED[0], "answer": "zebra"}])},
         "a.jsonl",
-        "a.jsonl:301: the answer 'zebra' does not occur in its context; mend or delete the line",
+        "a.jsonl:301: the answer 'zebra' does not occur in its context; correct or delete the line",
     ),
     "another encoding": (
         {"a.txt": "schön\n".encode("latin-1")},

@@ -63,7 +63,7 @@ def test_languages_are_listed(say: Say) -> None:
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("--source xx", "no phrasebook for the language 'xx': It knows am, ar,"),
+        ("--source xx", "no phrasebook for the language 'xx': available are am, ar,"),
         ("--target german", "no phrasebook for the language 'german': did you mean de"),
         ("--target en", "--target: en is also --source; choose another"),
         ("--size 0", "a phrasebook of 0 and 500 held-out pairs: each must be at least 1"),

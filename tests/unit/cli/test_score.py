@@ -57,15 +57,18 @@ def test_pairs_in_one_file(say: Say, trained: Path, texts: tuple[str, ...], here
 @pytest.mark.parametrize(
     ("words", "complaint"),
     [
-        ("", "text: give --source and --target, or --data with a TSV or JSONL file"),
-        ("--source s", "text: give --source and --target, or --data"),
-        ("--source s --target t --data d.tsv", "text: give --source and --target, or --data"),
+        ("", "no text: give --source and --target, or --data with a TSV or JSONL file"),
+        ("--source s", "--source: give --source and --target, or --data"),
+        ("--source s --target t --data d.tsv", "--source, --target, --data: give --source and --target, or --data"),
         ("--source s --target nowhere", "nowhere: there is no such file; check the path"),
         ("--source s --target short", "s has 3 lines and short has 1; line-aligned files must have the same number"),
         ("--source s --target latin", "latin:2: byte 2 of the line (0xfc) is not UTF-8"),
         ("--source s --target nul", "nul:3: a NUL character"),
-        ("--data d.tsv", "d.tsv:2: 1 tab-separated column where 2 are needed; mend the line or choose other columns"),
-        ("--data d.jsonl", "d.jsonl:1: no field 'source' (there: 'src'); mend the line or choose other fields"),
+        (
+            "--data d.tsv",
+            "d.tsv:2: 1 tab-separated column where 2 are needed; correct the line or choose other columns",
+        ),
+        ("--data d.jsonl", "d.jsonl:1: no field 'source' (available: 'src'); correct the line or choose other fields"),
     ],
 )
 @pytest.mark.usefixtures("texts")

@@ -126,7 +126,7 @@ SPOILT: dict[str, tuple[Callable[[list[bytes]], list[bytes]], str]] = {
     ),
     "NUL": (
         lambda lines: [*lines[:3], b"1 \0", *lines[4:]],
-        "{en}:4: a NUL character; convert the file to UTF-8 text or mend the line",
+        "{en}:4: a NUL character; convert the file to UTF-8 text or correct the line",
     ),
     "nothing": (lambda _: [], "{en} has 0 lines and {de} has 120; line-aligned files must have the same number"),
     "only empty": (

@@ -60,7 +60,9 @@ def test_several_texts_and_json(say: Say, recogniser: Path) -> None:
 def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say: Say, recogniser: Path) -> None:
     (name, _), *_ = rows(recogniser)
     refused = say("transcribe", recogniser, name, "--groups", 2, "--beam", 4).complaint
-    assert refused.startswith("generation.groups: asks what was written before, and a model with model.ctc_weight = 1")
+    assert refused.startswith(
+        "generation.groups: depends on the tokens that were written before, and a model with model.ctc_weight = 1"
+    )
     assert say("transcribe", recogniser, name, "--coverage", 0.2).complaint.startswith(
         "coverage: needs attention to a source text"
     )
@@ -75,7 +77,10 @@ def test_what_a_beam_of_translations_knows_is_refused_where_it_means_nothing(say
         (["{sound}", "--beam", "3", "--search", "greedy"], "--beam: does not fit --search greedy"),
         (["{sound}", "--coverage", "0.2"], "coverage: needs attention to a source text"),
         (["{sound}", "--search", "sampling"], "sampling: draws token after token, and a model with"),
-        (["{sound}", "--groups", "2", "--beam", "4"], "generation.groups: asks what was written before"),
+        (
+            ["{sound}", "--groups", "2", "--beam", "4"],
+            "generation.groups: depends on the tokens that were written before",
+        ),
         (["{sound}", "--page", "no/p.html"], "no/p.html: cannot be written (No such file or directory)"),
     ],
 )
@@ -109,7 +114,7 @@ def test_recognisers_are_measured_and_compared(say: Say, recogniser: Path, tmp_p
     assert "\nword errors          0.00  0.00 to 0.00\n" in said.out
     (tmp_path / "t.tsv").write_text("gone.wav\tlow\n")
     assert say("evaluate", recogniser, "--data", tmp_path / "t.tsv").complaint.endswith(
-        "gone.wav: there is no such file; mend the line or add the file"
+        "gone.wav: there is no such file; correct the line or add the file"
     )
     other = shutil.copytree(recogniser, tmp_path / "other")
     said = say("compare", recogniser, other, "--samples", 5, "--page", tmp_path / "c.html")

@@ -249,7 +249,7 @@ def test_alignments_are_those_of_the_last_layer(say: Say, trained: Path, monkeyp
     ("stdin", "complaint"),
     [
         (b"1\n\xff\n", "standard input:2: byte 1 of the line (0xff) is not UTF-8; convert the file to UTF-8"),
-        (b"1\n2 \0\n", "standard input:2: a NUL character; convert the file to UTF-8 text or mend the line"),
+        (b"1\n2 \0\n", "standard input:2: a NUL character; convert the file to UTF-8 text or correct the line"),
     ],
 )
 def test_bad_lines_are_named_and_nothing_is_half_done(
@@ -341,7 +341,7 @@ def test_a_line_of_very_many_words_is_answered(say: Say, trained: Path) -> None:
         ("--input in.txt --output in.txt", "--output: in.txt is read as well; choose another file"),
         ("--text 1 --n-best 0", "--n-best: 0; must be at least 1"),
         ("--text 1 --n-best 2 --search greedy", "--n-best 2: greedy search finds one translation; add --search beam"),
-        ("--text 1 --align", "--align: only JSON has room for alignments; add --format jsonl"),
+        ("--text 1 --align", "--align: only JSON output contains alignments; add --format jsonl"),
         ("--text 1 --batch-tokens 0", "--batch-tokens: 0; must be at least 1"),
         ("--text 1 --threads 0", "--threads: 0; must be at least 1"),
         ("--text 1 --beam 0", "--beam: 0 must be at least 1"),

@@ -170,7 +170,7 @@ def test_parquet_names_documents(tmp_path: Path) -> None:
     parquet.write_table(pyarrow.table(columns), tmp_path / "t.parquet")
     found = ParquetPairReader(tmp_path / "t.parquet", document_field="n")
     assert read(ContextReader(found, max_sentences=1)) == [("a", ()), ("b", ("a",)), ("c", ()), ("d", ())]
-    with pytest.raises(DataError, match=r"t\.parquet: has no column 'm'; there: source, target, n"):
+    with pytest.raises(DataError, match=r"t\.parquet: has no column 'm'; choose one of source, target, n"):
         list(ParquetPairReader(tmp_path / "t.parquet", document_field="m"))
 
 

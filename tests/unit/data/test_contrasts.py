@@ -36,7 +36,7 @@ def test_both_forms(tmp_path: Path) -> None:
         ("c.tsv", "a dog\tein Hund", "2 tab-separated columns where 3 are needed"),
         ("c.tsv", "a dog\t\teine", "source, right or wrong is empty; give all three"),
         ("c.tsv", "a dog\tein Hund\tein Hund ", "right and wrong are the same text; they must differ"),
-        ("c.jsonl", '{"source": "a", "right": "b"}', "no field 'wrong' (there: 'source', 'right')"),
+        ("c.jsonl", '{"source": "a", "right": "b"}', "no field 'wrong' (available: 'source', 'right')"),
         ("c.jsonl", '{"source": "a", "right": "b", "wrong": []}', "source, right or wrong is empty"),
         ("c.jsonl", '{"source": "a", "right": "b", "wrong": ["c", ""]}', "source, right or wrong is empty"),
         ("c.jsonl", '{"source": "a", "right": "b", "wrong": ["c", "b"]}', "right and wrong are the same text"),

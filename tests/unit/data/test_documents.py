@@ -42,7 +42,7 @@ def test_lines_and_fields_are_documents(tmp_path: Path) -> None:
     assert [document.text for document in LineDocuments(path)] == ["one", "two words"]
     path.write_text("\n".join(json.dumps({"body": text}) for text in ("a\nb", "", "c")) + "\n\n")
     assert [document.text for document in JsonlDocuments(path, field="body")] == ["a\nb", "c"]
-    with pytest.raises(DataError, match=r"a\.txt:1: no field 'text' \(there: 'body'\)"):
+    with pytest.raises(DataError, match=r"a\.txt:1: no field 'text' \(available: 'body'\)"):
         list(JsonlDocuments(path, field="text"))
     with pytest.raises(DataError, match="there is no such file"):
         LineDocuments(tmp_path / "gone")

@@ -78,7 +78,7 @@ def test_csv_may_hold_line_ends(write: Write) -> None:
 
 
 def test_broken_quotes_of_csv_are_told(write: Write) -> None:
-    with pytest.raises(DataError, match=r"a\.csv:1: not valid CSV .*; mend the quotes of this row"):
+    with pytest.raises(DataError, match=r"a\.csv:1: not valid CSV .*; correct the quotes of this row"):
         sniff_file(write("a.csv", '"never closed,1\nmore,2\n'))
 
 
@@ -116,7 +116,7 @@ def test_other_lists_are_one_value(write: Write, value: object) -> None:
 
 
 def test_a_broken_line_among_json_is_told(write: Write) -> None:
-    with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object like the other lines: '\{broken'; mend it"):
+    with pytest.raises(DataError, match=r"a\.jsonl:2: not a JSON object like the other lines: '\{broken'; correct it"):
         sniff_file(write("a.jsonl", '{"a": 1}\n{broken\n{"a": 2}\n{"a": 3}\n'))
 
 

@@ -79,17 +79,17 @@ def test_jsonl_labels_of_any_kind(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        ("text\tlabel\nx\t2\n", r"a\.tsv:2: the label '2' is not one of '0', '1'; mend the line"),
+        ("text\tlabel\nx\t2\n", r"a\.tsv:2: the label '2' is not one of '0', '1'; correct the line"),
         ("text\tlabel\nx\t\n", r"a\.tsv:2: an empty label"),
         ("text\tlabel\nx\t0\ny\n", r"a\.tsv:3: 1 column where 2 are needed"),
-        ("words\tlabel\n", r"a\.tsv:1: no column 'text' \(there: 'words', 'label'\); choose other columns$"),
-        ("Text\tlabel\n", r"a\.tsv:1: no column 'text' \(there: 'Text', 'label'\); did you mean 'Text'\?$"),
+        ("words\tlabel\n", r"a\.tsv:1: no column 'text' \(available: 'words', 'label'\); choose other columns$"),
+        ("Text\tlabel\n", r"a\.tsv:1: no column 'text' \(available: 'Text', 'label'\); did you mean 'Text'\?$"),
         (
             "a good film\tyes\n",
-            r"no column 'text' \(there: 'a good film', 'yes'\); choose other columns, or if the file has no header, "
-            r'set header = false and count columns from 0, as in text = "0", label = "1"$',
+            r"no column 'text' \(available: 'a good film', 'yes'\); choose other columns, or if the file has no "
+            r'header, set header = false and count columns from 0, as in text = "0", label = "1"$',
         ),
-        ("", r"no column 'text' \(there: none\)"),
+        ("", r"no column 'text' \(available: none\)"),
     ],
 )
 def test_broken_tables(tmp_path: Path, content: str, message: str) -> None:

@@ -66,7 +66,7 @@ def test_what_is_wrong_is_said(tmp_path: Path) -> None:
     good = put(tmp_path / "a.parquet", {"source": ["a"], "target": [1]})
     with pytest.raises(DataError, match=r"a\.parquet: column 'target' holds int64, but text is needed"):
         list(ParquetPairReader(good))
-    with pytest.raises(DataError, match="no column 'en'; there: source, target"):
+    with pytest.raises(DataError, match="no column 'en'; choose one of source, target"):
         list(ParquetPairReader(good, source_field="en"))
     text = put(tmp_path / "c.parquet", {"source": ["a" * 90], "target": ["b" * 90]}).read_bytes()
     bad = tmp_path / "b.parquet"
@@ -135,7 +135,7 @@ def test_which_of_many_columns(tmp_path: Path) -> None:
     with pytest.raises(HeedfulError, match="its columns of text: en, de, note; name the source"):
         found(path)
     assert found(path, "en", "de").columns == ("en", "de")
-    with pytest.raises(RecipeError, match="has no column of text 'fr'; there: en, de, note"):
+    with pytest.raises(RecipeError, match="has no column of text 'fr'; choose one of en, de, note"):
         found(path, "en", "fr")
 
 

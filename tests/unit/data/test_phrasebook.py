@@ -253,7 +253,7 @@ def test_words_of_other_languages(language: str, english: str, theirs: str) -> N
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        ("en", "xx", r"language 'xx': It knows .*de, .*ja"),
+        ("en", "xx", r"language 'xx': available are .*de, .*ja"),
         ("German", "en", r"'German': did you mean (.* or )?de\b"),
         ("en", "français", r"did you mean (.* or )?fr\b"),
         ("en", "", "language ''"),

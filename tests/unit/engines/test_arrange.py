@@ -53,7 +53,7 @@ def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
             Two(), {"table.weight": torch.ones(90, 64)}, stored, engine=None, device=CPU, origin="here"
         )
     stored["map.weight"] = Int8Matrix.from_weight(torch.ones(70, 63))
-    with pytest.raises(RunError, match=r"map\.weight has shape \(70, 63\), config\.json asks for \(70, 64\)"):
+    with pytest.raises(RunError, match=r"map\.weight has shape \(70, 63\), but config\.json needs \(70, 64\)"):
         select_engine.prepare_for_inference(Two(), given, stored, engine=None, device=CPU, origin="here")
 
 

@@ -129,7 +129,9 @@ def test_the_same_record_gives_the_same_picture() -> None:
 
 def test_unknown_views_and_missing_parts_are_named() -> None:
     record = made_up(1, 2, roles=("encoder",))
-    with pytest.raises(RecipeError, match=r"no figure 'alignmnet'; there are alignment, heads, .*decoding"):
+    with pytest.raises(
+        RecipeError, match=r"view: 'alignmnet' is not a view; choose one of alignment, heads, .*decoding"
+    ):
         draw_figure(record, view="alignmnet")
     with pytest.raises(DataError, match=r"no cross attention in this record; it has encoder"):
         draw_figure(record, role="cross")

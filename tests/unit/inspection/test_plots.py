@@ -236,7 +236,7 @@ def test_a_power_law_is_straight_on_logarithmic_axes() -> None:
 @pytest.mark.parametrize("wrong", [0, -1.5])
 def test_what_has_no_logarithm(wrong: float) -> None:
     lines = [PlotLine("a", ((1, 1), (2, 2)))]
-    with pytest.raises(ValueError, match=f"{wrong} has no place on a logarithmic axis"):
+    with pytest.raises(ValueError, match=f"{wrong} cannot be drawn on a logarithmic axis"):
         draw_line_plot([*lines, PlotLine("b", ((wrong, 1),))], x_scale=LOGARITHMIC, **NAMES)
     with pytest.raises(ValueError, match="take a linear one"):
         draw_line_plot([PlotLine("b", ((1, 2),), ((wrong, 3),))], y_scale=LOGARITHMIC, **NAMES)

@@ -13,6 +13,7 @@ from heedful.errors import DataError
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import DOCUMENT_SUFFIXES, is_document_path, read_document
 from heedful.localisation.segments import Segment, list_codes
+from heedful.localisation.tmx_document import list_languages
 
 LANGUAGES = {"source": "en", "target": "de"}
 
@@ -223,7 +224,7 @@ def test_entities_are_refused(write, text: str, name: str, root: str) -> None:
         ("a.xlf", "<xliff version='1.2'><trans-unit id='1'/></xliff>", "without a source"),
         ("a.xlf", '<?xml version="1.0" encoding="klingon"?><xliff version="1.2"/>', "encoding"),
         ("a.tmx", "<tmx><body/></tmx>", "no unit in 'en'"),
-        ("a.tmx", "<tmx><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></tmx>", "there: fr"),
+        ("a.tmx", "<tmx><tu><tuv xml:lang='fr'><seg>a</seg></tuv></tu></tmx>", "available: fr"),
         ("a.po", 'msgid "a"\nmsgstr "b', "a.po:2: a string without its closing"),
         ("a.po", 'msgid "a"\n\nmsgid "b"\nmsgstr ""\n', "occurs twice"),
         ("a.po", 'msgid "a"\n', "no msgstr"),
@@ -302,3 +303,12 @@ XLIFF_LATIN = (
     '<?xml version="1.0" encoding="ISO-8859-1"?><xliff version="1.2"><trans-unit id="1"><source>\xe9</source>'
     "</trans-unit></xliff>"
 )
+
+
+def test_languages_of_a_memory_are_those_of_its_first_units() -> None:
+    units = [("en", "de"), ("en", "fr"), ("en", " fr "), ("en", "sw")]
+    variants = ["".join(f'<tuv xml:lang="{tag}"><seg>a</seg></tuv>' for tag in tags) for tags in units]
+    text = "<tmx><body>" + "".join(f"<tu>{tu}</tu>" for tu in variants) + "</body></tmx>"
+    assert list_languages(text) == ["en", "fr", "de", "sw"]
+    assert list_languages(text, max_units=3) == ["en", "fr", "de"]
+    assert list_languages(text, max_units=1) == ["en", "de"]

@@ -314,14 +314,14 @@ def test_archives_that_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> No
     with warnings.catch_warnings(action="ignore"), zipfile.ZipFile(packed, "w") as file:
         file.writestr("a", "b")
         file.writestr("a", "b")
-    with pytest.raises(DataError, match="two members with the same name"):
+    with pytest.raises(DataError, match="two files with the same name"):
         read_document(write("a.docx", packed.getvalue()))
     monkeypatch.setattr(office_document, "MAX_BYTES", sum(map(len, DOCX.values())))
     read_document(write("a.docx", good))
     with pytest.raises(DataError, match="unpacks to more than"):
         read_document(write("a.docx", zipped({**DOCX, "bomb": "0" * 10})))
     monkeypatch.setattr(office_document, "MAX_MEMBERS", 2)
-    with pytest.raises(DataError, match="members, but at most 2"):
+    with pytest.raises(DataError, match="files, but at most 2"):
         read_document(write("a.docx", good))
 
 

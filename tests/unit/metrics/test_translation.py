@@ -196,7 +196,7 @@ def test_empty_lines_are_sentences(metric: Callable[..., object]) -> None:
 
 
 def test_an_unknown_tokenizer_names_those_there_are() -> None:
-    with pytest.raises(RecipeError, match=r"no BLEU tokenizer 'moses'.*13a"):
+    with pytest.raises(RecipeError, match=r"tokenize: 'moses' is not a tokenizer of BLEU.*13a"):
         bleu(["a"], ["a"], tokenize="moses")
     assert "spm" not in TOKENIZERS, "it would be fetched from the network"
 

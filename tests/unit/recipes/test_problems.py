@@ -192,7 +192,7 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ),
         (
             "--model.kind recurrent --training.decorrelation 0.1",
-            'training.decorrelation = 0.1 pushes attention heads apart, but a model of kind "recurrent" has no heads',
+            'training.decorrelation = 0.1 makes attention heads differ, but a model of kind "recurrent" has no heads',
         ),
         (
             "--training.guided.weight 1",

@@ -201,7 +201,7 @@ def test_weights_of_another_model(folder: Path) -> None:
     save(folder, (10, True))
     with pytest.raises(RunError, match=r"does not fit the model of config\.json \(differs in bias\)"):
         load_weights(folder, nn.Linear(3, 2, bias=False))
-    with pytest.raises(RunError, match=r"weight has shape \(2, 3\), config\.json asks for \(2, 4\)"):
+    with pytest.raises(RunError, match=r"weight has shape \(2, 3\), but config\.json needs \(2, 4\)"):
         load_weights(folder, nn.Linear(4, 2))
 
 
@@ -289,7 +289,7 @@ def test_wherever_a_save_ends_the_last_good_checkpoint_stays(
         except (Killed, TrainingError) as caught:
             ended += 1
             if isinstance(caught, TrainingError):
-                assert "the disk is full; make room and start the same command again" in str(caught)
+                assert "the disk is full; free some space and start the same command again" in str(caught)
         found = load_snapshot(folder)
         assert found is not None
         assert found.progress.step in (step, step + 10)

@@ -104,7 +104,8 @@ def test_a_disk_that_fills_up_while_the_file_settles(
     with pytest.raises(TrainingError) as caught:
         write_json(path, 2)
     assert str(caught.value) == (
-        f"{path}: the disk is full; make room and start the same command again, what was saved before is untouched"
+        f"{path}: the disk is full; free some space and start the same command again, files that were saved before are "
+        "unchanged"
     )
     assert path.read_text() == "1\n"
     assert names(tmp_path) == ["x.json"]
@@ -113,10 +114,10 @@ def test_a_disk_that_fills_up_while_the_file_settles(
 @pytest.mark.parametrize(
     ("number", "remedy"),
     [
-        (errno.EDQUOT, "the disk is full; make room"),
+        (errno.EDQUOT, "the disk is full; free some space"),
         (errno.EACCES, "cannot be written (Permission denied); choose another place for it"),
         (errno.EROFS, "cannot be written (Read-only file system); choose another place for it"),
-        (errno.EIO, "cannot be written ([Errno 5] Input/output error); what was saved before is untouched"),
+        (errno.EIO, "cannot be written ([Errno 5] Input/output error); files that were saved before are unchanged"),
     ],
 )
 @pytest.mark.parametrize("rust", [False, True])
@@ -134,7 +135,7 @@ def test_the_message_knows_what_went_wrong(
         save_tensors(tmp_path / "x", {})
     told = str(caught.value)
     assert told.startswith(f"{tmp_path / 'x'}: ")
-    assert (text in told and "untouched" in told) if rust and number == errno.EIO else remedy in told
+    assert (text in told and "unchanged" in told) if rust and number == errno.EIO else remedy in told
     assert names(tmp_path) == []
 
 
@@ -172,7 +173,7 @@ def test_a_full_disk_leaves_older_tensors(
     path = tmp_path / "x.safetensors"
     before = save_tensors(path, {"a": torch.ones(3)})
     monkeypatch.setattr(files, "save_file", writer)
-    with pytest.raises(TrainingError, match="the disk is full; make room and start the same command again"):
+    with pytest.raises(TrainingError, match="the disk is full; free some space and start the same command again"):
         save_tensors(path, {"a": torch.zeros(3)})
     assert compute_digest(path) == before
     assert names(tmp_path) == ["x.safetensors"]

@@ -155,5 +155,5 @@ def test_a_full_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(Path, "open", full)
-    with pytest.raises(TrainingError, match=r"cannot be written .No space left on device.; make room and start"):
+    with pytest.raises(TrainingError, match=r"cannot be written .No space left on device.; free some space and start"):
         MetricsLog(tmp_path / "m").on_evaluate(evaluation(4))

@@ -141,11 +141,11 @@ def test_an_index_of_words_needs_no_model(tmp_path: Path) -> None:
 
 def test_another_model_is_noticed(made: Path) -> None:
     for other in (Letters(size=8), Letters(longest=2)):
-        with pytest.raises(RunError, match="did not make the vectors"):
+        with pytest.raises(RunError, match="another model computed the vectors"):
             heedful.load_index(made, model=other).search("cat")
     with pytest.raises(RunError, match="--model"):
         heedful.load_index(made).search("cat")
-    with pytest.raises(RunError, match="is not here"):
+    with pytest.raises(RunError, match="does not exist there"):
         heedful.load_index(made, model=made.parent / "gone").search("cat")
     assert heedful.load_index(made).search("cat", by="bm25"), "words alone need no model"
 

@@ -175,7 +175,7 @@ def test_one_run_translates_and_judges(
             "is the run that translates; give one of the other direction, or, if it writes several languages, --so",
         ),
         ([*words, "--source-language", "it"], "it: this model does not write this language"),
-        (["rerank", "--reverse", run, "--input", "-"], "writes de, en, fr; say which of them the sources are in, with"),
+        (["rerank", "--reverse", run, "--input", "-"], "writes de, en, fr; name the language of the sources with"),
         (["rerank", run, "--reverse", run, "--source-language", "en", "--text", "one"], "choose one with --to"),
     ):
         assert main([*other, *(["--beam", "2"] if run in other[1:2] else [])]) == 2

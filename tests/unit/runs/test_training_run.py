@@ -329,7 +329,7 @@ def test_a_full_disk_costs_only_what_came_after_the_last_checkpoint(
 
     with monkeypatch.context() as patch:
         patch.setattr(files, "save_file", fills_up)
-        with pytest.raises(TrainingError, match="the disk is full; make room and start the same command again"):
+        with pytest.raises(TrainingError, match="the disk is full; free some space and start the same command again"):
             fit(small)
     folder = small.parent / "run"
     assert read_manifest(folder).last == 4
@@ -564,7 +564,7 @@ def test_who_loses_another_process_says_so_and_leaves(small: Path, killed: int) 
         ranks[killed].kill()
         told = ranks[1 - killed].communicate(timeout=60)[1].splitlines()
         assert ranks[1 - killed].returncode == 2
-    assert told[-1].startswith("heedful: another process of this training is gone (")
+    assert told[-1].startswith("heedful: another process of this training has ended (")
     assert not [line for line in told if "Traceback" in line or "bug in heedful" in line]
 
 

@@ -72,7 +72,7 @@ def test_what_does_not_fit_is_told(
         ),
         (written / "base", written / "base", r"base: contains a model and not an adapter; give a run that was"),
         (written / "base", tmp_path / "none", r"none: no such run folder"),
-        (pretrained, adapted("lora"), r"contains output.* for which this model has no place; use the run itself"),
+        (pretrained, adapted("lora"), r"contains output.* which this model does not have; use the run itself"),
         (adapted("bottleneck"), adapted("bottleneck"), r"already has bottlenecks, and .* would add others; give its"),
     ):
         with pytest.raises(RunError, match=message):

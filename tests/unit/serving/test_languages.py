@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -11,11 +12,11 @@ import pytest
 from serving import Live, opened, serving
 from untrained import untrained_writer
 
-from heedful import RecipeError
-from heedful.serving.languages import language_name, match_language
+from heedful import RecipeError, load
+from heedful.serving.languages import find_languages, language_name, match_language
 from heedful.serving.load_models import load_registry
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.settings import ServerSettings
+from heedful.serving.settings import ModelSettings, ServerSettings
 
 
 @pytest.fixture(autouse=True)
@@ -48,6 +49,15 @@ def test_a_recipe_says_the_ways(interpreting: Mapping[str, Path]) -> None:
     assert house.models["french"].model_languages.pairs == (("fr", "de"),)
     assert house.models["french"].language_pair == ("fr", "de") and house.models["both"].language_pair == (None, None)
     assert said == ""
+
+
+def test_languages_are_read_from_the_recipe_alone(interpreting: Mapping[str, Path], tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    shutil.copytree(interpreting["french"], run)
+    predictor = load(run, device="cpu")
+    shutil.rmtree(run / "tokenizer")
+    found = find_languages(predictor, ModelSettings(run=run), name="french", log=lambda _: None)
+    assert found.pairs == (("fr", "de"),)
 
 
 def test_settings_say_what_a_recipe_does_not(trained: Path) -> None:
@@ -104,7 +114,7 @@ def test_without_profiles_auto_is_the_only_language(trained: Path) -> None:
         found = ask(live, source="auto", target="de")
         assert found == {"translatedText": alone, "detectedLanguage": {"language": "en", "confidence": 100.0}}
         answer = live.ask("/detect", {"q": "one"})
-        assert answer.status == 400 and "knows languages apart" in answer.json["error"]
+        assert answer.status == 400 and "identifies languages" in answer.json["error"]
         assert live.ask("/frontend/settings").json["language"]["source"] == {"code": "en", "name": "English"}
 
 
@@ -112,7 +122,8 @@ def test_without_profiles_of_all_auto_is_refused(trained: Path, interpreting: Ma
     both = {"mine-es-de": trained, "french": interpreting["french"]}
     with serving(told(both)[0]) as live:
         answer = live.ask("/translate", {"q": "1", "source": "auto", "target": "de"})
-        assert answer.status == 400 and "how es look" in answer.json["error"] and "es, fr" in answer.json["error"]
+        assert answer.status == 400
+        assert "language profiles of es," in answer.json["error"] and "es, fr" in answer.json["error"]
 
 
 def test_languages_are_called_in_english(monkeypatch: pytest.MonkeyPatch) -> None:

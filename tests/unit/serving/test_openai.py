@@ -184,7 +184,7 @@ def test_what_is_wrong_with_a_completion_is_told(live: Live, fields: dict[str, A
         ({"messages": [{"role": "king", "content": "a"}]}, "messages.0.role: input should be 'user' or 'assistant'"),
         ({"messages": [{"role": "system", "content": "a"}]}, "messages.0: role 'system': the model has learned"),
         ({"messages": [{"role": "developer", "content": "a"}]}, "takes no instructions; leave the message out"),
-        ({"messages": [{"role": "tool", "content": "a"}]}, "no tools are called here"),
+        ({"messages": [{"role": "tool", "content": "a"}]}, "tools are not supported"),
         ({"messages": [{"role": "assistant", "content": None}]}, "messages.0.content: must be a text, or a list"),
         ({"messages": [{"role": "user", "content": [{"type": "image_url"}]}]}, "content: must be pieces of text"),
         ({"messages": [{"role": "user", "content": "a", "name": "Bob"}]}, "speaker 'Bob'"),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 import logging
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from serving import Live, opened, serving
 
 from heedful.serving.app import collect_routes
 from heedful.serving.auth import add_key
+from heedful.serving.openapi import STATUS_DESCRIPTIONS
 
 EXCLUDED = (
     "positive_data_acceptance",  # models refuse texts that a schema allows: too long for them, of unknown speakers
@@ -67,8 +69,66 @@ def test_what_needs_a_key_is_described_so(tmp_path: Path) -> None:
     assert spec["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     served = spec["paths"]["/v1/heedful"]["get"]
     assert served["security"] == [{"key": []}]
-    assert {"401", "403"} <= served["responses"].keys()
+    assert served["responses"]["401"]["description"] == STATUS_DESCRIPTIONS[401]
+    assert "403" not in served["responses"], "only other methods than GET need an allowed origin"
     assert "security" not in spec["paths"]["/health"]["get"]
+    assert "401" not in spec["paths"]["/health"]["get"]["responses"]
+
+
+def test_a_wrong_key_has_the_described_status(tmp_path: Path, interpreting: Mapping[str, Path]) -> None:
+    keys = tmp_path / "keys"
+    add_key(keys, "me")
+    with serving(opened(interpreting, access={"keys": str(keys)})) as live:
+        paths = live.ask("/spec").json["paths"]
+        for path, status in (("/v1/heedful/translate", 401), ("/translate", 403)):
+            assert live.ask(path, {}, headers={"Authorization": "Bearer wrong"}).status == status
+            responses = paths[path]["post"]["responses"]
+            assert STATUS_DESCRIPTIONS[401] in responses[str(status)]["description"]
+            assert ("401" in responses) == (status == 401)
+
+
+def read_raised_statuses() -> set[int]:
+    """Return the literal statuses of all errors that the code of the server builds or sends."""
+    import heedful.serving
+
+    folder = Path(heedful.serving.__file__).parent
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in folder.rglob("*.py")]
+    calls = [node for tree in trees for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    names = {"HTTPError", "_send_error", "_stop_parser"}
+    first = [
+        call.args[0]
+        for call in calls
+        if (call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")) in names
+    ]
+    return {node.value for node in first if isinstance(node, ast.Constant) and isinstance(node.value, int)}
+
+
+def test_every_status_of_an_error_is_described() -> None:
+    assert read_raised_statuses() == set(STATUS_DESCRIPTIONS)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "status"),
+    [
+        ("GET", "/v1/heedful", {"Host": "evil.example"}, 421),
+        ("POST", "/v1/heedful/translate", {"Origin": "https://evil.example"}, 403),
+        ("GET", "/v1/heedful?q=" + "a" * 70_000, {}, 414),
+        ("GET", "/v1/heedful", {"X": "a" * 40_000}, 431),
+        ("GET", "/v1/heedful", {"Heedful-Deadline": "no"}, 400),
+    ],
+    ids=["host", "origin", "url", "headers", "deadline"],
+)
+def test_errors_have_their_schema(live: Live, method: str, path: str, headers: Mapping[str, str], status: int) -> None:
+    operations = live.ask("/spec").json["paths"][path.partition("?")[0]]
+    answer = live.ask(path, method=method, headers=headers)
+    assert answer.status == status
+    response = operations[method.lower()]["responses"][str(status)]
+    schema = response["content"]["application/json"]["schema"]["properties"]["error"]
+    assert answer.json.keys() == {"error"}
+    if schema["type"] == "object":
+        assert answer.json["error"].keys() == schema["properties"].keys()
+    else:
+        assert isinstance(answer.json["error"], str)
 
 
 def test_the_server_does_what_the_description_says(

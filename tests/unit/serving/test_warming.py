@@ -48,7 +48,7 @@ def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pyte
     monkeypatch.setattr(load_models, "_build_warm_up", lambda *_: refuses)
     said: list[str] = []
     warm_up_models(house_of(Face()), said.append)
-    assert said == ["held: is not warm, its first request will take longer (sentence 1: has no labels)"]
+    assert said == ["held: could not be warmed up, so its first request will take longer (sentence 1: has no labels)"]
 
 
 def test_what_nobody_can_ask_is_refused() -> None:

@@ -183,8 +183,8 @@ def test_what_cannot_be_read_loses_no_other_answer() -> None:
 
 def test_lines_that_say_nothing_name_their_place() -> None:
     for lines, text, complaint in (
-        (ClassLineFormat(NOBODY), "a\tb\tc", "line 2: 3 texts; write one, or two with a tab between them"),
-        (ChoiceLineFormat(NOBODY), "a", "line 2: has no candidates; write a text and its candidates"),
+        (ClassLineFormat(NOBODY), "a\tb\tc", "f:2: 3 texts; write one, or two with a tab between them"),
+        (ChoiceLineFormat(NOBODY), "a", "f:2: has no candidates; write a text and its candidates"),
         (ScoreLineFormat(NOBODY), "a", "f:2: no translation; write it behind its sentence"),
         (QuestionLineFormat(NOBODY), "{", "f:2: not valid JSON"),
     ):

@@ -150,7 +150,10 @@ def test_it_stands_beside_any_other_criterion(corpus: Corpus) -> None:
 @pytest.mark.parametrize(
     ("config", "message"),
     [
-        (GuidedConfig(layer=2), r"training\.guided\.layer = 2: the source is looked at in 2 layers, counted from 0"),
+        (
+            GuidedConfig(layer=2),
+            r"training\.guided\.layer = 2: this model attends to the source in 2 layers, counted from 0",
+        ),
         (GuidedConfig(head=3), r"training\.guided\.head = 3: that attention has 3 heads, counted from 0"),
     ],
 )

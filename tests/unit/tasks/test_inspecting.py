@@ -175,8 +175,8 @@ def test_only_what_was_asked_for_is_kept() -> None:
 @pytest.mark.parametrize(
     ("scope", "said"),
     [
-        (InspectionSelection(layers=(0, 2)), "layer 2 to look at: this model has layers 0 to 1"),
-        (InspectionSelection(heads=(3,)), r"heads \(3,\): this model has heads 0 to 2"),
+        (InspectionSelection(layers=(0, 2)), "layers: 2; this model has layers 0 to 1"),
+        (InspectionSelection(heads=(3,)), r"heads: 3; this model has heads 0 to 2"),
     ],
 )
 def test_layers_and_heads_that_are_not_there(scope: InspectionSelection, said: str) -> None:
@@ -412,7 +412,7 @@ def test_texts_that_are_too_long_to_look_at() -> None:
         ours.inspect("a" * 23)
     with pytest.raises(DataError, match="the texts have 25 tokens with begin and ends, this model reads at most 24"):
         ours.inspect("a" * 20, "bc")
-    with pytest.raises(RecipeError, match="layer 2 to look at: this model has layers 0 to 1"):
+    with pytest.raises(RecipeError, match="layers: 2; this model has layers 0 to 1"):
         ours.inspect("a", scope=InspectionSelection(layers=(2,)))
 
 
@@ -478,7 +478,7 @@ def test_a_recurrent_tagger_says_that_it_has_no_attention() -> None:
     assert record.maps == ()
     assert record.notes == ("This model has no attention, so there are no weights to show.",)
     assert [each.answer_text for each in record.answers] == [tag.name for tag in ours.tag([["ab", "c"]])[0]]
-    with pytest.raises(RecipeError, match="layer 0 to look at: this model has no attention"):
+    with pytest.raises(RecipeError, match="layers: 0; this model has no attention"):
         ours.inspect(["ab"], scope=InspectionSelection(layers=(0,)))
 
 

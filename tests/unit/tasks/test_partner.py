@@ -176,7 +176,7 @@ def test_what_cannot_be_said_is_told(partner: Callable[[str], ChatPredictor]) ->
         who.reply([[DialogueTurn("robot", "red")]])
     with pytest.raises(RecipeError, match="--beam"):
         who.inspect_request(InspectRequest("red", beam=3))
-    with pytest.raises(RecipeError, match="layer 9"):
+    with pytest.raises(RecipeError, match="layers: 9;"):
         who.inspect_request(InspectRequest("red", selection=InspectionSelection(layers=(9,))))
 
 

@@ -108,8 +108,8 @@ def test_broken_transcripts_are_named(tmp_path: Path) -> None:
     table = tmp_path / "t.tsv"
     for content, told in (
         ("a.wav\n", r"t\.tsv:1: 1 tab-separated column where 2 are needed"),
-        ("\tone\n", r"t\.tsv:1: no file is named; mend the line"),
-        ("a.wav\tone\n", r"t\.tsv:1: .*a\.wav: there is no such file; mend the line or add the file"),
+        ("\tone\n", r"t\.tsv:1: no file is named; correct the line"),
+        ("a.wav\tone\n", r"t\.tsv:1: .*a\.wav: there is no such file; correct the line or add the file"),
     ):
         table.write_text(content)
         with pytest.raises(DataError, match=told):
@@ -283,7 +283,9 @@ def test_sampling_and_greedy_search_know_what_they_can(run: Any, sounds: Any) ->
     assert [each.text for each in ctc.transcribe(paths, generation=GreedyConfig())] == [text for _, text in sounds[:3]]
     with pytest.raises(RecipeError, match=r"sampling: draws token after token"):
         ctc.transcribe(paths, generation=SamplingConfig())
-    with pytest.raises(RecipeError, match=r"generation.forbid: asks what was written before.*; leave it at \(\)"):
+    with pytest.raises(
+        RecipeError, match=r"generation.forbid: depends on the tokens that were written before.*; leave it at \(\)"
+    ):
         ctc.transcribe(paths, generation=GreedyConfig(forbid=("eins",)))
     for face in (ctc, joint):
         with pytest.raises(RecipeError, match=r"n-best 2: .*; use a beam"):

@@ -134,7 +134,7 @@ def test_what_is_no_archive(tmp_path: Path) -> None:
         ('"answer": "a", "supporting": [1]', "'supporting' names a fact that does not exist; count from 0"),
         ('"answer": "a", "supporting": [-1]', "'supporting' names a fact that does not exist; count from 0"),
         ('"answer": "a", "supporting": ["0"]', "field 'supporting' is list where a list of whole numbers is needed"),
-        ('"answer": " "', "an empty answer; mend the line"),
+        ('"answer": " "', "an empty answer; correct the line"),
         ('"reply": "a"', "no field 'answer'"),
     ],
 )
@@ -421,7 +421,7 @@ def test_a_record_has_a_map_for_each_hop(reader: StoryPredictor) -> None:
     answer = reader.ask(facts, "Where is Ada?")
     assert record.answers[0].answer_text == answer.answer
     np.testing.assert_allclose([each.weights[0, 0] for each in record.maps], answer.weights, atol=1e-6)
-    with pytest.raises(DataError, match="no sentence, so there is nothing to look at"):
+    with pytest.raises(DataError, match="no sentence, so there is nothing to show"):
         reader.inspect("", "Where?")
 
 

@@ -416,7 +416,7 @@ def test_without_events_nothing_is_said_of_attention() -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["--data.features", "3"], "model.local = true looks at pixels"),
+        (["--data.features", "3"], "model.local = true reads pixels"),
         (["--model.decoder.d_model", "32", "--model.decoder.kind", "transformer"], "must be model.d_model = 24"),
         (["--model.frames", '{ kind = "resnet", weights = "w" }'], "frames that a frozen network reads only once"),
         (["--data.train", '{ path = "a.tsv", caption_column = 0 }'], "another column than clip_column"),
@@ -489,7 +489,7 @@ def test_each_row_is_built_trained_and_asked(
         (axis,) = (axis for axis in record.axes if axis.kind == "frames")
         assert (axis.pictures is None) == (row == "features")
     else:
-        with pytest.raises(RecipeError, match="does not look at it again"):
+        with pytest.raises(RecipeError, match="so it has no attention to show"):
             user.attend([(clip, "red then blue")])
 
 

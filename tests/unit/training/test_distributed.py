@@ -50,7 +50,9 @@ def test_sums_travel_in_messages_of_a_bounded_size(monkeypatch: pytest.MonkeyPat
 
 
 GLOO = "[/a/pair.cc:553] Connection closed by peer [127.0.0.1]:22945. This is typically caused by a crash"
-LOST = r"another process of this training is gone \(Connection closed by peer \[127\.0\.0\.1\]:22945\); its own message"
+LOST = (
+    r"another process of this training has ended \(Connection closed by peer \[127\.0\.0\.1\]:22945\); its own message"
+)
 
 
 def test_a_lost_process_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:

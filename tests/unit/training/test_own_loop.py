@@ -196,7 +196,7 @@ def test_the_best_weights_are_kept_and_given_back(task: Signs) -> None:
             return 1e-2 if step <= 100 else -1.0
 
     model, best = nn.Linear(3, 2), BestWeightsSaver()
-    with pytest.raises(TrainingError, match="nothing was kept yet"):
+    with pytest.raises(TrainingError, match="no weights were kept yet"):
         best.load_into(model)
     assert repr(best) == "BestWeightsSaver(nothing yet)"
     trainer = Trainer(
