@@ -43,10 +43,10 @@ class StackConfig(ArchitectureConfig):
     kind: Literal["transformer"] = "transformer"
     d_model: PositiveInt = 256
     """width of the embeddings and of all layers"""
-    heads: PositiveInt = 4
-    """attention heads; must divide d_model, unless head_width is given"""
     head_width: PositiveInt | None = None
     """width of a query and of a key of each head; d_model / heads if not given"""
+    heads: PositiveInt = 4
+    """attention heads; must divide d_model, unless head_width is given"""
     key_value_heads: PositiveInt | None = None
     """heads of keys and values, each shared by equally many heads of queries (grouped queries; 1 is multi-query
     attention); as many as heads if not given"""
@@ -88,16 +88,16 @@ class StackConfig(ArchitectureConfig):
     scale_embedding: bool = True
     """multiply the embeddings by the root of d_model"""
 
-    @field_validator("head_width")
+    @field_validator("heads")
     @classmethod
-    def _require_divisor(cls, head_width: int | None, info: ValidationInfo) -> int | None:
-        """Raise an error if the number of heads does not divide d_model and their width is not given; otherwise return
-        the width.
+    def _require_divisor(cls, heads: int, info: ValidationInfo) -> int:
+        """Raise `ValueError` if the number of heads does not divide d_model and their width is not given; otherwise
+        return it.
         """
-        d_model, heads = info.data.get("d_model"), info.data.get("heads")
-        if d_model is not None and heads is not None and head_width is None and d_model % heads:
-            raise config_error("model.heads", f"= {heads} must divide model.d_model = {d_model} evenly")
-        return head_width
+        d_model = info.data.get("d_model")
+        if d_model is not None and info.data.get("head_width") is None and d_model % heads:
+            raise ValueError(f"must divide model.d_model = {d_model} evenly")
+        return heads
 
     @field_validator("key_value_heads")
     @classmethod

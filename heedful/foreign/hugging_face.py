@@ -27,6 +27,7 @@ from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import read_head_tensors
+from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
@@ -70,7 +71,11 @@ from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.translation.translator import Translator
 
-_ALL_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, GPT_NEOX, MARIAN, BART)
+_ALL_FAMILIES: Final = (
+    *(BERT, ROBERTA_PRELAYERNORM, ELECTRA),
+    *(GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
+    *(MARIAN, BART),
+)
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
 """Supported model families by the model_type of config.json."""
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import LearnedConfig, RotaryConfig
+from heedful.architectures.attention import CausalWindowConfig, LearnedConfig, RotaryConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_json
@@ -21,6 +21,7 @@ from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
+from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
@@ -109,6 +110,14 @@ def choose_family(model: ModelConfig) -> ModelFamily:
             return ROBERTA_PRELAYERNORM
         case EncoderConfig():
             return BERT
+        case DecoderConfig(norm="rms", query_key_norm=True):
+            return QWEN3
+        case DecoderConfig(norm="rms", query_key_value_bias=True):
+            return QWEN2
+        case DecoderConfig(norm="rms", visibility=CausalWindowConfig()):
+            return MISTRAL
+        case DecoderConfig(norm="rms"):
+            return LLAMA
         case DecoderConfig(positions=RotaryConfig()):
             return GPT_NEOX
         case DecoderConfig():

@@ -184,10 +184,20 @@ def gpt_neox(folder: Path, **options: Any) -> nn.Module:
     rotary = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
     config = transformers.GPTNeoXConfig(
         vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
-        intermediate_size=40, use_parallel_residual=False, bos_token_id=0, eos_token_id=0,
-        **{"rope_parameters": rotary, **options},
+        intermediate_size=40, bos_token_id=0, eos_token_id=0,
+        **{"rope_parameters": rotary, "use_parallel_residual": False, **options},
     )  # fmt: skip
     return saved(transformers.GPTNeoXForCausalLM(config), folder)
+
+
+def llama(folder: Path, name: str = "Llama", **options: Any) -> nn.Module:
+    """A model of Llama's form with grouped queries and heads of a width of their own."""
+    size = byte_level(folder, special=["<s>", "</s>", "<unk>", "<|endoftext|>"])
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
+        num_key_value_heads=2, intermediate_size=40, bos_token_id=0, eos_token_id=1, **{"head_dim": 8, **options},
+    )  # fmt: skip
+    return saved(getattr(transformers, f"{name}ForCausalLM")(config), folder)
 
 
 def marian(folder: Path, **options: Any) -> nn.Module:
@@ -232,6 +242,39 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
     "gpt_neox": gpt_neox,
     "gpt_neox_tied": lambda folder: gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
+    "pythia": lambda folder: gpt_neox(
+        folder,
+        use_parallel_residual=True,
+        rope_parameters={"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.25},
+    ),
+    "llama": llama,
+    "llama_3": lambda folder: llama(
+        folder,
+        tie_word_embeddings=True,
+        rope_parameters={
+            "rope_type": "llama3",
+            "rope_theta": 500000.0,
+            "factor": 8.0,
+            "low_freq_factor": 1.0,
+            "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 32,
+        },
+    ),
+    "llama_linear": lambda folder: llama(
+        folder, rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0}
+    ),
+    "mistral": lambda folder: llama(folder, "Mistral", sliding_window=5, attn_implementation="eager"),
+    "qwen2": lambda folder: llama(folder, "Qwen2", head_dim=6),
+    "qwen3": lambda folder: llama(
+        folder,
+        "Qwen3",
+        rope_parameters={
+            "rope_type": "yarn",
+            "rope_theta": 1000.0,
+            "factor": 4.0,
+            "original_max_position_embeddings": 16,
+        },
+    ),
     "marian": marian,
     "marian_apart": lambda folder: marian(
         folder, share_encoder_decoder_embeddings=False, activation_function="relu", scale_embedding=False
@@ -268,7 +311,7 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
             yield ours(Tokens(ids, positions, segments))[real], found.logits[real]
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
-    elif kind in ("gpt2", "gpt_neox"):
+    elif kind in ("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"):
         logits, _ = ours.step(Tokens(ids, positions), ours.init_state())
         yield logits[real], theirs(input_ids=ids, attention_mask=mask).logits[real]
     else:
@@ -632,9 +675,17 @@ def edit(folder: Path, **changes: Any) -> None:
         ("bert", {"num_hidden_layers": 1}, r"holds the tensor bert\.encoder\.layer\.1\."),
         ("roberta_prelayernorm", {"hidden_act": "relu"}, "hidden_act = 'relu' and the gelu of lm_head"),
         ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx = True"),
-        ("gpt_neox", {"use_parallel_residual": True}, "use_parallel_residual = True: in heedful's layers attention"),
-        ("gpt_neox", {"rope_parameters": {"rope_theta": 5.0}}, "partial_rotary_factor = 0.25: heedful has only 1"),
-        ("gpt_neox", {"rope_parameters": None, "rotary_pct": 1.0, "rotary_emb_base": 5}, "rope_theta = 5: heedful has"),
+        (
+            "gpt_neox",
+            {"rope_parameters": {"rope_type": "dynamic"}},
+            "rope_type = 'dynamic': heedful has only default, linear",
+        ),
+        (
+            "gpt_neox",
+            {"rope_parameters": {"rope_type": "yarn"}},
+            "factor = None in rope_parameters: must be a positive",
+        ),
+        ("gpt_neox", {"rope_parameters": {"rope_type": "linear"}}, "wrong positions.rotary.scaling.linear.factor"),
         ("marian", {"decoder_attention_heads": 4}, "encoder_attention_heads = 3 and decoder_attention_heads = 4"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False: heedful has no such model"),
         ("marian", {"normalize_before": True}, "normalize_before = True"),

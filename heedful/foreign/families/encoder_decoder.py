@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.model_family import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping
+from heedful.foreign.families.model_family import ACTIVATIONS, CLASSIC_LAYERS, SCALED_SOFTMAX, KeyMapping
 from heedful.foreign.families.tensor_names import (
     ONE_ROW_LAYOUT,
     READS_SINES_FIRST,
@@ -41,6 +41,8 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "encoder_visibility.kind": ("everything",),
     "decoder_visibility.kind": ("causal",),
     "residual": ("post_norm",),
+    "norm_epsilon": (1e-5,),
+    **CLASSIC_LAYERS,
     **SCALED_SOFTMAX,
     "cross_attention.score": ("scaled_dot",),
     "cross_attention.weights": ("softmax",),

@@ -37,6 +37,14 @@ SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
 """The attention settings of all families: scaled dot product and softmax."""
 
 
+CLASSIC_LAYERS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "head_width": (None,),
+    "key_value_heads": (None,),
+    "query_key_norm": (False,),
+    "gated": (False,),
+    "norm": ("layer",),
+}
+"""The settings of layers as in Vaswani et al. 2017, without the changes of later papers."""
 HEEDFUL_DEFAULT: Final = object()
 """Default of a setting that is left out of heedful's configuration, so that heedful's own default counts."""
 ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
