@@ -21,13 +21,14 @@ from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
-from heedful.foreign.families.bart import BART
+from heedful.foreign.families.bart import BART, MBART
 from heedful.foreign.families.bert import BERT, fold_single_segment
 from heedful.foreign.families.electra import ELECTRA
 from heedful.foreign.families.gpt2 import GPT2
 from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
+from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
@@ -74,7 +75,7 @@ from heedful.tasks.translation.translator import Translator
 _ALL_FAMILIES: Final = (
     *(BERT, ROBERTA_PRELAYERNORM, ELECTRA),
     *(GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
-    *(MARIAN, BART),
+    *(MARIAN, BART, MBART, M2M100, PEGASUS),
 )
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
 """Supported model families by the model_type of config.json."""
@@ -366,7 +367,12 @@ class HuggingFaceFolder:
         if forced_bos_id is None and self.generation_settings.get("force_bos_token_to_be_generated"):
             forced_bos_id = bos_id
         return (
-            read_text_vocabulary(self.folder, family=family, size=sizes[0], side=TranslationSide(opening=bos_id)),
+            read_text_vocabulary(
+                self.folder,
+                family=family,
+                size=sizes[0],
+                side=TranslationSide(opening=bos_id if family.opens_source else None),
+            ),
             read_text_vocabulary(
                 self.folder,
                 family=family,

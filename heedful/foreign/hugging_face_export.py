@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import CausalWindowConfig, LearnedConfig, RotaryConfig
+from heedful.architectures.attention import CausalWindowConfig, LearnedConfig, RotaryConfig, SinusoidalConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_json
 from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
-from heedful.foreign.families.bart import BART
+from heedful.foreign.families.bart import BART, MBART
 from heedful.foreign.families.bert import BERT, add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
 from heedful.foreign.families.gpt2 import GPT2
@@ -22,6 +22,7 @@ from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
 from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
+from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
@@ -122,8 +123,14 @@ def choose_family(model: ModelConfig) -> ModelFamily:
             return GPT_NEOX
         case DecoderConfig():
             return GPT2
+        case TransformerConfig(positions=LearnedConfig(), residual="pre_norm"):
+            return MBART
         case TransformerConfig(positions=LearnedConfig()):
             return BART
+        case TransformerConfig(residual="pre_norm", positions=SinusoidalConfig(first=2)):
+            return M2M100
+        case TransformerConfig(residual="pre_norm"):
+            return PEGASUS
     return MARIAN
 
 

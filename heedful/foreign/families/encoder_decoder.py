@@ -1,4 +1,4 @@
-"""Shared mapping of Marian and BART: an encoder and a decoder with post-norm layers."""
+"""Shared mapping of Marian, BART and their descendants, whose layers have a norm after or before each sublayer."""
 
 from __future__ import annotations
 
@@ -49,6 +49,22 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
 }
 
 
+PRE_NORM_SEQ2SEQ_SUPPORTED: Final = {**SEQ2SEQ_SUPPORTED, "residual": ("pre_norm",), "tie": ("three_way",)}
+"""The settings of descendants of BART with a norm before each sublayer and one table for everything."""
+
+
+def learned_position_renames() -> tuple[TensorRename, ...]:
+    """Map the learned positions and the norm of the embeddings of encoder and decoder."""
+    return tuple(
+        rename
+        for side in ("encoder", "decoder")
+        for rename in (
+            rename_part(f"{side}.stack.embedding.position.table", f"model.{side}.embed_positions", TABLE_PARAMETERS),
+            rename_part(f"{side}.stack.embedding.norm", f"model.{side}.layernorm_embedding"),
+        )
+    )
+
+
 def read_output_bias(
     values: dict[str, Any], _content: Mapping[str, Any], names: frozenset[str], _location: str
 ) -> None:
@@ -86,6 +102,10 @@ _ENCODER: Final = (
     TensorRename(("around_feed_forward.norm",), ("final_layer_norm",), layout=WRITES_SINES_FIRST),
 )
 _DECODER: Final = (*_ENCODER, *_attention_renames("across", "encoder_attn"))
+_FINAL_NORMS: Final = tuple(
+    TensorRename((f"{side}.stack.final_norm",), (f"model.{side}.layer_norm",), layout=WRITES_SINES_FIRST)
+    for side in ("encoder", "decoder")
+)
 _BIAS: Final = TensorRename(("output.bias",), ("final_logits_bias",), WHOLE_NAME, layout=ONE_ROW_LAYOUT, head="output")
 
 
@@ -112,6 +132,7 @@ def build_seq2seq_mapping(
         *embeddings,
         *rename_layers(config.encoder_layers, _ENCODER, stack="encoder.stack", foreign_layers="model.encoder.layers"),
         *rename_layers(config.decoder_layers, _DECODER, stack="decoder.stack", foreign_layers="model.decoder.layers"),
+        *(_FINAL_NORMS if config.residual == "pre_norm" else ()),
         *extra_renames,
         _BIAS,
     )
