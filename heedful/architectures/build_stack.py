@@ -97,7 +97,7 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
     """Build a newly initialised encoder-decoder Transformer for vocabularies and texts of these sizes."""
     longest = sizes.max_length + 1
     target = build_embedding(sizes.target, config.d_model)
-    source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
+    source = target if config.shares_embeddings else build_embedding(sizes.source, config.d_model)
     encoder = _build_stack(
         config,
         _build_embedding(config, source, longest=longest, full_texts=True, factors=sizes.factors),
@@ -113,7 +113,7 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
         longest=longest,
         cross_attentions={SOURCE: config.cross_attention},
     )
-    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias)
+    output = build_output_layer(target, tied=config.ties_output, bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
 
 

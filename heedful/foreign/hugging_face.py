@@ -32,6 +32,7 @@ from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
+from heedful.foreign.families.t5 import MT5, T5
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.generation_settings import (
     build_continuation_config,
@@ -75,7 +76,7 @@ from heedful.tasks.translation.translator import Translator
 _ALL_FAMILIES: Final = (
     *(BERT, ROBERTA_PRELAYERNORM, ELECTRA),
     *(GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
-    *(MARIAN, BART, MBART, M2M100, PEGASUS),
+    *(MARIAN, BART, MBART, M2M100, PEGASUS, T5, MT5),
 )
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
 """Supported model families by the model_type of config.json."""
@@ -169,7 +170,9 @@ class HuggingFaceFolder:
     @property
     def max_positions(self) -> int:
         """Number of tokens that the model's positions allow."""
-        value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
+        value = self.content.get(
+            "max_position_embeddings", self.content.get("n_positions", self.family.default_positions)
+        )
         if type(value) is not int:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give max_position_embeddings; take a complete copy")
         # RoBERTa counts from the id after that of padding

@@ -26,6 +26,7 @@ from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
+from heedful.foreign.families.t5 import MT5, T5
 from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
@@ -123,6 +124,10 @@ def choose_family(model: ModelConfig) -> ModelFamily:
             return GPT_NEOX
         case DecoderConfig():
             return GPT2
+        case TransformerConfig(norm="rms", gated=True):
+            return MT5
+        case TransformerConfig(norm="rms"):
+            return T5
         case TransformerConfig(positions=LearnedConfig(), residual="pre_norm"):
             return MBART
         case TransformerConfig(positions=LearnedConfig()):

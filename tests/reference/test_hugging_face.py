@@ -234,6 +234,16 @@ def bart_like(folder: Path, name: str, **options: Any) -> nn.Module:
     return saved(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
 
 
+def t5(folder: Path, name: str = "T5", **options: Any) -> nn.Module:
+    """T5 with heads wider than the model divided by their number; widths are powers of 4, so that scales are exact."""
+    size = byte_level(folder, special=["<pad>", "</s>", "<unk>"])
+    config = getattr(transformers, f"{name}Config")(
+        vocab_size=size, d_model=16, d_kv=6, d_ff=40, num_layers=2, num_decoder_layers=1, num_heads=3,
+        relative_attention_num_buckets=8, relative_attention_max_distance=7, decoder_start_token_id=0, **options,
+    )  # fmt: skip
+    return saved(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
+
+
 def saved(model: nn.Module, folder: Path) -> nn.Module:
     shaken(model).save_pretrained(folder)
     return model
@@ -294,6 +304,8 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "bart": bart,
     "mbart": lambda folder: bart_like(folder, "MBart", scale_embedding=True),
     "m2m100": lambda folder: bart_like(folder, "M2M100", scale_embedding=True),
+    "t5": t5,
+    "mt5": lambda folder: t5(folder, "MT5"),
     "pegasus": lambda folder: bart_like(folder, "Pegasus", scale_embedding=True, activation_function="relu"),
 }
 
@@ -361,6 +373,14 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
     assert not [each for each, tensor in theirs.state_dict().items() if not torch.equal(tensor, state[each])]
     with torch.no_grad():
         for mine, expected in outputs(again.eval(), ours):
+            torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
+
+
+def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> None:
+    theirs = t5(tmp_path / "theirs", feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    with torch.no_grad():
+        for mine, expected in outputs(theirs, ours):
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
 
 

@@ -168,6 +168,10 @@ _EMBEDDINGS: Final[Mapping[str, tuple[tuple[TensorRename, ...], Mapping[str, str
         (_embedding_rename(_SOURCE, _FOREIGN_SOURCE), _embedding_rename(_TARGET, _FOREIGN_TARGET)),
         {f"{_HEAD}.weight": f"{_FOREIGN_TARGET}.weight"},
     ),
+    "inputs": (
+        (_embedding_rename(_SOURCE, _SHARED), _embedding_rename("output", _HEAD)),
+        {f"{copy}.weight": f"{_SHARED}.weight" for copy in (_FOREIGN_SOURCE, _FOREIGN_TARGET)},
+    ),
     "none": (
         (
             _embedding_rename(_SOURCE, _FOREIGN_SOURCE),

@@ -89,6 +89,7 @@ class ModelFamily:
         heads: locations of the heads of fine-tuned models.
         gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
         opens_source: whether every source of a translation model begins with the piece for begin.
+        default_positions: number of tokens of a text, where config.json need not give it; None if it must.
         complete_settings: changes what the tables read from a config.json, and checks what they cannot; it takes
             heedful's keys and values, the content, the names of the stored tensors and the path for messages.
         complete_content: returns the content of config.json, without vocabulary sizes and special ids, from what the
@@ -110,6 +111,7 @@ class ModelFamily:
     heads: FamilyHeads = field(default_factory=FamilyHeads)
     gelu_head: str | None = None
     opens_source: bool = False
+    default_positions: int | None = None
     complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
     complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
 

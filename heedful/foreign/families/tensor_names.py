@@ -171,6 +171,7 @@ class StateDictMapping:
         renames: the tensors that are converted.
         prefix: prefix of all foreign names; a file that holds only the inner model lacks it.
         copies: second names of tensors that are stored twice; both must be equal.
+        substitutes: names of tensors that may be missing, and those that are then read in their place.
         ignored: patterns of names that are not needed: computed tables, and heads of other tasks.
         aliases: patterns of older names, and what replaces them.
         computed: patterns of tensors that a formula computes from their shape; stored ones are compared with it.
@@ -179,6 +180,7 @@ class StateDictMapping:
     renames: tuple[TensorRename, ...]
     prefix: str
     copies: Mapping[str, str] = field(default_factory=dict)
+    substitutes: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     computed: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
@@ -193,6 +195,9 @@ class StateDictMapping:
         foreign = self._drop_computed(
             self._drop_copies(self.normalize_names(tensors), location=location), location=location
         )
+        for name, original in self.substitutes.items():
+            if original in foreign:
+                foreign.setdefault(name, foreign[original])
         result: dict[str, Tensor] = {}
         used: set[str] = set()
         for rename, parameter in self._iter_parameters(foreign, lambda rename: rename.foreign_names):

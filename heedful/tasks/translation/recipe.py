@@ -430,7 +430,7 @@ class TranslationRecipe(FineTunableRecipe):
         if isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint and model.shares_embeddings:
             raise config_error(
                 "model.tie",
-                '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '
+                f'= "{model.tie}" needs one vocabulary for both languages: set model.tie = "two_way" or '
                 "tokenizer.joint = true",
             )
         limit = model.length_limit
