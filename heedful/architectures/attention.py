@@ -30,6 +30,15 @@ AlignmentBias = Annotated[bool, AfterValidator(_require_additive_score)]
 """Type of the key `alignment_bias`, which must follow the key `score`."""
 
 
+def _require_multiple_of_four(count: int) -> int:
+    """Raise `ValueError` if a number of buckets cannot be halved twice; otherwise return it."""
+    if count % 4:
+        raise ValueError(
+            "must be a multiple of 4: half of the buckets are for later tokens, half of these for one distance"
+        )
+    return count
+
+
 def default_weights(table: dict[str, Any]) -> Any:
     """Return the normalizer that belongs to the score of a table: proportional for `exp_dot`, softmax for all
     others.
@@ -205,7 +214,7 @@ class BucketsConfig(Config):
     """
 
     kind: Literal["buckets"] = "buckets"
-    count: Annotated[int, Field(ge=4, multiple_of=4)] = 32
+    count: Annotated[int, Field(ge=4), AfterValidator(_require_multiple_of_four)] = 32
     """buckets of distances; where later tokens are visible, half of them are for these"""
     max_distance: PositiveInt = 128
     """distances from this one on share the last bucket"""

@@ -131,8 +131,9 @@ class StackConfig(ArchitectureConfig):
         if isinstance(positions, RotaryConfig) and (turned := positions.compute_width(width)) % 2:
             raise config_error(
                 "model.heads",
-                f"= {heads} gives each head {width} numbers, of which {turned} are rotated, but rotary positions turn "
-                "pairs: choose heads such that d_model / heads is even",
+                f"= {heads} gives each head {width} numbers, but rotary positions turn pairs: "
+                "choose heads such that d_model / heads is even"
+                + (f", and positions.share, of which {turned} follow, likewise" if turned != width else ""),
             )
         return positions
 

@@ -21,18 +21,12 @@ from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
-from heedful.foreign.families.bart import BART, MBART
-from heedful.foreign.families.bert import BERT, fold_single_segment
-from heedful.foreign.families.electra import ELECTRA
-from heedful.foreign.families.gpt2 import GPT2
-from heedful.foreign.families.gpt_neox import GPT_NEOX
+from heedful.foreign.families.bert import fold_single_segment
 from heedful.foreign.families.heads import read_head_tensors
-from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
-from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
+from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
-from heedful.foreign.families.t5 import MT5, T5
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.generation_settings import (
     build_continuation_config,
@@ -72,14 +66,6 @@ from heedful.tasks.spans.data import WindowSettings
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.translation.translator import Translator
-
-_ALL_FAMILIES: Final = (
-    *(BERT, ROBERTA_PRELAYERNORM, ELECTRA),
-    *(GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
-    *(MARIAN, BART, MBART, M2M100, PEGASUS, T5, MT5),
-)
-MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
-"""Supported model families by the model_type of config.json."""
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
 _TARGET: Final = "decoder.stack.embedding.table.weight"

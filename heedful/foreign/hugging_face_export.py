@@ -8,25 +8,18 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import CausalWindowConfig, LearnedConfig, RotaryConfig, SinusoidalConfig
-from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_json
 from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
-from heedful.foreign.families.bart import BART, MBART
-from heedful.foreign.families.bert import BERT, add_single_segment
+from heedful.foreign.families.bert import add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
-from heedful.foreign.families.gpt2 import GPT2
-from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
-from heedful.foreign.families.llama import LLAMA, MISTRAL, QWEN2, QWEN3
-from heedful.foreign.families.m2m100 import M2M100, PEGASUS
 from heedful.foreign.families.marian import MARIAN
-from heedful.foreign.families.model_family import ModelConfig, ModelFamily
+from heedful.foreign.families.model_family import ModelConfig, ModelFamily, find_unsupported
+from heedful.foreign.families.registry import EXPORTED_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
-from heedful.foreign.families.t5 import MT5, T5
 from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
@@ -106,37 +99,18 @@ def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tu
 
 
 def choose_family(model: ModelConfig) -> ModelFamily:
-    """Return the model family that a heedful configuration is exported as."""
-    match model:
-        case EncoderConfig(residual="pre_norm"):
-            return ROBERTA_PRELAYERNORM
-        case EncoderConfig():
-            return BERT
-        case DecoderConfig(norm="rms", query_key_norm=True):
-            return QWEN3
-        case DecoderConfig(norm="rms", query_key_value_bias=True):
-            return QWEN2
-        case DecoderConfig(norm="rms", visibility=CausalWindowConfig()):
-            return MISTRAL
-        case DecoderConfig(norm="rms"):
-            return LLAMA
-        case DecoderConfig(positions=RotaryConfig()):
-            return GPT_NEOX
-        case DecoderConfig():
-            return GPT2
-        case TransformerConfig(norm="rms", gated=True):
-            return MT5
-        case TransformerConfig(norm="rms"):
-            return T5
-        case TransformerConfig(positions=LearnedConfig(), residual="pre_norm"):
-            return MBART
-        case TransformerConfig(positions=LearnedConfig()):
-            return BART
-        case TransformerConfig(residual="pre_norm", positions=SinusoidalConfig(first=2)):
-            return M2M100
-        case TransformerConfig(residual="pre_norm"):
-            return PEGASUS
-    return MARIAN
+    """Return the model family that a heedful configuration is exported as: the first that supports it, or the one with
+    the fewest settings that it does not support.
+    """
+
+    def count_differences(family: ModelFamily) -> tuple[int, int]:
+        """Return how many kinds of positions and windows, and how many settings, the family does not support."""
+        unsupported = find_unsupported(model, family.heedful_supported)
+        return sum(key.endswith(".kind") for key in unsupported), len(unsupported)
+
+    return min(
+        (family for family in EXPORTED_FAMILIES if isinstance(model, family.config_class)), key=count_differences
+    )
 
 
 def list_pieces(tokenizer: Tokenizer) -> list[str]:

@@ -356,7 +356,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
     with torch.no_grad():
         for mine, expected in outputs(theirs, ours):
             assert expected.std() > 0.1
-            torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(mine, expected, atol=1e-5 * max(1.0, float(expected.std())), rtol=1e-5)
 
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "again"))
@@ -373,7 +373,7 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
     assert not [each for each, tensor in theirs.state_dict().items() if not torch.equal(tensor, state[each])]
     with torch.no_grad():
         for mine, expected in outputs(again.eval(), ours):
-            torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(mine, expected, atol=1e-5 * max(1.0, float(expected.std())), rtol=1e-5)
 
 
 def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> None:
@@ -381,7 +381,7 @@ def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> No
     ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     with torch.no_grad():
         for mine, expected in outputs(theirs, ours):
-            torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
+            torch.testing.assert_close(mine, expected, atol=1e-4, rtol=1e-5)  # logits are up to 20
 
 
 @pytest.mark.parametrize("make", [bert, electra, roberta_prelayernorm], ids=lambda make: make.__name__)
@@ -705,8 +705,8 @@ def edit(folder: Path, **changes: Any) -> None:
         ("bert", {"hidden_act": "mish"}, "hidden_act = 'mish': heedful has only relu, gelu"),
         (
             "bert",
-            {"model_type": "t5"},
-            "model_type = 't5': heedful reads bert, roberta-prelayernorm, electra, gpt2, gpt_neox,",
+            {"model_type": "reformer"},
+            "model_type = 'reformer': heedful reads bert, roberta-prelayernorm, gpt2, gpt_neox, llama,",
         ),
         ("bert", {"num_attention_heads": 5}, "wrong heads"),
         ("bert", {"num_hidden_layers": 3}, r"does not contain tensor bert\.encoder\.layer\.2\."),

@@ -191,13 +191,27 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
     """Raise RunError if the format `name` does not support a value of the configuration; the message names the key, the
     value and the supported values. `supported` has the possible values of each key.
     """
-    for key, allowed in supported.items():
+    for key in find_unsupported(config, supported):
         value = attrgetter(key)(config)
         kind = getattr(value, "kind", value)
-        if kind not in allowed:
-            full = f"model.{key}" if kind is value else f"model.{key}.kind"
-            choices = " or ".join(str(option) for option in allowed)
-            raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
+        full = f"model.{key}" if kind is value else f"model.{key}.kind"
+        choices = " or ".join(str(option) for option in supported[key])
+        raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
+
+
+def find_unsupported(config: Config, supported: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Return the keys of a configuration whose values are not among the supported ones; keys that this kind of
+    positions or window does not have are left out.
+    """
+    unsupported = []
+    for key, allowed in supported.items():
+        try:
+            value = attrgetter(key)(config)
+        except AttributeError:  # its kind is unsupported already
+            continue
+        if getattr(value, "kind", value) not in allowed:
+            unsupported.append(key)
+    return unsupported
 
 
 def _validate_config(config_class: type[ConfigT], values: Mapping[str, Any], *, location: str) -> ConfigT:

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from heedful.architectures.model import TransformerConfig
@@ -61,12 +62,12 @@ def _layer_renames(config: TransformerConfig, *, has_memory: bool) -> tuple[Tens
     )
 
 
-def _stack_renames(config: TransformerConfig, side: str, layers: int) -> tuple[TensorRename, ...]:
-    """Map the tensors of the encoder or the decoder (`side`) with this number of layers."""
+def _stack_renames(config: TransformerConfig, side: str, *, layers: int, scaled: bool) -> tuple[TensorRename, ...]:
+    """Map the tensors of the encoder or the decoder (`side`) with this number of layers. `scaled` says that T5 makes
+    the hidden vectors smaller behind it, which the norm does here.
+    """
     stack, norm = f"{side}.stack", rename_part(f"{side}.stack.final_norm", f"{side}.final_layer_norm", TABLE_PARAMETERS)
-    if (
-        side == "decoder" and config.tie == "three_way"
-    ):  # where the output is the table, hidden vectors are made smaller
+    if scaled:
         factor = config.d_model**-0.5
         norm = replace(norm, layout=TensorLayout(lambda gain: gain * factor, lambda gain: gain / factor))
     renames = _layer_renames(config, has_memory=side == "decoder")
@@ -85,16 +86,18 @@ def _stack_renames(config: TransformerConfig, side: str, layers: int) -> tuple[T
     )
 
 
-def _build_mapping(config: TransformerConfig) -> StateDictMapping:
-    """Map the tensor names of T5 to heedful's."""
+def _build_mapping(config: TransformerConfig, *, scaled: bool = True) -> StateDictMapping:
+    """Map the tensor names of T5 to heedful's; `scaled` says whether hidden vectors are made smaller where the output
+    is the table of the embeddings.
+    """
     is_tied = config.tie == "three_way"
     copies = ("encoder.embed_tokens", "decoder.embed_tokens", *(("lm_head",) if is_tied else ()))
     return StateDictMapping(
         prefix="",
         renames=(
             rename_part("encoder.stack.embedding.table", "shared", TABLE_PARAMETERS),
-            *_stack_renames(config, "encoder", config.encoder_layers),
-            *_stack_renames(config, "decoder", config.decoder_layers),
+            *_stack_renames(config, "encoder", layers=config.encoder_layers, scaled=False),
+            *_stack_renames(config, "decoder", layers=config.decoder_layers, scaled=scaled and is_tied),
             *(() if is_tied else (rename_part("output", "lm_head", TABLE_PARAMETERS),)),
         ),
         copies={f"{copy}.weight": "shared.weight" for copy in copies},
@@ -118,6 +121,16 @@ def _complete_settings(
         values["decoder_layers"] = values["encoder_layers"]
     is_scaled = content.get("scale_decoder_outputs", content.get("tie_word_embeddings", True))
     values["tie"] = "three_way" if is_scaled else "inputs"
+
+
+def _complete_mt5_settings(
+    values: dict[str, Any], content: Mapping[str, Any], names: frozenset[str], location: str
+) -> None:
+    """Do as `_complete_settings`, but judge the tying by whether the output is among the stored tensors `names`,
+    because config.json does not say it.
+    """
+    _complete_settings(values, content, names, location)
+    values["tie"] = "inputs" if "lm_head.weight" in names else "three_way"
 
 
 def _complete_content(content: dict[str, Any], config: TransformerConfig) -> dict[str, Any]:
@@ -179,5 +192,12 @@ T5: Final = ModelFamily(
     complete_content=_complete_content,
     default_positions=_TRAINED_POSITIONS,
 )
-MT5: Final = replace(T5, model_type="mt5", name="mT5", architectures={"MT5ForConditionalGeneration": ()})
-"""mT5, which differs in its data and in the tying of the output."""
+MT5: Final = replace(
+    T5,
+    model_type="mt5",
+    name="mT5",
+    architectures={"MT5ForConditionalGeneration": ()},
+    build_mapping=partial(_build_mapping, scaled=False),
+    complete_settings=_complete_mt5_settings,
+)
+"""mT5, whose output is never scaled."""
