@@ -82,13 +82,14 @@ def fused_attention(
     key: Float[Tensor, "B H K d_k"],
     *,
     value: Float[Tensor, "B H K d_v"],
-    scale: float,
+    scale: float | None = None,
     visible: Bool[Tensor, "B 1 Q K"] | None,
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q d_v"]:
     """Compute softmax(scale q k) v in one kernel that never forms the weights. `visible` says which keys a query sees,
-    None for all; queries in `fully_masked` see none and get zeros. `dropout` is a probability.
+    None for all; queries in `fully_masked` see none and get zeros. `dropout` is a probability, `scale` 1 / sqrt(d_k) if
+    not given.
     """
     if visible is not None and fully_masked is not None:
         visible = visible | fully_masked  # some kernels give NaN for a row that is masked entirely
