@@ -549,8 +549,8 @@ ATTENTION = (
     Mutant(
         "the mean of heads with W_k = W_v is of narrow values",
         "attention/multihead.py",
-        "d_k = d_v if shared_key_value else d_model // heads",
-        "d_k = d_v = d_model // heads if shared_key_value else d_model // heads",
+        "d_k = d_v if shared_key_value else d_head",
+        "d_k = d_v = d_head if shared_key_value else d_head",
         (f"{LOOPS}::test_equals_the_loops",),
     ),
     Mutant(
@@ -1007,15 +1007,15 @@ ATTENTION = (
     Mutant(
         "heads take each other's parts",
         "attention/multihead.py",
-        "x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)",
-        "x.view(x.size(0), x.size(1), width, self.heads).permute(0, 3, 1, 2)",
+        "x.view(x.size(0), x.size(1), x.size(2) // width, width).transpose(1, 2)",
+        "x.view(x.size(0), x.size(1), width, x.size(2) // width).permute(0, 3, 1, 2)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
         "keys and values are exchanged",
         "attention/multihead.py",
-        "key, value = linear(keys).split([d_keys, self.heads * self.d_v], -1)",
-        "value, key = linear(keys).split([d_keys, self.heads * self.d_v], -1)",
+        "key, value = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)",
+        "value, key = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
@@ -1063,8 +1063,8 @@ ATTENTION = (
     Mutant(
         "positions are counted from 1",
         "attention/positions.py",
-        "angle = positions.unsqueeze(-1) * self.rate",
-        "angle = (positions.unsqueeze(-1) + 1) * self.rate",
+        "angle = (positions + self.first).unsqueeze(-1) * self.rate",
+        "angle = (positions + self.first + 1).unsqueeze(-1) * self.rate",
         (f"{POSITIONS}::test_sinusoidal_formula",),
     ),
     Mutant(
@@ -1077,8 +1077,8 @@ ATTENTION = (
     Mutant(
         "keys are not rotated",
         "attention/multihead.py",
-        "key = self.relative.rotate(self._split_heads(key, self.d_k), positions)",
-        "key = self._split_heads(key, self.d_k)",
+        "        key = self.relative.rotate(key, positions)\n",
+        "",
         (f"{LOOPS}::test_only_differences_of_positions_count",),
     ),
     Mutant(
@@ -1091,8 +1091,8 @@ ATTENTION = (
     Mutant(
         "relative distances have the other sign",
         "attention/positions.py",
-        "(key_positions[:, None, :] - positions[:, :, None])",
-        "(positions[:, :, None] - key_positions[:, None, :])",
+        "(key_positions[:, None, :] - positions[:, :, None]).clamp",
+        "(positions[:, :, None] - key_positions[:, None, :]).clamp",
         (f"{LOOPS}::test_equals_the_loops[project-False-shaw]",),
     ),
     Mutant(
@@ -1234,8 +1234,8 @@ MODELS = (
     Mutant(
         "pre-norm normalises its shortcut",
         "blocks/transformer.py",
-        "return self.dropout.add_dropped(x, self._apply_sublayer(self.norm(x), sublayer))",
-        "return self.dropout.add_dropped(self.norm(x), self._apply_sublayer(self.norm(x), sublayer))",
+        "return self.dropout.add_dropped(x, self.compute_branch(x, sublayer))",
+        "return self.dropout.add_dropped(self.norm(x), self.compute_branch(x, sublayer))",
         (f"{BLOCKS}::test_residuals",),
     ),
     Mutant(
@@ -1332,8 +1332,8 @@ MODELS = (
     Mutant(
         "three-way tying leaves the source out",
         "architectures/build_stack.py",
-        'source = target if config.tie == "three_way" else',
-        'source = target if config.tie == "all" else',
+        "source = target if config.shares_embeddings else",
+        "source = target if config.tie is None else",
         (f"{BUILD}::test_tied_tables_are_one_tensor_and_their_gradients_add_up",),
     ),
     Mutant(
@@ -1346,8 +1346,8 @@ MODELS = (
     Mutant(
         "post-norm gets the final norm of pre-norm",
         "architectures/build_stack.py",
-        'final_norm=_build_norm(config) if config.residual == "pre_norm" else None',
-        'final_norm=_build_norm(config) if config.residual == "post_norm" else None',
+        'final_norm=build_norm(config, config.d_model) if config.residual == "pre_norm" else None',
+        'final_norm=build_norm(config, config.d_model) if config.residual == "post_norm" else None',
         (f"{BUILD}::test_numbers_arrive",),
     ),
     Mutant(
@@ -2189,8 +2189,8 @@ TRAINING = (
     Mutant(
         "heads of GPT-NeoX turn neighbours",
         "foreign/families/gpt_neox.py",
-        "halves = torch.arange(width).view(-1, 2).t().flatten()",
-        "halves = torch.arange(width)",
+        "torch.arange(turned).view(-1, 2).t().flatten()",
+        "torch.arange(turned)",
         ("tests/reference/test_hugging_face.py::test_ours_are_theirs",),
     ),
     Mutant(

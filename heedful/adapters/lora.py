@@ -193,8 +193,9 @@ def _iter_layer_maps(layer: TransformerLayer) -> Iterator[_TargetMap]:
     """
     for attention in (layer.attention, *(layer.get_cross_attention(name)[0] for name in layer.memory_names)):
         yield from _iter_attention_maps(attention)
-    for name in ("inner", "outer"):
-        linear: nn.Linear = getattr(layer.feed_forward, name)
+    for name, linear in layer.feed_forward.named_children():
+        if not isinstance(linear, nn.Linear):
+            continue
         yield _TargetMap(layer.feed_forward, name, {name: linear.out_features}, {name: frozenset({"feed_forward"})})
 
 
@@ -202,8 +203,9 @@ def _iter_attention_maps(attention: MultiHeadAttention) -> Iterator[_TargetMap]:
     """Yield the linear maps of an attention: of queries, of keys and values (one map for both), and the one after the
     heads, if it has one.
     """
-    keys, values = attention.heads * attention.d_k, attention.heads * attention.d_v
-    yield _TargetMap(attention, "query", {"query": keys}, {"query": frozenset({"query"})})
+    keys, values = attention.key_value_heads * attention.d_k, attention.key_value_heads * attention.d_v
+    queries = attention.heads * attention.d_k
+    yield _TargetMap(attention, "query", {"query": queries}, {"query": frozenset({"query"})})
     if attention.shared_key_value:
         yield _TargetMap(attention, "key_value", {"key": keys}, {"key": frozenset({"key", "value"})})
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final, Literal
 
@@ -14,6 +15,8 @@ WeightsName = Literal["softmax", "proportional", "straight_through", "linear_cha
 POSITIVE_SCORES: Final[frozenset[ScoreName]] = frozenset({"exp_dot"})
 """Scores that are never negative, so that they may be normalized by their sum."""
 Distance = Annotated[int, Field(ge=0)]
+Positive = Annotated[float, Field(gt=0)]
+Factor = Annotated[float, Field(ge=1)]
 
 
 def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
@@ -25,6 +28,15 @@ def _require_additive_score(has_bias: bool, info: ValidationInfo) -> bool:
 
 AlignmentBias = Annotated[bool, AfterValidator(_require_additive_score)]
 """Type of the key `alignment_bias`, which must follow the key `score`."""
+
+
+def _require_multiple_of_four(count: int) -> int:
+    """Raise `ValueError` if a number of buckets cannot be halved twice; otherwise return it."""
+    if count % 4:
+        raise ValueError(
+            "must be a multiple of 4: half of the buckets are for later tokens, half of these for one distance"
+        )
+    return count
 
 
 def default_weights(table: dict[str, Any]) -> Any:
@@ -84,6 +96,10 @@ class SinusoidalConfig(Config):
     """Sines and cosines of growing wavelength, added to the embeddings (Vaswani et al. 2017, 3.5)."""
 
     kind: Literal["sinusoidal"] = "sinusoidal"
+    first: Distance = 0
+    """the number of the first token; 2 in M2M100"""
+    longest_included: bool = False
+    """let wavelengths reach 10000 * 2 pi, as in tensor2tensor and M2M100; in the paper they stay just below"""
 
 
 class LearnedConfig(Config):
@@ -125,10 +141,83 @@ class IntegerConfig(Config):
         return {"first": 0}
 
 
+class LinearScalingConfig(Config):
+    """All positions are divided by a factor (Chen et al. 2023)."""
+
+    kind: Literal["linear"] = "linear"
+    factor: Factor
+    """divisor of the positions"""
+
+
+class BandScalingConfig(Config):
+    """Long wavelengths are divided by a factor, short ones kept, as in Llama 3.1."""
+
+    kind: Literal["band"] = "band"
+    factor: Factor
+    """divisor of the frequencies with long wavelengths"""
+    low: Positive = 1.0
+    """waves in the original length up to which a frequency is divided"""
+    high: Positive = 4.0
+    """waves in the original length from which on it is kept"""
+    length: PositiveInt
+    """positions in the original training"""
+
+
+class YarnScalingConfig(Config):
+    """Slow rotations are divided by a factor, fast ones kept, and scores are sharpened (YaRN; Peng et al. 2024)."""
+
+    kind: Literal["yarn"] = "yarn"
+    factor: Factor
+    """divisor of slow frequencies"""
+    fast: Positive = 32.0
+    """turns in the original length of the last kept pair"""
+    slow: Positive = 1.0
+    """turns in the original length of the first pair that is divided by the whole factor"""
+    length: PositiveInt
+    """positions in the original training"""
+    amplitude: Positive = Field(default_factory=lambda given: 0.1 * math.log(given["factor"]) + 1.0)
+    """factor of queries and keys; 0.1 ln(factor) + 1 if not given, as in the paper"""
+    rounded: bool = True
+    """whether the ends of the ramp between fast and slow are rounded to whole pairs"""
+
+
+RotaryScalingConfig = Annotated[
+    LinearScalingConfig | BandScalingConfig | YarnScalingConfig, Field(discriminator="kind")
+]
+
+
 class RotaryConfig(Config):
     """Queries and keys rotated by their positions (Su et al. 2021)."""
 
     kind: Literal["rotary"] = "rotary"
+    base: Positive = 10000.0
+    """base of the wavelengths"""
+    share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """share of each head's numbers that are rotated, the first ones"""
+    scaling: RotaryScalingConfig | None = None
+    """change of the frequencies for texts longer than in training"""
+
+    def compute_width(self, d_key: int) -> int:
+        """Return how many numbers of a head that is `d_key` wide are rotated."""
+        return int(d_key * self.share)
+
+
+class AlibiConfig(Config):
+    """A penalty on scores that grows with the distance, without parameters (ALiBi; Press et al. 2022)."""
+
+    kind: Literal["alibi"] = "alibi"
+
+
+class BucketsConfig(Config):
+    """A learned number per head and bucket of distances, added to scores and shared by all layers (T5; Raffel et al.
+    2020).
+    """
+
+    kind: Literal["buckets"] = "buckets"
+    count: Annotated[int, Field(ge=4), AfterValidator(_require_multiple_of_four)] = 32
+    """buckets of distances; where later tokens are visible, half of them are for these"""
+    max_distance: PositiveInt = 128
+    """distances from this one on share the last bucket"""
 
 
 class ShawConfig(Config):
@@ -184,6 +273,8 @@ _AnyPositionsConfig = (
     | IntegerConfig
     | RotaryConfig
     | ShawConfig
+    | AlibiConfig
+    | BucketsConfig
     | NoPositionsConfig
 )
 PositionsConfig = Annotated[_AnyPositionsConfig, Field(discriminator="kind"), add_default_kind("sinusoidal")]

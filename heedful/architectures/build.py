@@ -174,7 +174,7 @@ def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> 
     """
     table = partial(build_embedding, d_model=config.d_model, deviation=_EMBEDDING_STD)
     target = table(sizes.target)
-    source = target if config.tie == "three_way" else table(sizes.source)
+    source = target if config.shares_embeddings else table(sizes.source)
     encoder = ConvolutionalEncoder(
         _build_embedding(config, source, [table(size) for size in sizes.factors]),
         [
@@ -200,7 +200,7 @@ def build_convolutional_model(config: ConvolutionalConfig, sizes: DataSizes) -> 
             weight_norm(linear)
     # never with weight norm: it may be an embedding table, and those have none in the paper
     deviation = math.sqrt((1 - config.dropout) / config.d_model)
-    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias, deviation=deviation)
+    output = build_output_layer(target, tied=config.ties_output, bias=config.output_bias, deviation=deviation)
     return SequenceToSequence(encoder, decoder, output=output)
 
 

@@ -9,6 +9,7 @@ from heedful.architectures.frames import HidingConfig, ShortenedConfig
 from heedful.attention import (
     LinearChain,
     Normalizer,
+    ScaledSoftmax,
     ScoredWeights,
     StraightThrough,
     WeightFunction,
@@ -57,6 +58,8 @@ def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> Wei
     """
     if (config.score, config.weights) == ("scaled_dot", "softmax"):
         return None
+    if (config.score, config.weights) == ("dot", "softmax"):
+        return ScaledSoftmax(1.0)
     score = build_score(config, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)
     return ScoredWeights(score, build_normalizer(config.weights))
 

@@ -81,7 +81,7 @@ _INITIALIZERS: dict[str, Initializer] = {
 def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> SequenceToSequence[Tokens]:
     """Build a newly initialised recurrent encoder-decoder model for vocabularies and texts of these sizes."""
     target = build_embedding(sizes.target, config.d_embedding)
-    source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_embedding)
+    source = target if config.shares_embeddings else build_embedding(sizes.source, config.d_embedding)
     d_memory, copies_state = config.d_model * (1 + config.bidirectional), config.start == "carried"
     d_all_states = config.encoder_layers * _CELLS[config.cell].num_parts * config.d_model
     d_pooled = d_memory if isinstance(config.reading, ContextConfig) else config.d_model
@@ -96,7 +96,7 @@ def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> Sequence
         longest=sizes.max_length + 1,
     )
     d_output = config.d_model if config.readout == "state" else config.d_embedding
-    output = build_output_layer(target, d_output, tied=config.tie != "none")
+    output = build_output_layer(target, d_output, tied=config.ties_output)
     factors = [build_embedding(size, config.d_embedding) for size in sizes.factors]
     encoder: Encoder[Tokens] = _build_encoder(config, _build_embedding(config, source, factors))
     model = SequenceToSequence(encoder, decoder, output=output)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from types import MappingProxyType
 from typing import assert_never
 
 from torch import nn
 
 from heedful.architectures.attention import (
+    AlibiConfig,
+    BandScalingConfig,
+    BucketsConfig,
     CausalConfig,
     CausalWindowConfig,
     DecoderVisibilityConfig,
@@ -17,12 +21,15 @@ from heedful.architectures.attention import (
     HeadsConfig,
     IntegerConfig,
     LearnedConfig,
+    LinearScalingConfig,
     NoPositionsConfig,
     RotaryConfig,
+    RotaryScalingConfig,
     ShawConfig,
     SinusoidalConfig,
     UnitIntervalConfig,
     WindowConfig,
+    YarnScalingConfig,
 )
 from heedful.architectures.build_parts import build_subsampled_encoder, build_weight_function
 from heedful.architectures.frames import FrameTransformerConfig
@@ -32,7 +39,6 @@ from heedful.architectures.stack import (
     Activation,
     DecoderConfig,
     EncoderConfig,
-    SingleStackConfig,
     StackConfig,
     TransformerMemoryDecoderConfig,
 )
@@ -55,6 +61,14 @@ from heedful.attention import (
     causal,
     sliding_window,
 )
+from heedful.attention.positions import (
+    BandScaling,
+    BucketBias,
+    LinearBias,
+    LinearScaling,
+    RotaryScaling,
+    YarnScaling,
+)
 from heedful.blocks.embedding import (
     InputEmbedding,
     TokenEmbedding,
@@ -62,8 +76,15 @@ from heedful.blocks.embedding import (
     build_embedding,
     build_output_layer,
 )
-from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection, TransformerLayer, TransformerStack
+from heedful.blocks.feedforward import FeedForward, GatedFeedForward
+from heedful.blocks.transformer import (
+    ParallelTransformerLayer,
+    PostNorm,
+    PreNorm,
+    ResidualConnection,
+    TransformerLayer,
+    TransformerStack,
+)
 from heedful.models.generative import LanguageModel, SequenceToSequence
 from heedful.models.parameters import Initializer, init_bert, init_gpt2, init_modern
 from heedful.models.transformer import Pooler, SubsampledEncoder, TransformerDecoder, TransformerEncoder
@@ -76,7 +97,7 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
     """Build a newly initialised encoder-decoder Transformer for vocabularies and texts of these sizes."""
     longest = sizes.max_length + 1
     target = build_embedding(sizes.target, config.d_model)
-    source = target if config.tie == "three_way" else build_embedding(sizes.source, config.d_model)
+    source = target if config.shares_embeddings else build_embedding(sizes.source, config.d_model)
     encoder = _build_stack(
         config,
         _build_embedding(config, source, longest=longest, full_texts=True, factors=sizes.factors),
@@ -92,7 +113,7 @@ def build_transformer(config: TransformerConfig, sizes: DataSizes) -> SequenceTo
         longest=longest,
         cross_attentions={SOURCE: config.cross_attention},
     )
-    output = build_output_layer(target, tied=config.tie != "none", bias=config.output_bias)
+    output = build_output_layer(target, tied=config.ties_output, bias=config.output_bias)
     return SequenceToSequence(TransformerEncoder(encoder), TransformerDecoder(decoder), output=output)
 
 
@@ -180,11 +201,15 @@ def _build_stack(
     only for pre-norm layers. `visibility` says which tokens a token sees, `cross_attentions` how it attends to each
     memory, by name.
     """
+    build_relative = _relative_position_factory(config, visibility)
     return TransformerStack(
         embedding,
-        [_build_layer(config, longest=longest, cross_attentions=cross_attentions) for _ in range(layers)],
+        [
+            _build_layer(config, longest=longest, relative=build_relative(), cross_attentions=cross_attentions)
+            for _ in range(layers)
+        ],
         visibility=_build_mask_function(visibility),
-        final_norm=_build_norm(config) if config.residual == "pre_norm" else None,
+        final_norm=build_norm(config, config.d_model) if config.residual == "pre_norm" else None,
     )
 
 
@@ -203,7 +228,7 @@ def _build_embedding(
     if isinstance(config, EncoderConfig) and config.segments > 1:
         segments = build_embedding(config.segments, config.d_model)
     if isinstance(config, EncoderConfig | TransformerConfig) and config.embedding_norm:
-        norm = _build_norm(config)
+        norm = build_norm(config, config.d_model)
     return TokenEmbedding(
         table,
         position=_build_absolute_position(config, longest=longest, full_texts=full_texts),
@@ -215,20 +240,26 @@ def _build_embedding(
     )
 
 
-def _build_layer(config: StackConfig, *, longest: int, cross_attentions: Mapping[str, HeadsConfig]) -> TransformerLayer:
+def _build_layer(
+    config: StackConfig,
+    *,
+    longest: int,
+    relative: RelativePosition | None,
+    cross_attentions: Mapping[str, HeadsConfig],
+) -> TransformerLayer:
     """Build a Transformer layer with cross-attention to each of the named memories; `longest` is the maximum number of
-    tokens.
+    tokens, `relative` the position encoding of self-attention, None for none.
     """
-    relative = _build_relative_position(config)
     attention = _build_attention(config, config.self_attention, longest=longest, relative=relative)
-    feed_forward = FeedForward(
+    feed_forward = (GatedFeedForward if config.gated else FeedForward)(
         config.d_model,
         config.d_ff,
         activation=build_activation(config),
         dropout=config.activation_dropout,
-        bias=_has_bias(config),
+        bias=config.bias,
     )
-    return TransformerLayer(
+    is_parallel = isinstance(config, DecoderConfig) and config.parallel
+    return (ParallelTransformerLayer if is_parallel else TransformerLayer)(
         attention,
         feed_forward,
         residual=_residual_factory(config),
@@ -259,12 +290,15 @@ def _build_attention(
     return MultiHeadAttention(
         config.d_model,
         config.heads,
+        d_head=config.head_width,
+        key_value_heads=config.key_value_heads,
         aggregation=_build_aggregation(config),
         relative=relative,
         weigher=build_weight_function(heads, d_k=config.d_key, longest=longest),
         shared_key_value=config.shared_key_value,
+        norm_heads=partial(build_norm, config) if config.query_key_norm else None,
         dropout=config.attention_dropout,
-        bias=_has_bias(config),
+        bias=config.query_key_value_bias,
     )
 
 
@@ -278,25 +312,22 @@ def _build_aggregation(config: StackConfig) -> HeadAggregation:
         case "concat":
             return ConcatAggregation()
         case "project":
-            return ProjectionAggregation(config.d_model, bias=_has_bias(config))
+            return ProjectionAggregation(config.d_model, d_heads=config.heads * config.d_key, bias=config.bias)
     assert_never(config.aggregation)
 
 
 def _residual_factory(config: StackConfig) -> Callable[[], ResidualConnection]:
     residual_type = PostNorm if config.residual == "post_norm" else PreNorm
-    return lambda: residual_type(config.d_model, config.dropout, epsilon=_get_epsilon(config), bias=_has_bias(config))
+    return lambda: residual_type(config.d_model, config.dropout, norm=build_norm(config, config.d_model))
 
 
-def _build_norm(config: StackConfig) -> nn.LayerNorm:
-    return nn.LayerNorm(config.d_model, eps=_get_epsilon(config), bias=_has_bias(config))
-
-
-def _get_epsilon(config: StackConfig) -> float:
-    return config.norm_epsilon if isinstance(config, SingleStackConfig) else 1e-5
-
-
-def _has_bias(config: StackConfig) -> bool:
-    return config.bias if isinstance(config, SingleStackConfig) else True
+def build_norm(config: StackConfig, width: int) -> nn.Module:
+    """Build the norm of a config for vectors of this width: LayerNorm (Ba et al. 2016) or RMSNorm (Zhang and Sennrich
+    2019).
+    """
+    if config.norm == "rms":
+        return nn.RMSNorm(width, eps=config.norm_epsilon)
+    return nn.LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
 
 
 def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
@@ -304,28 +335,52 @@ def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: b
     `full_texts`, positions in the unit interval depend on each text's length, otherwise on `longest`.
     """
     match config.positions:
-        case SinusoidalConfig():
-            return SinusoidalPosition(config.d_model)
+        case SinusoidalConfig(first=first, longest_included=longest_included):
+            return SinusoidalPosition(config.d_model, first=first, longest_included=longest_included)
         case LearnedConfig(length=length, offset=offset):
             return LearnedPosition(length, config.d_model, offset=offset)
         case UnitIntervalConfig(of=unit_length):
             return UnitIntervalPosition(config.d_model, None if full_texts and unit_length == "sentence" else longest)
         case IntegerConfig(first=first):
             return IntegerPosition(config.d_model, first=first)
-        case RotaryConfig() | ShawConfig() | NoPositionsConfig():
+        case RotaryConfig() | ShawConfig() | AlibiConfig() | BucketsConfig() | NoPositionsConfig():
             return None
     assert_never(config.positions)
 
 
-def _build_relative_position(config: StackConfig) -> RelativePosition | None:
-    """Build the position encoding that attention itself uses; None if the config chooses another one."""
+def _relative_position_factory(
+    config: StackConfig, visibility: EncoderVisibilityConfig | DecoderVisibilityConfig
+) -> Callable[[], RelativePosition | None]:
+    """Return what builds the position encoding that the attention of each layer uses, for tokens that see as
+    `visibility` says; it gives None if the config chooses another one.
+    """
     match config.positions:
-        case RotaryConfig():
-            return RotaryPosition(config.d_key)
+        case RotaryConfig(base=base, scaling=scaling) as rotary:
+            width = rotary.compute_width(config.d_key)
+            built = None if scaling is None else _build_rotary_scaling(scaling, base=base)
+            return lambda: RotaryPosition(config.d_key, width=width, base=base, scaling=built)
         case ShawConfig(clip=clip, values=values):
             d_v = config.d_model if config.aggregation == "mean" else config.d_key
-            return ShawPosition(config.d_key, d_v if values else None, clip=clip)
-    return None
+            return lambda: ShawPosition(config.d_key, d_v if values else None, clip=clip)
+        case AlibiConfig():
+            return lambda: LinearBias(config.heads)
+        case BucketsConfig(count=count, max_distance=max_distance):
+            is_causal = isinstance(visibility, CausalConfig | CausalWindowConfig)
+            shared = BucketBias(config.heads, buckets=count, max_distance=max_distance, causal=is_causal)
+            return lambda: shared
+    return lambda: None
+
+
+def _build_rotary_scaling(config: RotaryScalingConfig, *, base: float) -> RotaryScaling:
+    """Build the change of the frequencies of rotary positions, whose wavelengths have this base."""
+    match config:
+        case LinearScalingConfig(factor=factor):
+            return LinearScaling(factor)
+        case BandScalingConfig(factor=factor, low=low, high=high, length=length):
+            return BandScaling(factor, low, high, length)
+        case YarnScalingConfig() as yarn:
+            return YarnScaling(yarn.factor, yarn.fast, yarn.slow, yarn.length, base, yarn.amplitude, yarn.rounded)
+    assert_never(config)
 
 
 def _build_mask_function(config: EncoderVisibilityConfig | DecoderVisibilityConfig) -> MaskFunction:

@@ -90,9 +90,9 @@ class TiedArchitecture(_VectorsConfig, TranslationArchitecture):
     supports_factors: ClassVar[bool] = True
     _vector_keys: ClassVar = ("source_vectors", "target_vectors")
 
-    tie: Literal["three_way", "two_way", "none"] = "three_way"
-    """which embedding tables are shared: decoder input and output (two_way), the encoder's as well (three_way), or
-    none"""
+    tie: Literal["three_way", "two_way", "inputs", "none"] = "three_way"
+    """which tables are shared: decoder input and output (two_way), the encoder's input as well (three_way), both
+    inputs, but not the output (inputs), or none"""
     source_vectors: InputPath | None = None
     """pre-trained word vectors (word2vec or GloVe text) that the source embeddings start from"""
     target_vectors: InputPath | None = None
@@ -103,7 +103,12 @@ class TiedArchitecture(_VectorsConfig, TranslationArchitecture):
     @property
     def shares_embeddings(self) -> bool:
         """Whether both languages share an embedding table."""
-        return self.tie == "three_way"
+        return self.tie in ("three_way", "inputs")
+
+    @property
+    def ties_output(self) -> bool:
+        """Whether the decoder's input and its output share a table."""
+        return self.tie in ("three_way", "two_way")
 
 
 class EmbeddedConfig(_VectorsConfig):

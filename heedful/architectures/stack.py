@@ -43,8 +43,15 @@ class StackConfig(ArchitectureConfig):
     kind: Literal["transformer"] = "transformer"
     d_model: PositiveInt = 256
     """width of the embeddings and of all layers"""
+    head_width: PositiveInt | None = None
+    """width of a query and of a key of each head; d_model / heads if not given"""
     heads: PositiveInt = 4
-    """attention heads; must divide d_model"""
+    """attention heads; must divide d_model, unless head_width is given"""
+    key_value_heads: PositiveInt | None = None
+    """heads of keys and values, each shared by equally many heads of queries (grouped queries; 1 is multi-query
+    attention); as many as heads if not given"""
+    query_key_norm: bool = False
+    """normalise the queries and keys of each head before they are compared"""
     d_ff: PositiveInt = Field(default_factory=lambda given: 4 * given["d_model"])
     """width inside the feed-forward blocks; 4 * d_model if not given"""
     dropout: Probability = 0.1
@@ -57,8 +64,18 @@ class StackConfig(ArchitectureConfig):
     """dropout of the embeddings with their positions; dropout if not given"""
     activation: Activation = "relu"
     """activation of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    gated: bool = False
+    """multiply the activated vector by a second linear map of the input (gated linear unit; with silu it is SwiGLU)"""
     residual: Literal["post_norm", "pre_norm"] = "post_norm"
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
+    norm: Literal["layer", "rms"] = "layer"
+    """LayerNorm, or RMSNorm, which neither subtracts the mean nor adds a bias"""
+    norm_epsilon: Epsilon = 1e-5
+    """added to the variance that a norm divides by"""
+    bias: bool = True
+    """whether the maps and norms inside the layers have biases"""
+    query_key_value_bias: bool = Field(default_factory=lambda given: given["bias"])
+    """whether the maps to queries, keys and values have biases; bias if not given"""
     aggregation: Literal["mean", "concat", "project"] = "project"
     """how heads are combined: mean, concatenation, or concatenation times W_O (as in the paper)"""
     self_attention: HeadsConfig = HeadsConfig()
@@ -74,11 +91,22 @@ class StackConfig(ArchitectureConfig):
     @field_validator("heads")
     @classmethod
     def _require_divisor(cls, heads: int, info: ValidationInfo) -> int:
-        """Raise `ValueError` if the number of heads does not divide d_model; otherwise return it."""
+        """Raise `ValueError` if the number of heads does not divide d_model and their width is not given; otherwise
+        return it.
+        """
         d_model = info.data.get("d_model")
-        if d_model is not None and d_model % heads:
+        if d_model is not None and info.data.get("head_width") is None and d_model % heads:
             raise ValueError(f"must divide model.d_model = {d_model} evenly")
         return heads
+
+    @field_validator("key_value_heads")
+    @classmethod
+    def _require_shared_heads(cls, key_value_heads: int | None, info: ValidationInfo) -> int | None:
+        """Raise `ValueError` if the heads of keys and values do not divide the heads; otherwise return their number."""
+        heads = info.data.get("heads")
+        if key_value_heads is not None and heads is not None and heads % key_value_heads:
+            raise ValueError(f"must divide model.heads = {heads} evenly")
+        return key_value_heads
 
     @field_validator("positions")
     @classmethod
@@ -96,21 +124,29 @@ class StackConfig(ArchitectureConfig):
         width = _compute_d_key(
             d_model,
             heads,
+            head_width=info.data.get("head_width"),
             aggregation=info.data.get("aggregation", "project"),
             shared=info.data.get("shared_key_value", False),
         )
-        if isinstance(positions, RotaryConfig) and width % 2:
+        if isinstance(positions, RotaryConfig) and (turned := positions.compute_width(width)) % 2:
             raise config_error(
                 "model.heads",
                 f"= {heads} gives each head {width} numbers, but rotary positions turn pairs: "
-                "choose heads such that d_model / heads is even",
+                "choose heads such that d_model / heads is even"
+                + (f", and positions.share, of which {turned} follow, likewise" if turned != width else ""),
             )
         return positions
 
     @property
     def d_key(self) -> int:
         """Width of a query and a key of each head."""
-        return _compute_d_key(self.d_model, self.heads, aggregation=self.aggregation, shared=self.shared_key_value)
+        return _compute_d_key(
+            self.d_model,
+            self.heads,
+            head_width=self.head_width,
+            aggregation=self.aggregation,
+            shared=self.shared_key_value,
+        )
 
     @property
     def length_limit(self) -> LengthLimit | None:
@@ -120,8 +156,8 @@ class StackConfig(ArchitectureConfig):
         return LengthLimit("model.positions.length", self.positions.length)
 
 
-def _compute_d_key(d_model: int, heads: int, *, aggregation: str, shared: bool) -> int:
-    return d_model if shared and aggregation == "mean" else d_model // heads
+def _compute_d_key(d_model: int, heads: int, *, head_width: int | None, aggregation: str, shared: bool) -> int:
+    return d_model if shared and aggregation == "mean" else head_width or d_model // heads
 
 
 class SingleStackConfig(EmbeddedConfig, StackConfig):
@@ -135,10 +171,6 @@ class SingleStackConfig(EmbeddedConfig, StackConfig):
     """position encoding"""
     scale_embedding: bool = False
     """multiply the embeddings by the root of d_model"""
-    bias: bool = True
-    """whether the maps and norms inside the layers have biases"""
-    norm_epsilon: Epsilon = 1e-5
-    """added to the variance that a norm divides by"""
 
 
 class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
@@ -176,9 +208,19 @@ class DecoderConfig(SingleStackConfig, LanguageArchitecture):
     """whether embedding and output share one table"""
     output_bias: bool = False
     """add a learned bias to the logits"""
+    parallel: bool = False
+    """let attention and feed-forward network read the same input, instead of one after the other; needs pre_norm"""
     initialisation: Literal["gpt2", "xavier"] = "gpt2"
     """initial values: normal numbers of deviation 0.02, smaller where a sublayer joins the residual stream, or Xavier's
     rule"""
+
+    @field_validator("parallel")
+    @classmethod
+    def _require_pre_norm(cls, parallel: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if sublayers are parallel and their norms follow them; otherwise return the setting."""
+        if parallel and info.data.get("residual") == "post_norm":
+            raise ValueError('needs model.residual = "pre_norm": with post_norm, each sublayer reads the one before it')
+        return parallel
 
 
 class EncoderConfig(SingleStackConfig, EncoderArchitecture):

@@ -56,7 +56,7 @@ def prefer_band(queries: int, keys: int, *, window: SlidingWindow) -> bool:
     return queries > 0 and keys >= max(_MIN_BAND_KEYS, _MIN_BAND_GAIN * keys_per_block)
 
 
-def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], dropout: float) -> bool:
+def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H_kv K d_k"], dropout: float) -> bool:
     """Return whether torch's fused kernel is faster for queries and keys of these shapes on this device, with this
     probability of dropout (docs/performance.md).
 
@@ -82,18 +82,22 @@ def fused_attention(
     key: Float[Tensor, "B H K d_k"],
     *,
     value: Float[Tensor, "B H K d_v"],
+    scale: float | None = None,
     visible: Bool[Tensor, "B 1 Q K"] | None,
     fully_masked: Bool[Tensor, "B 1 Q 1"] | None,
     dropout: float,
 ) -> Float[Tensor, "B H Q d_v"]:
-    """Compute softmax(q k / sqrt(d_k)) v in one kernel that never forms the weights. `visible` says which keys a query
-    sees, None for all; queries in `fully_masked` see none and get zeros. `dropout` is a probability.
+    """Compute softmax(scale q k) v in one kernel that never forms the weights. `visible` says which keys a query sees,
+    None for all; queries in `fully_masked` see none and get zeros. `dropout` is a probability, `scale` 1 / sqrt(d_k) if
+    not given.
     """
     if visible is not None and fully_masked is not None:
         visible = visible | fully_masked  # some kernels give NaN for a row that is masked entirely
     if visible is not None:
         visible = _deduplicate_mask(visible)
-    context = functional.scaled_dot_product_attention(query, key, value, attn_mask=visible, dropout_p=dropout)
+    context = functional.scaled_dot_product_attention(
+        query, key, value, attn_mask=visible, dropout_p=dropout, scale=scale
+    )
     return context if fully_masked is None else context.masked_fill(fully_masked, 0.0)
 
 
@@ -158,23 +162,34 @@ def _apply_factors(weights: Tensor, factors: Tensor | None) -> Tensor:
 
 
 def scaled_dot_products(
-    query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H K d_k"], *, scale: float
+    query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H_kv K d_k"], *, scale: float
 ) -> Float[Tensor, "B H Q K"]:
     """Compute scale * q . k for each query and key, with the scale inside the product; torch's own matmul would pass
-    over the result once more.
+    over the result once more. Neighbouring heads of queries share a head of keys where there are fewer of these.
     """
     batch, heads, queries, _ = query.shape
     unused_input = query.new_empty(1)  # beta=0: it is not read
     keys = key.flatten(0, 1).transpose(1, 2)
-    scores = torch.baddbmm(unused_input, query.flatten(0, 1), keys, beta=0, alpha=scale)
+    scores = torch.baddbmm(unused_input, _group_heads(query, key), keys, beta=0, alpha=scale)
     return scores.view(batch, heads, queries, key.size(2))
 
 
-def weighted_sum(weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "B H K d_v"]) -> Float[Tensor, "B H Q d_v"]:
-    """Sum the values with each query's weights."""
+def weighted_sum(weights: Float[Tensor, "B H Q K"], value: Float[Tensor, "B H_kv K d_v"]) -> Float[Tensor, "B H Q d_v"]:
+    """Sum the values with each query's weights; see `scaled_dot_products` for fewer heads of values."""
     batch, heads, queries, _ = weights.shape
-    context = torch.bmm(weights.flatten(0, 1), value.flatten(0, 1))
+    context = torch.bmm(_group_heads(weights, value), value.flatten(0, 1))
     return context.view(batch, heads, queries, value.size(3))
+
+
+def _group_heads(x: Tensor, shared: Tensor) -> Float[Tensor, "groups rows d"]:
+    """Put the rows of all heads of `x` that share a head of keys or values below each other."""
+    rows = x.size(1) // shared.size(1) * x.size(2)
+    return x.reshape(x.size(0) * shared.size(1), rows, x.size(3))
+
+
+def repeat_heads(shared: Float[Tensor, "B H_kv K d"], heads: int) -> Float[Tensor, "B H K d"]:
+    """Repeat each head of keys or values, so that there are `heads` of them; neighbours are equal."""
+    return shared if shared.size(1) == heads else shared.repeat_interleave(heads // shared.size(1), 1)
 
 
 def masked_softmax(

@@ -128,11 +128,17 @@ ALL_KEYS = PendingSelection()
 
 @dataclass(frozen=True)
 class KVCache:
-    """Projected keys and values of one attention."""
+    """Projected keys and values of one attention; several heads of queries may share one of its heads."""
 
-    key: Float[Tensor, "G H K d_k"]
-    value: Float[Tensor, "G H K d_v"]
+    key: Float[Tensor, "G H_kv K d_k"]
+    value: Float[Tensor, "G H_kv K d_v"]
     buffer: AppendBuffer | None = None
+
+    def repeat_heads(self, heads: int) -> KVCache:
+        """Return keys and values of this many heads, neighbours of which are equal."""
+        if self.key.size(1) == heads:
+            return self
+        return KVCache(kernels.repeat_heads(self.key, heads), kernels.repeat_heads(self.value, heads))
 
     def extend(self, newer: KVCache) -> KVCache:
         """Append newer keys and values; in place unless gradients are enabled or the model is traced."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import torch
 from jaxtyping import Float, Int
@@ -44,11 +45,17 @@ class ConcatAggregation(HeadAggregation):
 
 
 class ProjectionAggregation(HeadAggregation):
-    """Concatenation of heads times W_O, c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2)."""
+    """Concatenation of heads times W_O, c = [c_1 ... c_J] W_O (Vaswani et al. 2017, 3.2.2).
 
-    def __init__(self, d_model: int, *, bias: bool = True) -> None:
+    Args:
+        d_model: width of the result.
+        d_heads: width of all heads together; d_model if not given.
+        bias: whether there is a bias.
+    """
+
+    def __init__(self, d_model: int, *, d_heads: int | None = None, bias: bool = True) -> None:
         super().__init__()
-        self.output = nn.Linear(d_model, d_model, bias=bias)
+        self.output = nn.Linear(d_heads or d_model, d_model, bias=bias)
         nn.init.xavier_uniform_(self.output.weight)
         if bias:
             nn.init.zeros_(self.output.bias)
@@ -95,6 +102,7 @@ class HeadedAttention(TraceableAttention):
         """Return all intermediate values of attention from queries to the keys and values in `memory`; `mask` must be
         dense.
         """
+        memory = memory.repeat_heads(self.heads)
         scores, bias = self._compute_scores(query, memory, mask=mask)
         weights = self.weigher.normalize(scores.clone(), mask=mask)
         visible = torch.ones_like(scores[:, 0], dtype=torch.bool) if mask.visible is None else mask.visible[:, 0]
@@ -120,15 +128,18 @@ class HeadedAttention(TraceableAttention):
         can_fuse = self.weigher.fusable and not self.relative.touches_scores and not self.probe.is_watched
         dropout = self.dropout.p if self.training else 0.0
         if can_fuse and kernels.prefer_fused(query, memory.key, dropout):
+            memory = memory.repeat_heads(self.heads)
             return kernels.fused_attention(
                 query,
                 memory.key,
                 value=memory.value,
+                scale=self.weigher.scale(self.d_k),
                 visible=mask.visible,
                 fully_masked=mask.fully_masked,
                 dropout=dropout,
             )
         if can_fuse and kernels.needs_grad(query):
+            memory = memory.repeat_heads(self.heads)
             return kernels.explicit_attention(
                 query,
                 memory.key,
@@ -148,7 +159,7 @@ class HeadedAttention(TraceableAttention):
 
     def _compute_scores(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> tuple[Tensor, Tensor | None]:
         """Return new scores of queries and keys, and the position bias included in them, None if there is none."""
-        scores = self.weigher.score(query, memory.key)
+        scores = self.weigher.score(query, memory.key)  # plain dot products share heads of keys themselves
         bias = self.relative.score_bias(query, mask.positions, mask.key_positions)
         return (scores if bias is None else scores + bias), bias
 
@@ -174,17 +185,25 @@ class MultiHeadAttention(HeadedAttention):
     The projections of all heads are one matrix for queries and one for keys with values; they are initialised as if
     they were separate.
 
+    Neighbouring heads may share keys and values: grouped queries (Ainslie et al. 2023), or one head of keys and values
+    for all of them (Shazeer 2019).
+
     Args:
         d_model: width of queries and of the result.
-        heads: number of heads; divides d_model.
+        heads: number of heads; divides d_model, unless `d_head` is given.
+        d_head: width of a head; d_model / heads if not given.
+        key_value_heads: number of heads of keys and values, which divides `heads`; as many if not given.
         d_memory: width of the attended memory; d_model if not given.
         aggregation: combines the heads; W_O if not given. `MeanAggregation` makes each value d_model wide, and with
             W_k = W_v each query and key as well.
         relative: relative position encoding; none if not given.
         weigher: computes weights from queries and keys; softmax of scaled dot products if not given.
         shared_key_value: the lecture's simplification W_k = W_v.
+        norm_heads: creates the norm of the queries of each head, and that of its keys, before any rotation; none if not
+            given (Dehghani et al. 2023, 2; Henry et al. 2020).
         dropout: probability of dropping a weight.
         bias: whether projections have a bias.
+        output_bias: whether W_O has one; `bias` if not given.
     """
 
     def __init__(
@@ -192,29 +211,40 @@ class MultiHeadAttention(HeadedAttention):
         d_model: int,
         heads: int,
         *,
+        d_head: int | None = None,
+        key_value_heads: int | None = None,
         d_memory: int | None = None,
         aggregation: HeadAggregation | None = None,
         relative: RelativePosition | None = None,
         weigher: WeightFunction | None = None,
         shared_key_value: bool = False,
+        norm_heads: Callable[[int], nn.Module] | None = None,
         dropout: float = 0.0,
         bias: bool = True,
+        output_bias: bool | None = None,
     ) -> None:
-        assert d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
-        d_v = d_model if isinstance(aggregation, MeanAggregation) else d_model // heads
-        d_k = d_v if shared_key_value else d_model // heads
+        assert d_head is not None or d_model % heads == 0, f"{heads} heads do not divide d_model={d_model}"
+        d_head = d_head or d_model // heads
+        d_v = d_model if isinstance(aggregation, MeanAggregation) else d_head
+        d_k = d_v if shared_key_value else d_head
         super().__init__(heads, d_k=d_k, d_v=d_v, relative=relative, weigher=weigher, dropout=dropout)
         self.shared_key_value = shared_key_value
+        self.key_value_heads = key_value_heads or heads
+        assert heads % self.key_value_heads == 0, f"{self.key_value_heads} heads of keys do not divide {heads} heads"
         width = self.d_k if shared_key_value else self.d_k + self.d_v
         self.query = nn.Linear(d_model, heads * self.d_k, bias=bias)
-        self.key_value = nn.Linear(d_memory or d_model, heads * width, bias=bias)
-        self.aggregation = aggregation or ProjectionAggregation(d_model, bias=bias)
+        self.key_value = nn.Linear(d_memory or d_model, self.key_value_heads * width, bias=bias)
+        self.query_norm = None if norm_heads is None else norm_heads(self.d_k)
+        self.key_norm = None if norm_heads is None else norm_heads(self.d_k)
+        self.aggregation = aggregation or ProjectionAggregation(
+            d_model, d_heads=heads * self.d_v, bias=bias if output_bias is None else output_bias
+        )
         self._init_weights()
 
     def _init_weights(self) -> None:
         """Initialise each projection by Xavier's rule and biases with zeros."""
         nn.init.xavier_uniform_(self.query.weight)
-        keys = self.heads * self.d_k
+        keys = self.key_value_heads * self.d_k
         nn.init.xavier_uniform_(self.key_value.weight[:keys])
         if not self.shared_key_value:
             nn.init.xavier_uniform_(self.key_value.weight[keys:])
@@ -229,15 +259,18 @@ class MultiHeadAttention(HeadedAttention):
         positions: Int[Tensor, "G K"],
     ) -> KVCache:
         """Project keys and values of tokens or memory slots at these positions; done once per token or per memory."""
-        d_keys, linear = self.heads * self.d_k, self.key_value
+        d_keys, linear = self.key_value_heads * self.d_k, self.key_value
         if self.shared_key_value:
             key = linear(keys)
             value = key if values is keys else linear(values)
         elif values is keys:
-            key, value = linear(keys).split([d_keys, self.heads * self.d_v], -1)
+            key, value = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)
         else:
             key, value = linear(keys)[..., :d_keys], linear(values)[..., d_keys:]
-        key = self.relative.rotate(self._split_heads(key, self.d_k), positions)
+        key = self._split_heads(key, self.d_k)
+        if self.key_norm is not None:
+            key = self.key_norm(key)
+        key = self.relative.rotate(key, positions)
         return KVCache(self.weigher.project(key, positions), self._split_heads(value, self.d_v))
 
     def forward(
@@ -246,7 +279,7 @@ class MultiHeadAttention(HeadedAttention):
         """Attend from `x` to the projected keys and values in `memory` that the mask shows; return one vector per
         query.
         """
-        query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
+        query = self._project_queries(x, mask=mask)
         context = self._attend(query, memory, mask=mask)
         aggregated: Tensor = self.aggregation(context.transpose(1, 2))
         return aggregated
@@ -254,9 +287,16 @@ class MultiHeadAttention(HeadedAttention):
     def compute_trace(self, x: Float[Tensor, "G Q d_model"], memory: KVCache, *, mask: AttentionMask) -> AttentionTrace:
         """Return all intermediate values of `forward` for the same arguments; the contexts are the same."""
         mask = mask.to_dense()
-        query = self.relative.rotate(self._split_heads(self.query(x), self.d_k), mask.positions)
+        query = self._project_queries(x, mask=mask)
         return self._build_trace(query, memory, mask=mask)
 
+    def _project_queries(self, x: Tensor, *, mask: AttentionMask) -> Float[Tensor, "G H Q d_k"]:
+        """Return the queries of `x` at the positions of the mask, normalised and rotated."""
+        query = self._split_heads(self.query(x), self.d_k)
+        if self.query_norm is not None:
+            query = self.query_norm(query)
+        return self.relative.rotate(query, mask.positions)
+
     def _split_heads(self, x: Tensor, width: int) -> Tensor:
-        """Split the last axis into heads and move them to axis 1."""
-        return x.view(x.size(0), x.size(1), self.heads, width).transpose(1, 2)
+        """Split the last axis into heads of this width and move them to axis 1."""
+        return x.view(x.size(0), x.size(1), x.size(2) // width, width).transpose(1, 2)

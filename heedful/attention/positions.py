@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from dataclasses import dataclass
 
 import torch
 from jaxtyping import Float, Int
@@ -24,21 +25,29 @@ class SinusoidalPosition(AbsolutePosition):
 
     Sine and cosine of a pair stand side by side, as in the paper's formula (many programs put all sines first, which is
     a permutation of the same numbers).
+
+    Args:
+        d_model: width of the vectors.
+        first: the number t of the token at position 0.
+        longest_included: whether the last pair has the longest wavelength, 10000 * 2 pi, as in tensor2tensor and its
+            descendants: the exponent is then 2i / (d - 2) instead of 2i / d.
     """
 
-    def __init__(self, d_model: int) -> None:
+    def __init__(self, d_model: int, *, first: int = 0, longest_included: bool = False) -> None:
         super().__init__()
         assert d_model % 2 == 0, f"sinusoids come in pairs; d_model={d_model} is odd"
-        self.register_buffer("rate", _compute_rates(d_model), persistent=False)
+        self.first = first
+        rate = _compute_rates(d_model, steps=d_model - 2 if longest_included else d_model)
+        self.register_buffer("rate", rate, persistent=False)
         self.rate: Tensor
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
-        return f"d_model={2 * len(self.rate)}"
+        return f"d_model={2 * len(self.rate)}, first={self.first}"
 
     def forward(self, positions: Int[Tensor, "B T"]) -> Float[Tensor, "B T d_model"]:
         """Return the sines and cosines of each position."""
-        angle = positions.unsqueeze(-1) * self.rate
+        angle = (positions + self.first).unsqueeze(-1) * self.rate
         return torch.stack((angle.sin(), angle.cos()), -1).flatten(-2)
 
 
@@ -157,29 +166,230 @@ class NoPosition(RelativePosition):
     """Attention without position encoding."""
 
 
+class RotaryScaling(ABC):
+    """Change of the frequencies of rotary positions, for texts longer than those that a model was trained on."""
+
+    amplitude: float = 1.0
+    """Factor of the rotated queries and keys."""
+
+    @abstractmethod
+    def scale_rates(self, rate: Float[Tensor, " half"]) -> Float[Tensor, " half"]:
+        """Return the angular frequency of each pair of entries from the unscaled one."""
+
+
+@dataclass(frozen=True)
+class LinearScaling(RotaryScaling):
+    """Linear scaling: all positions are divided by a factor (Chen et al. 2023, equation 4)."""
+
+    factor: float
+
+    def scale_rates(self, rate: Float[Tensor, " half"]) -> Float[Tensor, " half"]:
+        """Divide all frequencies by the factor."""
+        return rate / self.factor
+
+
+@dataclass(frozen=True)
+class BandScaling(RotaryScaling):
+    """Scaling of long wavelengths only, smooth between two bands, as in Llama 3.1.
+
+    Attributes:
+        factor: divisor of the frequencies with long wavelengths.
+        low: number of waves in `length` up to which a frequency is divided by the whole factor.
+        high: number of waves in `length` from which on it is not divided.
+        length: number of positions in the original training.
+    """
+
+    factor: float
+    low: float
+    high: float
+    length: int
+
+    def scale_rates(self, rate: Float[Tensor, " half"]) -> Float[Tensor, " half"]:
+        """Divide each frequency according to the number of its waves in the original length."""
+        waves = self.length * rate / (2 * math.pi)
+        kept = ((waves - self.low) / (self.high - self.low)).clamp(0, 1)
+        return rate * (kept + (1 - kept) / self.factor)
+
+
+@dataclass(frozen=True)
+class YarnScaling(RotaryScaling):
+    """YaRN: pairs that turn often in the original length are kept, others are divided, with a ramp between them (Peng
+    et al. 2024, section 3.2).
+
+    Attributes:
+        factor: divisor of the slow frequencies.
+        fast: number of turns in `length` of the last kept pair.
+        slow: number of turns in `length` of the first pair that is divided by the whole factor.
+        length: number of positions in the original training.
+        base: base of the wavelengths, which determines the pairs at the ends of the ramp.
+        amplitude: factor of queries and keys; its square is the paper's 1 / t (equation 15).
+        rounded: whether the ends of the ramp are rounded to whole pairs.
+    """
+
+    factor: float
+    fast: float
+    slow: float
+    length: int
+    base: float
+    amplitude: float
+    rounded: bool = True
+
+    def scale_rates(self, rate: Float[Tensor, " half"]) -> Float[Tensor, " half"]:
+        """Divide each frequency according to its place on the ramp."""
+        first, last = self._find_pair(self.fast, len(rate)), self._find_pair(self.slow, len(rate))
+        if self.rounded:
+            first, last = math.floor(first), math.ceil(last)
+        first, last = max(first, 0), min(last, 2 * len(rate) - 1)
+        pairs = torch.arange(len(rate), dtype=rate.dtype)
+        divided = ((pairs - first) / max(last - first, 0.001)).clamp(0, 1)
+        return rate * (1 - divided + divided / self.factor)
+
+    def _find_pair(self, turns: float, pairs: int) -> float:
+        """Return the index of the pair that makes this number of turns in the original length."""
+        return pairs * math.log(self.length / (turns * 2 * math.pi)) / math.log(self.base)
+
+
 class RotaryPosition(RelativePosition):
     """Rotary positions: each pair of entries is rotated by an angle proportional to the position (Su et al. 2021, eq.
     34).
 
     Scores then depend on the distance alone: (R_t q) . (R_s k) = q . (R_(s-t) k).
+
+    Args:
+        d_k: width of a query and of a key.
+        width: number of entries that are rotated, the first ones; all if not given.
+        base: base of the wavelengths; 10000 in the paper.
+        scaling: change of the frequencies for long texts; none if not given.
     """
 
-    def __init__(self, d_k: int) -> None:
+    def __init__(
+        self, d_k: int, *, width: int | None = None, base: float = 10000.0, scaling: RotaryScaling | None = None
+    ) -> None:
         super().__init__()
-        assert d_k % 2 == 0, f"rotations turn pairs; d_k={d_k} is odd"
-        self.register_buffer("rate", _compute_rates(d_k), persistent=False)
+        self.width = d_k if width is None else width
+        assert self.width % 2 == 0, f"rotations turn pairs; a width of {self.width} is odd"
+        assert self.width <= d_k, f"{self.width} entries cannot be rotated in vectors of {d_k}"
+        self.d_k = d_k
+        self.amplitude = 1.0 if scaling is None else scaling.amplitude
+        rate = _compute_rates(self.width, base=base)
+        self.register_buffer("rate", rate if scaling is None else scaling.scale_rates(rate), persistent=False)
         self.rate: Tensor
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether all entries are rotated and nothing else is changed."""
+        return self.width == self.d_k and self.amplitude == 1.0
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
-        return f"d_k={2 * len(self.rate)}"
+        return f"d_k={self.d_k}, width={self.width}"
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Rotate the queries or keys of all heads by their positions."""
+        if self.width < self.d_k:
+            turned, kept = torch.split(heads, [self.width, self.d_k - self.width], -1)
+            return torch.cat((self._rotate_all(turned, positions), kept), -1)
+        return self._rotate_all(heads, positions)
+
+    def _rotate_all(self, heads: Tensor, positions: Tensor) -> Tensor:
+        """Rotate all entries of these vectors."""
         angle = positions[:, None, :, None] * self.rate
-        sin, cos = angle.sin().to(heads.dtype), angle.cos().to(heads.dtype)
+        sin, cos = angle.sin(), angle.cos()
+        if self.amplitude != 1.0:
+            sin, cos = sin * self.amplitude, cos * self.amplitude
+        sin, cos = sin.to(heads.dtype), cos.to(heads.dtype)
         even, odd = heads[..., 0::2], heads[..., 1::2]
         return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+
+
+class LinearBias(RelativePosition):
+    """ALiBi: a penalty -m_h |t - s| on the score of the key at s for the query at t, without any parameter (Press et
+    al. 2022).
+
+    The slopes m_h are a geometric sequence from 2^(-8/H) to 2^-8 for H heads, if H is a power of 2; otherwise every
+    second slope of twice as many heads fills the gap, as in the authors' code.
+
+    Args:
+        heads: number of heads.
+    """
+
+    touches_scores = True
+
+    def __init__(self, heads: int) -> None:
+        super().__init__()
+        self.register_buffer("slopes", torch.tensor(_compute_slopes(heads)), persistent=False)
+        self.slopes: Tensor
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows for this module."""
+        return f"heads={len(self.slopes)}"
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "#B H Q K"]:
+        """Return the penalties of keys at `key_positions` for queries at `positions`; the content is not read."""
+        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
+            positions, key_positions = positions[:1], key_positions[:1]
+        distance = (key_positions[:, None, None, :] - positions[:, None, :, None]).abs()
+        return -self.slopes[:, None, None].to(query.dtype) * distance
+
+
+class BucketBias(RelativePosition):
+    """T5's relative positions: a learned number for each head and each bucket of distances is added to the score
+    (Raffel et al. 2020, section 2.1).
+
+    Half of the buckets hold one distance each; the others grow logarithmically up to `max_distance`, beyond which all
+    distances share the last bucket. In the paper, all layers of a stack share one table.
+
+    Args:
+        heads: number of heads.
+        buckets: number of buckets.
+        max_distance: distance from which on all keys are in the last bucket.
+        causal: whether only earlier keys are distinguished; otherwise half of the buckets are for later keys.
+    """
+
+    touches_scores = True
+
+    def __init__(self, heads: int, *, buckets: int = 32, max_distance: int = 128, causal: bool = False) -> None:
+        super().__init__()
+        self.max_distance, self.causal = max_distance, causal
+        self.table = nn.Embedding(buckets, heads)
+        nn.init.normal_(self.table.weight, std=heads**-0.5)
+
+    def extra_repr(self) -> str:
+        """Return the settings that `print` shows for this module."""
+        return f"max_distance={self.max_distance}, causal={self.causal}"
+
+    def score_bias(
+        self,
+        query: Float[Tensor, "B H Q d_k"],
+        positions: Int[Tensor, "B Q"],
+        key_positions: Int[Tensor, "B K"],
+    ) -> Float[Tensor, "#B H Q K"]:
+        """Return the learned numbers of the distances between `positions` and `key_positions`; the content is not
+        read.
+        """
+        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
+            positions, key_positions = positions[:1], key_positions[:1]
+        bias: Tensor = self.table(self.find_buckets(key_positions[:, None, :] - positions[:, :, None]))
+        return bias.permute(0, 3, 1, 2)
+
+    def find_buckets(self, distances: Int[Tensor, "*S"]) -> Int[Tensor, "*S"]:
+        """Return the bucket of each distance, key position minus query position."""
+        count, first = self.table.num_embeddings, torch.zeros_like(distances)
+        if self.causal:
+            distances = -distances.clamp(max=0)
+        else:
+            count //= 2
+            first = torch.where(distances > 0, count, first)
+            distances = distances.abs()
+        exact = count // 2
+        growth = torch.log(distances.clamp(min=exact).float() / exact) / math.log(self.max_distance / exact)
+        far = (exact + (growth * (count - exact)).long()).clamp(max=count - 1)
+        return first + torch.where(distances < exact, distances, far)
 
 
 class RelativeEmbedding(RelativePosition):
@@ -338,6 +548,14 @@ def _rows_are_identical(positions: Int[Tensor, "B T"]) -> bool:
     return positions.stride(0) == 0
 
 
-def _compute_rates(width: int) -> Float[Tensor, " half"]:
-    """Return the angular frequency of each pair of entries."""
-    return torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+def _compute_rates(width: int, *, base: float = 10000.0, steps: int | None = None) -> Float[Tensor, " half"]:
+    """Return the angular frequency base^(-2i / steps) of each pair i of entries; `steps` is the width if not given."""
+    return torch.exp(torch.arange(0, width, 2) * (-math.log(base) / (steps or width)))
+
+
+def _compute_slopes(heads: int) -> list[float]:
+    """Return the slopes of the linear penalties of all heads."""
+    power = 1 << (heads.bit_length() - 1)
+    slopes = [2.0 ** (-8 * (head + 1) / power) for head in range(power)]
+    finer = [2.0 ** (-4 * (head + 1) / power) for head in range(0, 2 * power, 2)]
+    return slopes + finer[: heads - power]

@@ -216,17 +216,25 @@ class WeightFunction(nn.Module, ABC):
 
 
 class ScaledSoftmax(WeightFunction):
-    """Softmax of scaled dot products, softmax(q . k / sqrt(d_k)) (Vaswani et al. 2017, eq. 1)."""
+    """Softmax of scaled dot products, softmax(q . k / sqrt(d_k)) (Vaswani et al. 2017, eq. 1).
+
+    Args:
+        factor: factor of the products; 1 / sqrt(d_k) if not given.
+    """
 
     fusable = True
 
-    def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H K d_k"]) -> Float[Tensor, "G H Q K"]:
-        """Compute inner products divided by the root of the width."""
+    def __init__(self, factor: float | None = None) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def score(self, query: Float[Tensor, "G H Q d_k"], key: Float[Tensor, "G H_kv K d_k"]) -> Float[Tensor, "G H Q K"]:
+        """Compute inner products times the factor; heads of queries may share heads of keys."""
         return kernels.scaled_dot_products(query, key, scale=self.scale(query.size(-1)))
 
     def scale(self, d_k: int) -> float:
-        """Return 1 / sqrt(d_k)."""
-        return 1 / math.sqrt(d_k)
+        """Return the factor of products of vectors `d_k` wide."""
+        return 1 / math.sqrt(d_k) if self.factor is None else self.factor
 
     def normalize(self, scores: Float[Tensor, "G H Q K"], *, mask: AttentionMask) -> Float[Tensor, "G H Q K"]:
         """Compute the softmax over visible keys."""

@@ -54,6 +54,30 @@ class FeedForward(nn.Module):
         return result
 
 
+class GatedFeedForward(FeedForward):
+    """Gated feed-forward network W_2 (f(W_1 x + b_1) * (V x + c)) + b_2 (Shazeer 2020, equation 6); SwiGLU if f is
+    SiLU, GEGLU if it is GELU.
+
+    Args:
+        d_model: width of input and output.
+        d_ff: width of the hidden layer.
+        activation: f.
+        dropout: dropout after the product.
+        bias: whether there are b_1, b_2 and c.
+    """
+
+    def __init__(
+        self, d_model: int, d_ff: int, *, activation: nn.Module, dropout: float = 0.0, bias: bool = True
+    ) -> None:
+        super().__init__(d_model, d_ff, activation=activation, dropout=dropout, bias=bias)
+        self.gate = build_xavier_linear(d_model, d_ff, bias=bias)
+
+    def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
+        """Apply the network to each token separately."""
+        result: Tensor = self.outer(self.dropout(self.activation(self.inner(x)) * self.gate(x)))
+        return result
+
+
 class Readout(nn.Module, ABC):
     """Base class: combines state, embedding and context into the input of the output layer.
 

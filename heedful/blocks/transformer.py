@@ -66,11 +66,16 @@ class PostNorm(ResidualConnection):
 
     torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
     the d_model entries of each token with the biased variance.
+
+    Args:
+        d_model: width of the tokens.
+        dropout: dropout of the sublayer's result.
+        norm: LayerNorm if not given.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.0, *, epsilon: float = 1e-5, bias: bool = True) -> None:
+    def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=epsilon, bias=bias)
+        self.norm = norm or nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
@@ -82,20 +87,47 @@ class PostNorm(ResidualConnection):
 class PreNorm(ResidualConnection):
     """Pre-norm residual x + dropout(f(LN(x))): the shortcut is not normalised, so deep stacks train without warm-up
     (Xiong et al. 2020).
+
+    Args:
+        d_model: width of the tokens.
+        dropout: dropout of the sublayer's result.
+        norm: LayerNorm if not given.
     """
 
-    def __init__(self, d_model: int, dropout: float = 0.0, *, epsilon: float = 1e-5, bias: bool = True) -> None:
+    def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=epsilon, bias=bias)
+        self.norm = norm or nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalise, apply the sublayer, then add."""
-        return self.dropout.add_dropped(x, self._apply_sublayer(self.norm(x), sublayer))
+        return self.dropout.add_dropped(x, self.compute_branch(x, sublayer))
+
+    def compute_branch(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
+        """Return f(LN(x)), without dropout, which is not yet added to the shortcut."""
+        return self._apply_sublayer(self.norm(x), sublayer)
 
 
 _FAR = 1000
 """Distance that counts as unlimited when a layer is described."""
+
+
+class _CachedAttention:
+    """Self-attention as a sublayer: tokens attend to the past and to themselves, and are appended to the past.
+
+    Attributes:
+        past: keys and values of all tokens so far; None before the first ones.
+    """
+
+    def __init__(self, attention: MultiHeadAttention, past: KVCache | None, mask: AttentionMask) -> None:
+        self.attention, self.past, self.mask = attention, past, mask
+
+    def __call__(self, x: Float[Tensor, "G Q d_model"]) -> Float[Tensor, "G Q d_model"]:
+        """Append the tokens to the past and attend to all of it that the mask shows."""
+        new = self.attention.project_memory(x, x, self.mask.positions)
+        self.past = new if self.past is None else self.past.extend(new)
+        result: Tensor = self.attention(x, self.past, mask=self.mask)
+        return result
 
 
 class TransformerLayer(nn.Module):
@@ -153,22 +185,13 @@ class TransformerLayer(nn.Module):
         """Apply the layer to tokens, given its state before them; `mask` and `cross_masks` say what the tokens see of
         each other and of each memory. Also return the new state.
         """
-        past = state.past
-
-        def attend(h: Tensor) -> Tensor:
-            """Attend from the tokens to the past and to themselves; append them to the past."""
-            nonlocal past
-            now = self.attention.project_memory(h, h, mask.positions)
-            past = now if past is None else past.extend(now)
-            result: Tensor = self.attention(h, past, mask=mask)
-            return result
-
+        attend = _CachedAttention(self.attention, state.past, mask)
         x = self.around_attention(x, attend)
         for name in self.memory_names:
             attention, residual = self.get_cross_attention(name)
             x = residual(x, partial(attention, memory=state.memories[name], mask=cross_masks[name]))
         x = self.around_feed_forward(x, self.feed_forward)
-        return x, LayerState(past, state.memories)
+        return x, LayerState(attend.past, state.memories)
 
     def _project_memory(self, name: str, memory: Memory) -> KVCache:
         """Project the keys and values of a memory for this layer."""
@@ -189,6 +212,30 @@ class TransformerLayer(nn.Module):
     def _other_memory_names(self) -> Iterable[str]:
         """Return the names of all memories except `source`."""
         return (name for name in self.memory_names if name != SOURCE)
+
+
+class ParallelTransformerLayer(TransformerLayer):
+    """Transformer layer whose attention and feed-forward network read the same input: x + f(LN(x)) + g(LN'(x)) (Wang
+    and Komatsuzaki 2021; Black et al. 2022, 2.1.2).
+
+    It takes pre-norm residual connections and no memories.
+    """
+
+    def forward(
+        self,
+        x: Float[Tensor, "G Q d_model"],
+        state: LayerState,
+        *,
+        mask: AttentionMask,
+        cross_masks: Mapping[str, AttentionMask],
+    ) -> tuple[Float[Tensor, "G Q d_model"], LayerState]:
+        """Apply both sublayers to the tokens, given the layer's state before them. Also return the new state."""
+        assert isinstance(self.around_attention, PreNorm)
+        assert isinstance(self.around_feed_forward, PreNorm)
+        attend = _CachedAttention(self.attention, state.past, mask)
+        attended = self.around_attention.dropout.add_dropped(x, self.around_attention.compute_branch(x, attend))
+        fed = self.around_feed_forward.compute_branch(x, self.feed_forward)
+        return self.around_feed_forward.dropout.add_dropped(attended, fed), LayerState(attend.past, state.memories)
 
 
 class TransformerStack(nn.Module):

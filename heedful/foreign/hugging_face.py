@@ -21,14 +21,11 @@ from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
-from heedful.foreign.families.bart import BART
-from heedful.foreign.families.bert import BERT, fold_single_segment
-from heedful.foreign.families.electra import ELECTRA
-from heedful.foreign.families.gpt2 import GPT2
-from heedful.foreign.families.gpt_neox import GPT_NEOX
+from heedful.foreign.families.bert import fold_single_segment
 from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
+from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.generation_settings import (
@@ -69,10 +66,6 @@ from heedful.tasks.spans.data import WindowSettings
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger
 from heedful.tasks.translation.translator import Translator
-
-_ALL_FAMILIES: Final = (BERT, ROBERTA_PRELAYERNORM, ELECTRA, GPT2, GPT_NEOX, MARIAN, BART)
-MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {family.model_type: family for family in _ALL_FAMILIES}
-"""Supported model families by the model_type of config.json."""
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
 _TARGET: Final = "decoder.stack.embedding.table.weight"
@@ -163,7 +156,9 @@ class HuggingFaceFolder:
     @property
     def max_positions(self) -> int:
         """Number of tokens that the model's positions allow."""
-        value = self.content.get("max_position_embeddings", self.content.get("n_positions"))
+        value = self.content.get(
+            "max_position_embeddings", self.content.get("n_positions", self.family.default_positions)
+        )
         if type(value) is not int:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give max_position_embeddings; take a complete copy")
         # RoBERTa counts from the id after that of padding
@@ -363,7 +358,12 @@ class HuggingFaceFolder:
         if forced_bos_id is None and self.generation_settings.get("force_bos_token_to_be_generated"):
             forced_bos_id = bos_id
         return (
-            read_text_vocabulary(self.folder, family=family, size=sizes[0], side=TranslationSide(opening=bos_id)),
+            read_text_vocabulary(
+                self.folder,
+                family=family,
+                size=sizes[0],
+                side=TranslationSide(opening=bos_id if family.opens_source else None),
+            ),
             read_text_vocabulary(
                 self.folder,
                 family=family,

@@ -8,21 +8,17 @@ from typing import Any, Final
 
 from torch import Tensor
 
-from heedful.architectures.attention import LearnedConfig, RotaryConfig
-from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_json
 from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
-from heedful.foreign.families.bart import BART
-from heedful.foreign.families.bert import BERT, add_single_segment
+from heedful.foreign.families.bert import add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
-from heedful.foreign.families.gpt2 import GPT2
-from heedful.foreign.families.gpt_neox import GPT_NEOX
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
 from heedful.foreign.families.marian import MARIAN
-from heedful.foreign.families.model_family import ModelConfig, ModelFamily
+from heedful.foreign.families.model_family import ModelConfig, ModelFamily, find_unsupported
+from heedful.foreign.families.registry import EXPORTED_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
 from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
@@ -103,19 +99,18 @@ def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tu
 
 
 def choose_family(model: ModelConfig) -> ModelFamily:
-    """Return the model family that a heedful configuration is exported as."""
-    match model:
-        case EncoderConfig(residual="pre_norm"):
-            return ROBERTA_PRELAYERNORM
-        case EncoderConfig():
-            return BERT
-        case DecoderConfig(positions=RotaryConfig()):
-            return GPT_NEOX
-        case DecoderConfig():
-            return GPT2
-        case TransformerConfig(positions=LearnedConfig()):
-            return BART
-    return MARIAN
+    """Return the model family that a heedful configuration is exported as: the first that supports it, or the one with
+    the fewest settings that it does not support.
+    """
+
+    def count_differences(family: ModelFamily) -> tuple[int, int]:
+        """Return how many kinds of positions and windows, and how many settings, the family does not support."""
+        unsupported = find_unsupported(model, family.heedful_supported)
+        return sum(key.endswith(".kind") for key in unsupported), len(unsupported)
+
+    return min(
+        (family for family in EXPORTED_FAMILIES if isinstance(model, family.config_class)), key=count_differences
+    )
 
 
 def list_pieces(tokenizer: Tokenizer) -> list[str]:

@@ -100,6 +100,8 @@ def read_text_vocabulary(
     ids |= {entry["content"]: entry["id"] for entry in added}
     roles = _ENCODER_ROLES if "cls_token" in family.special_tokens else _DECODER_ROLES
     special_ids = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
+    if side is not None and "eos" in special_ids:  # no text of a translation model needs to begin with a piece
+        special_ids.setdefault("bos", special_ids["eos"])
     if "bos" not in special_ids or "eos" not in special_ids:
         raise RunError(f"{folder}: the vocabulary has no piece that begins or ends a text; take a complete copy of it")
     eos, side = special_ids["eos"], side or TranslationSide()

@@ -222,7 +222,7 @@ def _iter_position_encodings(model: nn.Module, length: int) -> Iterator[Position
         elif isinstance(module, AbsolutePosition):
             yield _build_absolute_encoding(path, module, length)
         elif isinstance(module, RotaryPosition):
-            ones = module.rate.new_ones(1, 1, length, 2 * len(module.rate))
+            ones = module.rate.new_ones(1, 1, length, module.d_k)
             vectors = module.rotate(ones, _make_positions(module.rate, length))[0, 0]
             yield PositionEncoding(f"rotary ({path})", np.arange(length), _to_array(vectors))
         elif isinstance(module, ShawPosition):

@@ -312,7 +312,7 @@ def _count_activations(model: nn.Module, length: int) -> float | None:
                 total += d_input + (d_output if d_output <= _MAX_OUTPUT_RATIO * d_input else 0)
             case HeadedAttention():
                 total += module.heads * length
-            case nn.LayerNorm():
+            case nn.LayerNorm() | nn.RMSNorm():
                 total += math.prod(module.normalized_shape)
             case nn.Embedding(embedding_dim=width):
                 total += width

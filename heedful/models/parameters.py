@@ -99,7 +99,7 @@ def _init_matrices(model: nn.Module, draw: Callable[[Tensor], Tensor]) -> None:
     for module in model.modules():
         if isinstance(module, nn.Linear | nn.LayerNorm) and module.bias is not None:
             nn.init.zeros_(module.bias)
-        if isinstance(module, nn.LayerNorm):
+        if isinstance(module, nn.LayerNorm | nn.RMSNorm):
             nn.init.ones_(module.weight)
 
 

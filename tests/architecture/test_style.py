@@ -31,6 +31,7 @@ TINY: dict[str, str] = {
     "attention/mask_functions.py": "what masks and recipes both name",
     "data/detect/registry.py": "where a new file format is listed",
     "errors.py": "everything imports it",
+    "foreign/families/registry.py": "where a new model family is listed",
     "foreign/folders.py": "needs no torch, unlike what reads these folders",
     "recipes/toml.py": "everything that writes values of recipes imports it",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",

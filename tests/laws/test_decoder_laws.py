@@ -65,6 +65,8 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "rotary": {"kind": "rotary"},
     "shaw": {"kind": "shaw", "clip": 3},
     "shaw-keys": {"kind": "shaw", "clip": 2, "values": False},
+    "alibi": {"kind": "alibi"},
+    "buckets": {"kind": "buckets", "count": 8, "max_distance": 6},
     "none": {"kind": "none"},
 }
 TRANSFORMERS: dict[str, dict[str, Any]] = (
@@ -90,6 +92,18 @@ TRANSFORMERS: dict[str, dict[str, Any]] = (
         },
         "untied-gelu": {"tie": "none", "activation": "gelu", "output_bias": True, "scale_embedding": False},
         "one-head": {"heads": 1},
+        "multi-query": {"key_value_heads": 1, "query_key_norm": True, "positions": {"kind": "rotary", "share": 0.5}},
+        "t5": {
+            "head_width": 6,
+            "gated": True,
+            "activation": "gelu_tanh",
+            "norm": "rms",
+            "bias": False,
+            "residual": "pre_norm",
+            "positions": {"kind": "buckets", "count": 8, "max_distance": 6},
+            "self_attention": {"score": "dot"},
+            "cross_attention": {"score": "dot"},
+        },
     }
     | {
         f"heads-{score}-{weights}": {
@@ -191,6 +205,20 @@ DECODERS: dict[str, dict[str, Any]] = {
     "gpt-shaw-untied": {"positions": {"kind": "shaw", "clip": 3}, "tie": False, "output_bias": True},
     "gpt-unit_interval": {"positions": {"kind": "unit_interval"}, "residual": "post_norm"},
     "gpt-window": {"visibility": {"kind": "window", "before": 2}, "shared_key_value": True},
+    "gpt-llama": {
+        "key_value_heads": 1,
+        "query_key_norm": True,
+        "gated": True,
+        "activation": "silu",
+        "norm": "rms",
+        "bias": False,
+        "query_key_value_bias": True,
+        "positions": {"kind": "rotary", "base": 5000, "scaling": {"kind": "yarn", "factor": 4, "length": 8}},
+    },
+    "gpt-parallel": {
+        "parallel": True,
+        "positions": {"kind": "rotary", "share": 0.5, "scaling": {"kind": "band", "factor": 8, "length": 16}},
+    },
     "gpt-location": {"self_attention": {"score": "location"}, "aggregation": "concat", "heads": 1},
 }
 LANGUAGE_MODELS |= {
@@ -253,7 +281,7 @@ class Case:
 WITH_GRADIENTS = (
     *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows"),
     *("context-lstm", "bahdanau-gru", "luong-lstm", "luong-without-feeding-elman", "convolutional", "language-lstm"),
-    *("gpt", "gpt-rotary", "two-memories", "two-memories-bahdanau"),
+    *("gpt", "gpt-rotary", "gpt-llama", "gpt-parallel", "t5", "two-memories", "two-memories-bahdanau"),
 )
 WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name in WITH_GRADIENTS]
 WORLDS += [("windows", "bands"), ("gpt-window", "bands")]
@@ -262,7 +290,7 @@ WORLDS += [
     for name in (
         *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-keys-post_norm", "mean-shared-shaw", "windows"),
         *("bahdanau-gru", "luong-lstm", "convolutional", "gpt", "language-gru", "decoder_only-gpt-rotary"),
-        *("two-memories", "two-memories-bahdanau"),
+        *("gpt-llama", "t5", "two-memories", "two-memories-bahdanau"),
     )
 ]
 NATIVE = (
@@ -283,8 +311,9 @@ QUICK = {
         *("bahdanau-gru", "bahdanau-sampled", "luong-lstm", "luong-predicted", "carried-luong", "sutskever"),
         *("convolutional", "convolutional-location", "language-gru", "language-memory", "gpt", "gpt-window"),
         *("decoder_only-gpt-rotary", "two-memories-post_norm", "two-memories-feeding", "ensemble", "windowed"),
+        *("t5", "gpt-llama", "gpt-parallel", "alibi-pre_norm"),
     ),
-    "gradients": ("rotary-pre_norm", "bahdanau-gru", "convolutional", "two-memories"),
+    "gradients": ("rotary-pre_norm", "bahdanau-gru", "convolutional", "two-memories", "gpt-llama"),
     "bands": ("windows", "gpt-window"),
     "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
     "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),

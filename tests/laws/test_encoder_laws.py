@@ -20,6 +20,8 @@ POSITIONS: dict[str, dict[str, Any]] = {
     "sinusoidal": {"kind": "sinusoidal"},
     "rotary": {"kind": "rotary"},
     "shaw": {"kind": "shaw", "clip": 3},
+    "alibi": {"kind": "alibi"},
+    "buckets": {"kind": "buckets", "count": 8, "max_distance": 6},
     "unit_interval": {"kind": "unit_interval"},
     "integer": {"kind": "integer"},
 }

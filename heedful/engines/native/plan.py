@@ -14,6 +14,7 @@ from heedful.attention.multihead import ConcatAggregation, MultiHeadAttention, P
 from heedful.attention.positions import IntegerPosition, LearnedPosition, NoPosition, RotaryPosition, SinusoidalPosition
 from heedful.attention.scores import ScaledSoftmax
 from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
+from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection, TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding, Int8Linear, Int8Product
 from heedful.errors import RunError
@@ -66,6 +67,7 @@ def is_supported(stack: TransformerStack) -> bool:
         and (stack.visibility in (causal, bidirectional) or isinstance(stack.visibility, SlidingWindow))
         and all(_is_supported_layer(layer) and layer.memory_names == layers[0].memory_names for layer in layers)
         and len({type(residual) for layer in layers for residual in layer.iter_residuals()}) == 1
+        and all(type(layer) is TransformerLayer for layer in layers)
         and all(_is_supported_norm(norm) for norm in (stack.final_norm, stack.embedding.norm))
     )
 
@@ -81,6 +83,7 @@ def _is_supported_layer(layer: TransformerLayer) -> bool:
         and all(
             _is_supported_attention(layer.get_cross_attention(name)[0], (NoPosition,)) for name in layer.memory_names
         )
+        and type(layer.feed_forward) is FeedForward
         and type(layer.feed_forward.activation) in _ACTIVATIONS
         and all(_is_supported_residual(residual) for residual in layer.iter_residuals())
     )
@@ -92,7 +95,12 @@ def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple
         type(attention) is MultiHeadAttention
         and type(attention.aggregation) in (ProjectionAggregation, ConcatAggregation)
         and type(attention.relative) in position_types
+        and (not isinstance(attention.relative, RotaryPosition) or attention.relative.is_plain)
         and type(attention.weigher) is ScaledSoftmax
+        and attention.weigher.factor is None
+        and attention.key_value_heads == attention.heads
+        and attention.heads * attention.d_k == attention.query.in_features
+        and attention.query_norm is None
         and not attention.shared_key_value
     )
 

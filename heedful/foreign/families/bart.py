@@ -1,19 +1,24 @@
-"""Model family BART (Lewis et al. 2020): learned positions, and a norm after the embeddings."""
+"""Model families BART (Lewis et al. 2020) and mBART (Liu et al. 2020): learned positions, and a norm after the
+embeddings.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Final
 
 from heedful.architectures.model import TransformerConfig
 from heedful.foreign.families.encoder_decoder import (
+    PRE_NORM_SEQ2SEQ_SUPPORTED,
     SEQ2SEQ_KEY_MAPPINGS,
     SEQ2SEQ_SUPPORTED,
     build_seq2seq_mapping,
+    learned_position_renames,
     mark_encoder_decoder,
     read_output_bias,
 )
 from heedful.foreign.families.model_family import KeyMapping, ModelFamily
-from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
+from heedful.foreign.families.tensor_names import StateDictMapping
 
 _OFFSET: Final = 2
 """Rows of the position table before the first position."""
@@ -24,16 +29,7 @@ def _build_mapping(config: TransformerConfig) -> StateDictMapping:
     return build_seq2seq_mapping(
         config,
         sines_first=False,
-        extra_renames=tuple(
-            rename
-            for side in ("encoder", "decoder")
-            for rename in (
-                rename_part(
-                    f"{side}.stack.embedding.position.table", f"model.{side}.embed_positions", TABLE_PARAMETERS
-                ),
-                rename_part(f"{side}.stack.embedding.norm", f"model.{side}.layernorm_embedding"),
-            )
-        ),
+        extra_renames=learned_position_renames(),
         ignored=(r"(model\.)?(encoder|decoder)\.version", r"(model\.)?(classification_head|qa_outputs)\..*"),
     )
 
@@ -69,6 +65,17 @@ BART: Final = ModelFamily(
         "pad_token": "<pad>",
     },
     tokenizer_class="BartTokenizer",
+    opens_source=True,
     complete_settings=read_output_bias,
     complete_content=mark_encoder_decoder,
 )
+MBART: Final = replace(
+    BART,
+    model_type="mbart",
+    name="mBART",
+    architectures={"MBartForConditionalGeneration": ()},
+    foreign_supported={**BART.foreign_supported, "normalize_before": (True,), "add_final_layer_norm": (True,)},
+    heedful_supported={**BART.heedful_supported, **PRE_NORM_SEQ2SEQ_SUPPORTED},
+    tokenizer_class="MBart50Tokenizer",
+)
+"""mBART and mBART-50: a norm before each sublayer, and one more behind the last."""

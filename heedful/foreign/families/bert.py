@@ -9,7 +9,14 @@ from torch import Tensor
 
 from heedful.architectures.stack import EncoderConfig
 from heedful.foreign.families.heads import FamilyHeads, HeadLocation
-from heedful.foreign.families.model_family import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping, ModelConfig, ModelFamily
+from heedful.foreign.families.model_family import (
+    ACTIVATIONS,
+    CLASSIC_LAYERS,
+    SCALED_SOFTMAX,
+    KeyMapping,
+    ModelConfig,
+    ModelFamily,
+)
 from heedful.foreign.families.tensor_names import (
     REVERSED_LAYOUT,
     TABLE_PARAMETERS,
@@ -46,6 +53,7 @@ ENCODER_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "positions.kind": ("learned",),
     "embedding_norm": (True,),
     "scale_embedding": (False,),
+    **CLASSIC_LAYERS,
     **SCALED_SOFTMAX,
 }
 

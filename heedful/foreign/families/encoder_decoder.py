@@ -1,4 +1,4 @@
-"""Shared mapping of Marian and BART: an encoder and a decoder with post-norm layers."""
+"""Shared mapping of Marian, BART and their descendants, whose layers have a norm after or before each sublayer."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 from torch import Tensor
 
 from heedful.architectures.model import TransformerConfig
-from heedful.foreign.families.model_family import ACTIVATIONS, SCALED_SOFTMAX, KeyMapping
+from heedful.foreign.families.model_family import ACTIVATIONS, CLASSIC_LAYERS, SCALED_SOFTMAX, KeyMapping
 from heedful.foreign.families.tensor_names import (
     ONE_ROW_LAYOUT,
     READS_SINES_FIRST,
@@ -41,10 +41,28 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "encoder_visibility.kind": ("everything",),
     "decoder_visibility.kind": ("causal",),
     "residual": ("post_norm",),
+    "norm_epsilon": (1e-5,),
+    **CLASSIC_LAYERS,
     **SCALED_SOFTMAX,
     "cross_attention.score": ("scaled_dot",),
     "cross_attention.weights": ("softmax",),
 }
+
+
+PRE_NORM_SEQ2SEQ_SUPPORTED: Final = {**SEQ2SEQ_SUPPORTED, "residual": ("pre_norm",), "tie": ("three_way",)}
+"""The settings of descendants of BART with a norm before each sublayer and one table for everything."""
+
+
+def learned_position_renames() -> tuple[TensorRename, ...]:
+    """Map the learned positions and the norm of the embeddings of encoder and decoder."""
+    return tuple(
+        rename
+        for side in ("encoder", "decoder")
+        for rename in (
+            rename_part(f"{side}.stack.embedding.position.table", f"model.{side}.embed_positions", TABLE_PARAMETERS),
+            rename_part(f"{side}.stack.embedding.norm", f"model.{side}.layernorm_embedding"),
+        )
+    )
 
 
 def read_output_bias(
@@ -84,6 +102,10 @@ _ENCODER: Final = (
     TensorRename(("around_feed_forward.norm",), ("final_layer_norm",), layout=WRITES_SINES_FIRST),
 )
 _DECODER: Final = (*_ENCODER, *_attention_renames("across", "encoder_attn"))
+_FINAL_NORMS: Final = tuple(
+    TensorRename((f"{side}.stack.final_norm",), (f"model.{side}.layer_norm",), layout=WRITES_SINES_FIRST)
+    for side in ("encoder", "decoder")
+)
 _BIAS: Final = TensorRename(("output.bias",), ("final_logits_bias",), WHOLE_NAME, layout=ONE_ROW_LAYOUT, head="output")
 
 
@@ -110,6 +132,7 @@ def build_seq2seq_mapping(
         *embeddings,
         *rename_layers(config.encoder_layers, _ENCODER, stack="encoder.stack", foreign_layers="model.encoder.layers"),
         *rename_layers(config.decoder_layers, _DECODER, stack="decoder.stack", foreign_layers="model.decoder.layers"),
+        *(_FINAL_NORMS if config.residual == "pre_norm" else ()),
         *extra_renames,
         _BIAS,
     )
@@ -144,6 +167,10 @@ _EMBEDDINGS: Final[Mapping[str, tuple[tuple[TensorRename, ...], Mapping[str, str
     "two_way": (
         (_embedding_rename(_SOURCE, _FOREIGN_SOURCE), _embedding_rename(_TARGET, _FOREIGN_TARGET)),
         {f"{_HEAD}.weight": f"{_FOREIGN_TARGET}.weight"},
+    ),
+    "inputs": (
+        (_embedding_rename(_SOURCE, _SHARED), _embedding_rename("output", _HEAD)),
+        {f"{copy}.weight": f"{_SHARED}.weight" for copy in (_FOREIGN_SOURCE, _FOREIGN_TARGET)},
     ),
     "none": (
         (

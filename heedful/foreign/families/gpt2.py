@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from heedful.architectures.stack import DecoderConfig
+from heedful.architectures.stack import DecoderConfig, StackConfig
 from heedful.foreign.families.model_family import (
     ACTIVATIONS,
+    CLASSIC_LAYERS,
     HEEDFUL_DEFAULT,
     SCALED_SOFTMAX,
     KeyMapping,
     ModelFamily,
 )
 from heedful.foreign.families.tensor_names import (
+    LINEAR_PARAMETERS,
     TABLE_PARAMETERS,
     TRANSPOSED_LAYOUT,
     StateDictMapping,
@@ -25,13 +27,23 @@ from heedful.foreign.families.tensor_names import (
 DECODER_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "aggregation": ("project",),
     "shared_key_value": (False,),
-    "visibility.kind": ("causal",),
     "residual": ("pre_norm",),
     "scale_embedding": (False,),
     "output_bias": (False,),
     **SCALED_SOFTMAX,
 }
 """The settings of all causal decoders that transformers has."""
+CLASSIC_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
+    **DECODER_SUPPORTED,
+    **CLASSIC_LAYERS,
+    "visibility.kind": ("causal",),
+}
+"""The settings of causal decoders with plain layers, as GPT-2's, that see all earlier tokens."""
+
+
+def get_norm_parameters(config: StackConfig) -> tuple[str, ...]:
+    """Return the parameters of each norm of a model: RMSNorm has no bias."""
+    return TABLE_PARAMETERS if config.norm == "rms" else LINEAR_PARAMETERS
 
 
 def build_decoder_mapping(
@@ -68,7 +80,7 @@ def build_decoder_mapping(
                 else (rename_part("decoder.stack.embedding.position.table", f"{prefix}{positions}", TABLE_PARAMETERS),)
             ),
             *rename_layers(config.layers, layer, stack="decoder.stack", foreign_layers=f"{prefix}{layers}"),
-            rename_part("decoder.stack.final_norm", f"{prefix}{final_norm}"),
+            rename_part("decoder.stack.final_norm", f"{prefix}{final_norm}", get_norm_parameters(config)),
             *(() if config.tie else (rename_part("output", output, TABLE_PARAMETERS),)),
         ),
         copies={f"{output}.weight": f"{prefix}{embedding}.weight"} if config.tie else {},
@@ -133,7 +145,12 @@ GPT2: Final = ModelFamily(
         "scale_attn_by_inverse_layer_idx": (False,),
         "add_cross_attention": (False,),
     },
-    heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("learned",), "positions.offset": (0,)},
+    heedful_supported={
+        **CLASSIC_SUPPORTED,
+        "parallel": (False,),
+        "positions.kind": ("learned",),
+        "positions.offset": (0,),
+    },
     build_mapping=_build_mapping,
     special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     tokenizer_class="GPT2Tokenizer",

@@ -1,4 +1,4 @@
-"""Model family GPT-NeoX (Black et al. 2022) without parallel residuals: a causal decoder with rotary positions."""
+"""Model family GPT-NeoX (Black et al. 2022), which Pythia has too: parallel sublayers and rotary positions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ from typing import Any, Final
 
 import torch
 
+from heedful.architectures.attention import RotaryConfig
 from heedful.architectures.stack import DecoderConfig
-from heedful.errors import RunError
-from heedful.foreign.families.gpt2 import DECODER_SUPPORTED, build_decoder_mapping
+from heedful.foreign.families.gpt2 import CLASSIC_SUPPORTED, build_decoder_mapping
 from heedful.foreign.families.model_family import ACTIVATIONS, KeyMapping, ModelFamily
+from heedful.foreign.families.rotary import read_rotary_settings, write_rotary_settings
 from heedful.foreign.families.tensor_names import StateDictMapping, TensorLayout, TensorRename, rename_part
 
-_ROTARY_BASE: Final = 10_000
-"""Base of the wavelengths of heedful's rotary positions."""
+_ROTATED_SHARE: Final = 0.25
+"""Share of each head's numbers that are rotated, where config.json does not give it."""
 
 
 def _build_head_layout(config: DecoderConfig) -> TensorLayout:
@@ -22,9 +23,11 @@ def _build_head_layout(config: DecoderConfig) -> TensorLayout:
 
     Queries and keys may be permuted alike, because only their products count.
     """
+    assert isinstance(config.positions, RotaryConfig)
     width = config.d_model // config.heads
-    halves = torch.arange(width).view(-1, 2).t().flatten()
+    turned = config.positions.compute_width(width)
     plain = torch.arange(width)
+    halves = torch.cat((torch.arange(turned).view(-1, 2).t().flatten(), plain[turned:]))
     order = torch.cat(
         [
             part * config.d_model + head * width + (plain if part == 2 else halves)
@@ -65,39 +68,21 @@ def _build_mapping(config: DecoderConfig) -> StateDictMapping:
 
 
 def _complete_settings(
-    _values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
+    values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
 ) -> None:
-    """Raise RunError if config.json, which is at `location`, has parallel residuals, or rotary positions that heedful
-    lacks: of part of the dimensions, with another base, or scaled; a `ModelFamily.complete_settings`.
+    """Set the rotary positions in `values` from the content of config.json at `location`; a
+    `ModelFamily.complete_settings`.
     """
-    if content.get("use_parallel_residual", True):
-        raise RunError(
-            f"{location}: use_parallel_residual = True: in heedful's layers attention comes before the feed-forward "
-            "network; take a model where that is false"
-        )
-    scaled = content.get("rope_parameters") or content.get("rope_scaling") or {}
-    rotary = {
-        "partial_rotary_factor": (scaled.get("partial_rotary_factor", content.get("rotary_pct", 0.25)), 1),
-        "rope_theta": (scaled.get("rope_theta", content.get("rotary_emb_base", _ROTARY_BASE)), _ROTARY_BASE),
-        "rope_type": (scaled.get("rope_type", scaled.get("type", "default")), "default"),
-    }
-    for key, (value, supported) in rotary.items():
-        if value != supported:
-            raise RunError(f"{location}: {key} = {value!r}: heedful has only {supported!r}; take a model with that")
+    values["positions"] = read_rotary_settings(content, location=location, share=_ROTATED_SHARE)
 
 
-def _complete_content(content: dict[str, Any], _config: DecoderConfig) -> dict[str, Any]:
-    """Return the content of config.json with heedful's kind of residuals and rotary positions; a
+def _complete_content(content: dict[str, Any], config: DecoderConfig) -> dict[str, Any]:
+    """Return the content of config.json with the rotary positions of the configuration; a
     `ModelFamily.complete_content`.
     """
-    rotary = {"rope_type": "default", "rope_theta": _ROTARY_BASE, "partial_rotary_factor": 1.0}
-    return {
-        "use_parallel_residual": False,
-        **content,
-        "rope_parameters": rotary,
-        "rotary_pct": 1.0,
-        "rotary_emb_base": _ROTARY_BASE,
-    }
+    assert isinstance(config.positions, RotaryConfig)
+    older = {"rotary_pct": config.positions.share, "rotary_emb_base": config.positions.base}
+    return {**content, **write_rotary_settings(config.positions), **older}
 
 
 GPT_NEOX: Final = ModelFamily(
@@ -116,9 +101,10 @@ GPT_NEOX: Final = ModelFamily(
         KeyMapping("attention_dropout", ("attention_dropout",), 0.0),
         KeyMapping("norm_epsilon", ("layer_norm_eps",), 1e-5),
         KeyMapping("tie", ("tie_word_embeddings",), False),
+        KeyMapping("parallel", ("use_parallel_residual",), True),
     ),
     foreign_supported={"attention_bias": (True,)},
-    heedful_supported={**DECODER_SUPPORTED, "positions.kind": ("rotary",)},
+    heedful_supported={**CLASSIC_SUPPORTED, "positions.kind": ("rotary",)},
     build_mapping=_build_mapping,
     special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
     complete_settings=_complete_settings,

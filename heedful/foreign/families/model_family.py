@@ -35,6 +35,14 @@ SCALED_SOFTMAX: Final[Mapping[str, tuple[Any, ...]]] = {
 """The attention settings of all families: scaled dot product and softmax."""
 
 
+CLASSIC_LAYERS: Final[Mapping[str, tuple[Any, ...]]] = {
+    "head_width": (None,),
+    "key_value_heads": (None,),
+    "query_key_norm": (False,),
+    "gated": (False,),
+    "norm": ("layer",),
+}
+"""The settings of layers as in Vaswani et al. 2017, without the changes of later papers."""
 HEEDFUL_DEFAULT: Final = object()
 """Default of a setting that is left out of heedful's configuration, so that heedful's own default counts."""
 ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
@@ -78,6 +86,8 @@ class ModelFamily:
         has_word_pieces: whether old folders have a vocab.txt of WordPiece instead of files of byte-level BPE.
         heads: locations of the heads of fine-tuned models.
         gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
+        opens_source: whether every source of a translation model begins with the piece for begin.
+        default_positions: number of tokens of a text, where config.json need not give it; None if it must.
         complete_settings: changes what the tables read from a config.json, and checks what they cannot; it takes
             heedful's keys and values, the content, the names of the stored tensors and the path for messages.
         complete_content: returns the content of config.json, without vocabulary sizes and special ids, from what the
@@ -98,6 +108,8 @@ class ModelFamily:
     has_word_pieces: bool = False
     heads: FamilyHeads = field(default_factory=FamilyHeads)
     gelu_head: str | None = None
+    opens_source: bool = False
+    default_positions: int | None = None
     complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
     complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
 
@@ -178,13 +190,27 @@ def require_supported(config: Config, name: str, supported: Mapping[str, tuple[A
     """Raise RunError if the format `name` does not support a value of the configuration; the message names the key, the
     value and the supported values. `supported` has the possible values of each key.
     """
-    for key, allowed in supported.items():
+    for key in find_unsupported(config, supported):
         value = attrgetter(key)(config)
         kind = getattr(value, "kind", value)
-        if kind not in allowed:
-            full = f"model.{key}" if kind is value else f"model.{key}.kind"
-            choices = " or ".join(str(option) for option in allowed)
-            raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
+        full = f"model.{key}" if kind is value else f"model.{key}.kind"
+        choices = " or ".join(str(option) for option in supported[key])
+        raise RunError(f"{full} = {kind}: {name} has only {choices}; train a model with that to export it")
+
+
+def find_unsupported(config: Config, supported: Mapping[str, tuple[Any, ...]]) -> list[str]:
+    """Return the keys of a configuration whose values are not among the supported ones; keys that this kind of
+    positions or window does not have are left out.
+    """
+    unsupported = []
+    for key, allowed in supported.items():
+        try:
+            value = attrgetter(key)(config)
+        except AttributeError:  # its kind is unsupported already
+            continue
+        if getattr(value, "kind", value) not in allowed:
+            unsupported.append(key)
+    return unsupported
 
 
 def validate_config(config_type: Any, values: Mapping[str, Any], *, location: str) -> Any:

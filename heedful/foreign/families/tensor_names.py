@@ -63,6 +63,18 @@ def sines_first_layout(axis: int) -> TensorLayout:
     return TensorLayout(lambda tensor: permute(tensor, 2, -1), lambda tensor: permute(tensor, -1, 2))
 
 
+def rotated_halves_layout(heads: int, d_head: int, width: int) -> TensorLayout:
+    """Build the layout in which rotary positions turn the first half of a head with the second, instead of neighbours.
+    Rows are those of `heads` heads of `d_head` numbers, of which the first `width` are rotated.
+
+    Queries and keys may be permuted alike, because only their products count.
+    """
+    order = torch.cat((torch.arange(width).view(2, -1).t().flatten(), torch.arange(width, d_head)))
+    rows = (torch.arange(heads).unsqueeze(1) * d_head + order).flatten()
+    inverse = rows.argsort()
+    return TensorLayout(lambda tensor: tensor[rows], lambda tensor: tensor[inverse], rows=True)
+
+
 SAME_LAYOUT: Final = TensorLayout(lambda tensor: tensor, lambda tensor: tensor)
 """Identity layout."""
 TRANSPOSED_LAYOUT: Final = TensorLayout(_transpose_matrix, _transpose_matrix)
@@ -87,6 +99,7 @@ class TensorRename:
         parameters: suffixes that are appended to each name, after a full stop.
         shares: how rows are divided among heedful's tensors; evenly by default.
         layout: of the numbers in each foreign tensor.
+        layouts: of each foreign tensor, where they differ; `layout` is not used then.
         head: name of the optional part of the model that these tensors belong to.
     """
 
@@ -96,6 +109,7 @@ class TensorRename:
     shares: tuple[int, ...] = ()
     layout: TensorLayout = SAME_LAYOUT
     head: str | None = None
+    layouts: tuple[TensorLayout, ...] = ()
 
     def with_prefixes(self, heedful_prefix: str, foreign_prefix: str) -> TensorRename:
         """Return the same mapping with a prefix before the names of each side."""
@@ -109,7 +123,7 @@ class TensorRename:
         """Convert the foreign tensors of one parameter, in the order of `foreign_names`, to heedful's, in the order of
         `heedful_names`.
         """
-        converted = [self.layout.to_heedful(part) for part in parts]
+        converted = [layout.to_heedful(part) for layout, part in zip(self._get_layouts(), parts, strict=True)]
         return [
             part.contiguous()
             for part in _split_rows(_concat_rows(converted), self.shares or (1,) * len(self.heedful_names))
@@ -120,7 +134,11 @@ class TensorRename:
         order of `foreign_names`.
         """
         split = _split_rows(_concat_rows(parts), (1,) * len(self.foreign_names))
-        return [self.layout.to_foreign(part).contiguous() for part in split]
+        return [layout.to_foreign(part).contiguous() for layout, part in zip(self._get_layouts(), split, strict=True)]
+
+    def _get_layouts(self) -> tuple[TensorLayout, ...]:
+        """Return the layout of each foreign tensor."""
+        return self.layouts or (self.layout,) * len(self.foreign_names)
 
 
 def rename_part(
@@ -153,6 +171,7 @@ class StateDictMapping:
         renames: the tensors that are converted.
         prefix: prefix of all foreign names; a file that holds only the inner model lacks it.
         copies: second names of tensors that are stored twice; both must be equal.
+        substitutes: names of tensors that may be missing, and those that are then read in their place.
         ignored: patterns of names that are not needed: computed tables, and heads of other tasks.
         aliases: patterns of older names, and what replaces them.
         computed: patterns of tensors that a formula computes from their shape; stored ones are compared with it.
@@ -161,6 +180,7 @@ class StateDictMapping:
     renames: tuple[TensorRename, ...]
     prefix: str
     copies: Mapping[str, str] = field(default_factory=dict)
+    substitutes: Mapping[str, str] = field(default_factory=dict)
     ignored: tuple[str, ...] = ()
     aliases: Mapping[str, str] = field(default_factory=dict)
     computed: Mapping[str, Callable[[Tensor], Tensor]] = field(default_factory=dict)
@@ -175,6 +195,9 @@ class StateDictMapping:
         foreign = self._drop_computed(
             self._drop_copies(self.normalize_names(tensors), location=location), location=location
         )
+        for name, original in self.substitutes.items():
+            if original in foreign:
+                foreign.setdefault(name, foreign[original])
         result: dict[str, Tensor] = {}
         used: set[str] = set()
         for rename, parameter in self._iter_parameters(foreign, lambda rename: rename.foreign_names):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
-from heedful.architectures.interface import TranslationArchitecture
+from heedful.architectures.interface import TiedArchitecture, TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
 from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, add_default_kind, config_error
@@ -427,10 +427,11 @@ class TranslationRecipe(FineTunableRecipe):
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
         if info.data.get("init") is not None:  # which may have another one
             return model
-        if isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint and model.shares_embeddings:
+        is_separate = isinstance(tokenizer, PairTokenizerConfig) and not tokenizer.joint
+        if is_separate and isinstance(model, TiedArchitecture) and model.shares_embeddings:
             raise config_error(
                 "model.tie",
-                '= "three_way" needs one vocabulary for both languages: set model.tie = "two_way" or '
+                f'= "{model.tie}" needs one vocabulary for both languages: set model.tie = "two_way" or '
                 "tokenizer.joint = true",
             )
         limit = model.length_limit

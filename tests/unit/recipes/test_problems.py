@@ -28,7 +28,7 @@ validation = { source = "val.en", target = "val.de" }
 steps = 10
 """
 NO_WAY = "give source and target (lines) or path (tsv) or path and source_field and target_field (jsonl)"
-KINDS = '"sinusoidal", "learned", "unit_interval", "integer", "rotary", "shaw", "none"'
+KINDS = '"sinusoidal", "learned", "unit_interval", "integer", "rotary", "shaw", "alibi", "buckets", "none"'
 
 
 def problems(path: Path, text: str, *words: str) -> list[str]:
