@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import atexit
+import gc
+import logging
 import os
 import random
 from collections import Counter
@@ -9,12 +12,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from jaxtyping import install_import_hook
+from shapes import install_checks, unchecked
 
 # Only rooms whose signatures carry shapes. The hook must be there before any of them is imported, and stays
 # out of the library because it and torch.compile disagree. beartype wants their Protocols runtime_checkable.
-CHECKED = ("values", "attention", "blocks", "adapters", "models", "generation", "inspection")
-install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype")
+CHECKED = ("tensors", "attention", "blocks", "adapters", "models", "generation", "inspection")
+install_checks(f"heedful.{room}" for room in CHECKED)
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
@@ -29,9 +32,21 @@ from limits import (  # noqa: E402, F401 - hooks
     pytest_timeout_set_timer,
     pytest_unconfigure,
 )
-from shapes import unchecked  # noqa: E402
 
 torch.set_num_threads(1)
+gc.set_threshold(10_000)  # Python looks for garbage every 700 objects
+atexit.register(gc.freeze)  # or all that lives is looked through once more at the end
+for _logger in map(logging.getLogger, list(logging.root.manager.loggerDict)):
+    # pytest adds handlers to each logger that does not propagate, three times in a test; PyTorch has dozens of them.
+    if _logger.name.startswith("torch.") and any(type(each) is logging.StreamHandler for each in _logger.handlers):
+        _logger.handlers.clear()
+        _logger.propagate = True
+logging.getLogger("torch").propagate = True
+
+
+def pytest_collection_finish() -> None:
+    """Leave what was imported and collected out of each search for garbage."""
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
@@ -39,7 +54,9 @@ def _seeded() -> None:
     """Every test starts from the same random state, alone or among others."""
     random.seed(1)
     np.random.seed(1)
-    torch.manual_seed(1)
+    torch.default_generator.manual_seed(1)  # `torch.manual_seed` would visit every device, which takes time
+    if torch.cuda.is_available():
+        torch.cuda.manual_seed_all(1)
 
 
 @pytest.fixture(name="unchecked")

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
 import pytest
+from architecture.sources import TESTS, walk
 
-TESTS = Path(__file__).parents[1]
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 ASSERT = "assert"
 FAILING = {"raises", "warns", "deprecated_call", "fail", "expect"}
@@ -27,9 +26,14 @@ class Module:
     imported: Mapping[str, tuple[str, str]]
 
     @classmethod
-    def of(cls, source: str) -> Module:
-        nodes = list(ast.walk(ast.parse(source)))
-        functions = {node.name: frozenset(called(node)) for node in nodes if isinstance(node, Function)}
+    def of(cls, nodes: Iterable[ast.AST]) -> Module:
+        nodes = list(nodes)
+        calls = [(node.lineno, name) for node in nodes if (name := called(node))]
+        functions = {
+            node.name: frozenset(name for line, name in calls if node.lineno <= line <= (node.end_lineno or 0))
+            for node in nodes
+            if isinstance(node, Function)
+        }
         imported = {
             alias.asname or alias.name: (node.module.rpartition(".")[2], alias.name)
             for node in nodes
@@ -39,12 +43,11 @@ class Module:
         return cls(functions, imported)
 
 
-def called(function: Function) -> Iterator[str]:
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call):
-            yield node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
-        elif isinstance(node, ast.Assert | ast.Raise):
-            yield ASSERT
+def called(node: ast.AST) -> str:
+    """The name of the function that a node calls; "" if it calls none that has a name."""
+    if isinstance(node, ast.Call):
+        return node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", "")
+    return ASSERT if isinstance(node, ast.Assert | ast.Raise) else ""
 
 
 def can_fail(modules: Mapping[str, Module], place: str, name: str, seen: frozenset[tuple[str, str]]) -> bool:
@@ -68,7 +71,7 @@ def silent(modules: Mapping[str, Module], place: str) -> Iterator[str]:
 
 
 def test_all_tests_assert_something() -> None:
-    files = {path: Module.of(path.read_text(encoding="utf-8")) for path in sorted(TESTS.rglob("*.py"))}
+    files = {path: Module.of(walk(path)) for path in sorted(TESTS.rglob("*.py"))}
     modules = {path.stem: module for path, module in files.items()}
     # files of several folders may have one name
     found = [each for path, own in files.items() for each in silent({**modules, path.stem: own}, path.stem)]
@@ -90,5 +93,6 @@ def test_all_tests_assert_something() -> None:
     ],
 )
 def test_what_asserts_nothing_is_found(source: str, number: int) -> None:
-    helping = Module.of("def check(x): assert x\ndef nothing(x): return x")
-    assert len(list(silent({"own": Module.of(source), "helping": helping}, "own"))) == number
+    helping = "def check(x): assert x\ndef nothing(x): return x"
+    modules = {name: Module.of(ast.walk(ast.parse(text))) for name, text in (("own", source), ("helping", helping))}
+    assert len(list(silent(modules, "own"))) == number

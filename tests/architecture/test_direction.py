@@ -6,7 +6,7 @@ import ast
 from collections.abc import Iterable, Iterator
 
 import pytest
-from architecture.sources import modules, walk
+from architecture.sources import dotted, modules, walk
 
 # What each room may import besides itself and errors, as prefixes of module names below heedful. A file that
 # is listed has its own rule instead of its room's.
@@ -103,7 +103,7 @@ def imported(nodes: Iterable[ast.AST], *, module: str, is_package: bool) -> Iter
             origin = ".".join([*start, *([node.module] if node.module else [])])
             # What is imported may be a module itself: from heedful.attention import kernels.
             names = [f"{origin}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and ast.unparse(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and dotted(node.func).endswith("import_module"):
             names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
         else:
             continue

@@ -6,6 +6,7 @@ import ast
 import importlib.util
 import subprocess
 import sys
+from functools import cache
 from types import ModuleType
 
 import pytest
@@ -57,10 +58,14 @@ def test_each_bug_can_be_planted_and_has_its_tests() -> None:
             faults.append(f"{mutant.name}: has no tests")
         for test in mutant.tests:
             file, _, name = test.partition("::")
-            defined = {node.name for node in walk(ROOT / file) if isinstance(node, ast.FunctionDef)}
-            if name and name.partition("[")[0] not in defined:
+            if name and name.partition("[")[0] not in functions(file):
                 faults.append(f"{mutant.name}: there is no test {test}")
     assert not faults, "\n".join(faults)
+
+
+@cache
+def functions(file: str) -> frozenset[str]:
+    return frozenset(node.name for node in walk(ROOT / file) if isinstance(node, ast.FunctionDef))
 
 
 def planting_fault(text: str, tree: ast.Module, old: str, new: str) -> str:

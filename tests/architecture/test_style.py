@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from architecture.sources import PACKAGE, parse, read, walk
+from architecture.sources import PACKAGE, dotted, read, walk
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
@@ -56,7 +56,7 @@ def dangers(nodes: Iterable[ast.AST]) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLING:
             yield str(node.module)
         elif isinstance(node, ast.Call):
-            called = ast.unparse(node.func)
+            called = dotted(node.func)
             loads = called.endswith("torch.load") and "weights_only=True" not in map(ast.unparse, node.keywords)
             if called in EXECUTING or loads or called.endswith("torch.save"):
                 yield called
@@ -78,10 +78,10 @@ def unchecked(nodes: Iterable[ast.AST]) -> Iterator[str]:
             )
 
 
-def count_code(source: str) -> int:
+def count_code(source: str, nodes: Iterable[ast.AST]) -> int:
     """Return the number of lines that are no docstring, import, comment or blank line."""
     lines = {number for number, line in enumerate(source.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
-    for node in ast.walk(ast.parse(source)):
+    for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom) or is_docstring(node):
             lines -= set(range(node.lineno, (node.end_lineno or 0) + 1))
     return len(lines)
@@ -91,19 +91,18 @@ def is_docstring(node: ast.AST) -> bool:
     return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
 
 
-def count_lines(node: ast.AST) -> int:
-    """Return the number of lines of a module or function without its docstrings."""
-    end = getattr(node, "end_lineno", None) or max(
-        (part.end_lineno or 0 for part in ast.walk(node) if isinstance(part, ast.stmt)), default=0
-    )
-    docstrings = [part for part in ast.walk(node) if is_docstring(part)]
-    return end - getattr(node, "lineno", 1) + 1 - sum((part.end_lineno or 0) - part.lineno + 1 for part in docstrings)
+def count_lines(nodes: Sequence[ast.AST]) -> tuple[int, list[tuple[str, int]]]:
+    """Return the number of lines of a module, and those of each function by name, all without docstrings."""
+    statements = [node for node in nodes if isinstance(node, ast.stmt)]
+    docstrings = [node for node in statements if is_docstring(node)]
 
+    def count(first: int, last: int) -> int:
+        inner = (node for node in docstrings if first <= node.lineno <= last)
+        return last - first + 1 - sum((node.end_lineno or 0) - node.lineno + 1 for node in inner)
 
-def list_functions(nodes: Iterable[ast.AST]) -> Iterator[tuple[str, int]]:
-    for node in nodes:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, count_lines(node)
+    functions = [node for node in statements if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
+    counts = [(node.name, count(node.lineno, node.end_lineno or 0)) for node in functions]
+    return count(1, max((node.end_lineno or 0 for node in statements), default=0)), counts
 
 
 def test_runtime_checkable_protocols_have_only_methods() -> None:
@@ -150,10 +149,10 @@ def test_each_danger_is_seen(line: str) -> None:
 
 
 def test_files_and_functions_are_short() -> None:
-    modules = {name(path): parse(path) for path in FILES}
-    long = {file: lines for file, module in modules.items() if (lines := count_lines(module)) > FILE_LINES}
+    long = {}
     for path in FILES:
-        functions = list_functions(walk(path))
+        lines, functions = count_lines(walk(path))
+        long |= {name(path): lines} if lines > FILE_LINES else {}
         long |= {f"{name(path)}:{function}": n for function, n in functions if n > FUNCTION_LINES}
     assert {place: lines for place, lines in long.items() if place not in LONGER} == {}
     assert set(LONGER) <= set(long), "an exception that is no longer needed"
@@ -162,13 +161,12 @@ def test_files_and_functions_are_short() -> None:
 
 def test_docstrings_are_not_counted() -> None:
     module = ast.parse('"""One.\n\nTwo."""\n\n\ndef f():\n    """Three."""\n    return 1\n')
-    assert count_lines(module) == 4
-    assert list(list_functions(ast.walk(module))) == [("f", 2)]
+    assert count_lines(list(ast.walk(module))) == (4, [("f", 2)])
 
 
 def test_no_file_is_tiny() -> None:
     """A reader opens a file for a subject; what is a few lines belongs to the subject that uses it."""
-    counts = {name(path): count_code(read(path)) for path in FILES if path.name != "__init__.py"}
+    counts = {name(path): count_code(read(path), walk(path)) for path in FILES if path.name != "__init__.py"}
     tiny = {file: lines for file, lines in counts.items() if lines < LEAST_CODE}
     assert {file: lines for file, lines in tiny.items() if file not in TINY} == {}
     assert set(TINY) <= set(tiny), "an exception that is no longer needed"
@@ -177,4 +175,4 @@ def test_no_file_is_tiny() -> None:
 
 def test_only_code_is_counted() -> None:
     source = '"""One."""\n\nimport os\n\n\ndef f():\n    """Two."""\n    # three\n\n    return os\n'
-    assert count_code(source) == 2
+    assert count_code(source, ast.walk(ast.parse(source))) == 2
