@@ -35,7 +35,7 @@ from heedful.cli.arguments import parse_script_arguments
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from inspected import dirichlet
+from random_records import build_dirichlet_record
 
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.web import render_viewer
@@ -109,7 +109,7 @@ def main() -> None:
     options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(options, layers=2, heads=2, length=16, repeats=1, patience=20.0)
-    record = dirichlet(options.layers, options.heads, options.length)
+    record = build_dirichlet_record(options.layers, options.heads, options.length)
     with start_browser(options) as measure_page:
         pages = [
             *_build_heedful_pages(record),

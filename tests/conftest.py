@@ -1,4 +1,4 @@
-"""What holds for every test: seeds, one thread, and shapes that are checked while the tests run."""
+"""Setup of all tests: random seeds, one thread, and checks of shapes at run time."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any
 
 from jaxtyping import install_import_hook
 
-# Only rooms whose signatures carry shapes. The hook must be there before any of them is imported, and stays
-# out of the library because it and torch.compile disagree. beartype wants their Protocols runtime_checkable.
+# Only packages whose signatures have shapes. The hook must be installed before they are imported. It is not part of the
+# library, because torch.compile does not support it. beartype requires that their Protocols are runtime_checkable.
 CHECKED = ("values", "attention", "blocks", "adapters", "models", "generation", "inspection")
-install_import_hook([f"heedful.{room}" for room in CHECKED], "beartype.beartype")
+install_import_hook([f"heedful.{package}" for package in CHECKED], "beartype.beartype")
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
-from limits import (  # noqa: E402, F401 - hooks
+from shape_checks import disable_shape_checks  # noqa: E402
+from time_limits import (  # noqa: E402, F401 - hooks
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_enter_pdb,
@@ -29,29 +30,28 @@ from limits import (  # noqa: E402, F401 - hooks
     pytest_timeout_set_timer,
     pytest_unconfigure,
 )
-from shapes import unchecked  # noqa: E402
 
 torch.set_num_threads(1)
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """Every test starts from the same random state, alone or among others."""
+def _set_seeds() -> None:
+    """Set the same random state before each test."""
     random.seed(1)
     np.random.seed(1)
     torch.manual_seed(1)
 
 
 @pytest.fixture(name="unchecked")
-def _unchecked() -> Iterator[None]:
-    """The shapes of what this test calls are not checked, since other tests call the same."""
-    with unchecked():
+def _disable_shape_checks() -> Iterator[None]:
+    """Disable the checks of shapes in a test whose calls other tests check."""
+    with disable_shape_checks():
         yield
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Why tests were skipped, and how many; what a summary of pytest's own says at length."""
-    if notes := os.environ.get("NOTES"):  # what .ci/run could not check here
+    """Print the reasons of skipped tests with their numbers, which is shorter than pytest's summary."""
+    if notes := os.environ.get("NOTES"):  # the checks that .ci/run skipped
         for line in Path(notes).read_text(encoding="utf-8").splitlines():
             terminalreporter.write_line(f"not checked: {line}")
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from attributing import IDS, METHODS, Asked, questions, tokens
+from attribution_samples import IDS, METHODS, EmbeddedModel, build_tokens, iter_inspect_calls
 from torch import nn
 
 from heedful.attention.positions import SinusoidalPosition
@@ -18,8 +18,8 @@ from heedful.tasks.inspection_records import InspectionSelection
 @pytest.mark.parametrize("method", METHODS)
 def test_of_a_linear_function_it_is_the_weight_times_the_word(method: Method) -> None:
     weights, bias = torch.randn(2, len(IDS), 4), torch.tensor([0.5, -2.0])
-    model = Asked(lambda x: torch.einsum("btd,ntd->bn", x, weights) + bias)
-    found = model.attributed(method, steps=1)
+    model = EmbeddedModel(lambda x: torch.einsum("btd,ntd->bn", x, weights) + bias)
+    found = model.attribute(method, steps=1)
     # sums of four products in 32 bits
     np.testing.assert_allclose(
         found.scores, np.einsum("td,ntd->nt", model.words, weights.numpy()), rtol=1e-5, atol=1e-6
@@ -32,25 +32,25 @@ def test_of_a_linear_function_it_is_the_weight_times_the_word(method: Method) ->
 def test_of_a_cube_integrated_gradients_are_exact_in_two_steps_and_the_gradient_is_three_times_as_large() -> None:
     """f = (w x)^3 of each token: the gradient times x is 3 f, its mean on the way f; two places do for degree 3."""
     weights = torch.randn(4)
-    model = Asked(lambda x: (x @ weights).pow(3).sum(1, keepdim=True))
+    model = EmbeddedModel(lambda x: (x @ weights).pow(3).sum(1, keepdim=True))
     cubes = (model.words @ weights.numpy()) ** 3
-    np.testing.assert_allclose(model.attributed("gradient").scores[0], 3 * cubes, rtol=1e-4, atol=1e-6)
-    np.testing.assert_allclose(model.attributed("integrated", steps=2).scores[0], cubes, rtol=1e-4, atol=1e-6)
-    one_step = model.attributed("integrated", steps=1).scores[0]  # the gradient at the middle: 3/4
+    np.testing.assert_allclose(model.attribute("gradient").scores[0], 3 * cubes, rtol=1e-4, atol=1e-6)
+    np.testing.assert_allclose(model.attribute("integrated", steps=2).scores[0], cubes, rtol=1e-4, atol=1e-6)
+    one_step = model.attribute("integrated", steps=1).scores[0]  # the gradient at the middle: 3/4
     np.testing.assert_allclose(one_step, 0.75 * cubes, rtol=1e-4, atol=1e-6)
 
 
 def test_positions_and_the_norm_stay_and_columns_without_a_token_have_no_score() -> None:
     weights = torch.randn(4)
-    model = Asked(
+    model = EmbeddedModel(
         lambda x: (x[:, : len(IDS)] @ weights).tanh().sum(1, keepdim=True),
         position=SinusoidalPosition(4),
         norm=nn.LayerNorm(4),
     )
-    found = model.attributed("integrated", steps=64, padding=2)
+    found = model.attribute("integrated", steps=64, padding=2)
     assert found.scores.shape == (1, len(IDS) + 2)
     assert not found.scores[:, len(IDS) :].any()
-    places = model.embedding.embed_positions(tokens().positions, reference=torch.zeros(1))
+    places = model.embedding.embed_positions(build_tokens().positions, reference=torch.zeros(1))
     assert places is not None
     with torch.no_grad():
         baseline = model.say(model.embedding.norm(places))[0, 0]
@@ -64,18 +64,18 @@ def test_positions_and_the_norm_stay_and_columns_without_a_token_have_no_score()
 def test_columns_without_a_token_say_nothing_of_those_with_one(method: Method) -> None:
     """Also where a function listens to them."""
     weights = torch.randn(len(IDS) + 2, 4)
-    model = Asked(lambda x: torch.einsum("btd,td->b", x, weights).unsqueeze(1))
-    found = model.attributed(method, steps=1, padding=2)
+    model = EmbeddedModel(lambda x: torch.einsum("btd,td->b", x, weights).unsqueeze(1))
+    found = model.attribute(method, steps=1, padding=2)
     expected = (model.words * weights[: len(IDS)].numpy()).sum(1)
     np.testing.assert_allclose(found.scores[0, : len(IDS)], expected, rtol=1e-5, atol=1e-6)
 
 
 def test_the_gap_shrinks_with_the_steps() -> None:
     weights = torch.randn(4)
-    model = Asked(lambda x: (3 * x @ weights).sigmoid().sum(1, keepdim=True))
+    model = EmbeddedModel(lambda x: (3 * x @ weights).sigmoid().sum(1, keepdim=True))
     gaps = []
     for steps in (1, 2, 4, 8, 32):
-        found = model.attributed("integrated", steps=steps)
+        found = model.attribute("integrated", steps=steps)
         assert found.baselines is not None
         gaps.append(abs(float(found.values[0] - found.baselines[0] - found.scores.sum())))
     assert gaps[0] > 1e-3
@@ -102,7 +102,7 @@ are 0.05 and less."""
 
 @pytest.mark.parametrize("name", FAMILIES)
 def test_every_family_has_complete_attributions(name: str) -> None:
-    for face, asked, given in questions(name):
+    for face, asked, given in iter_inspect_calls(name):
         plain = face.inspect(*asked, **given)
         record = face.inspect(*asked, **given, scope=InspectionSelection(attribution="integrated", steps=64))
         (each,) = record.attributions

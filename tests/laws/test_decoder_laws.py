@@ -13,8 +13,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
+import memory_models
 import pytest
-import several_memories
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
@@ -202,12 +202,12 @@ LANGUAGE_MODELS |= {
     "language-memory-long": {"kind": "memory_network", "d_model": 5, "hops": 1, "rectified": 1.0, "deviation": 0.5},
 }
 SEVERAL_STACKS: dict[str, Callable[..., nn.Module]] = {
-    "two-memories": several_memories.transformer,
-    "two-memories-post_norm": partial(several_memories.transformer, post_norm=True),
-    "two-memories-parted": partial(several_memories.transformer, parted=True),
+    "two-memories": memory_models.build_transformer,
+    "two-memories-post_norm": partial(memory_models.build_transformer, post_norm=True),
+    "two-memories-parted": partial(memory_models.build_transformer, parted=True),
 }
 SEVERAL = SEVERAL_STACKS | {
-    f"two-memories-{reading}": partial(several_memories.recurrent, reading=reading)
+    f"two-memories-{reading}": partial(memory_models.build_recurrent, reading=reading)
     for reading in ("bahdanau", "feeding", "luong")
 }
 """What no recipe asks for yet: decoders that look at two memories."""

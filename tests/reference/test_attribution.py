@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from attributing import IDS, METHODS, Asked, questions
+from attribution_samples import IDS, METHODS, EmbeddedModel, iter_inspect_calls
 from torch import Tensor, nn
 
 from heedful.blocks.embedding import TokenEmbedding
@@ -31,7 +31,7 @@ def test_an_attention_by_hand(method: Method) -> None:
         scores = torch.einsum("btd,de,be->bt", x, query, x[:, -1])
         return ((scores.softmax(-1).unsqueeze(1) @ x).squeeze(1).tanh() @ out).unsqueeze(1)
 
-    model = Asked(say)
+    model = EmbeddedModel(say)
     words, by_hand = model.words.astype(float), (query.numpy().astype(float), out.numpy().astype(float))
     places = [1.0] if method == "gradient" else (np.arange(2000) + 0.5) / 2000
     expected, step = np.zeros(len(IDS)), 1e-5
@@ -41,14 +41,14 @@ def test_an_attention_by_hand(method: Method) -> None:
             aside[i] = step * words[i]
             up, down = (attention_by_hand(place * words + sign * aside, *by_hand) for sign in (1, -1))
             expected[i] += (up - down) / (2 * step) / len(places)
-    found = model.attributed(method, steps=64)
+    found = model.attribute(method, steps=64)
     np.testing.assert_allclose(found.scores[0], expected, rtol=2e-3, atol=2e-4)
     assert found.values[0] == pytest.approx(attention_by_hand(words, *by_hand), rel=1e-4, abs=1e-5)
 
 
 def test_scaling_a_word_of_a_whole_model_by_hand() -> None:
     """The gradient times a word is how the answer changes when its row of the table grows by so much of itself."""
-    (face, asked, _), *_ = questions("language-transformer")
+    (face, asked, _), *_ = iter_inspect_calls("language-transformer")
     assert isinstance(face, TextGenerator)
     model = face.model
     model.output.weight = nn.Parameter(model.output.weight.detach().clone())  # a tied output would change as well

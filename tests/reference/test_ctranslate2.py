@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from untrained import untrained_classifier, untrained_translator, untrained_writer
+from untrained_runs import create_classifier_run, create_language_model_run, create_translation_run
 
 import heedful
 from heedful.data.pretrained_tokenizers import load_tokenizer
@@ -110,7 +110,7 @@ def require_same_generator(language: Callable[..., Path], folder: Path, **model:
 @pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "shaw", "clip": 2}], ids=["rotary", "shaw"])
 def test_encoders_of_runs(positions: dict[str, Any], tmp_path: Path) -> None:
     model = {"positions": positions, "residual": "pre_norm", "norm_epsilon": 0.1}
-    run = untrained_classifier(tmp_path, {"red dog": "a", "old man": "b"}, model=model)
+    run = create_classifier_run(tmp_path, {"red dog": "a", "old man": "b"}, model=model)
     assert len(export_ctranslate2(run, tmp_path / "ct2")) == 1  # that the head is left out
     encoder = heedful.load(run, kind=heedful.Classifier, device="cpu").model.encoder
     rows = [[7, 8, 9, 10, 11, 7], [9, 8]]
@@ -128,7 +128,7 @@ def language() -> Callable[..., Path]:
 
     def make(folder: Path, **model: Any) -> Path:
         folder.mkdir()
-        return untrained_writer(folder, TEXTS, **model)
+        return create_language_model_run(folder, TEXTS, **model)
 
     return make
 
@@ -155,7 +155,7 @@ LONG = [(" ".join(source for source, _ in PAIRS), " ".join(target for _, target 
     ids=["rotary", "rotary_dot", "shaw", "shaw_keys", "shaw_dot", "none", "shared_concat"],
 )
 def test_translators_of_runs(model: dict[str, Any], tmp_path: Path) -> None:
-    run = untrained_translator(tmp_path, PAIRS, model=model)
+    run = create_translation_run(tmp_path, PAIRS, model=model)
     assert export_ctranslate2(run, tmp_path / "ct2") == ()
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
     sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS + LONG]
@@ -183,7 +183,7 @@ def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
         torch.nn.init.normal_(parameter, std=1e-3 if parameter.dim() > 1 else 0.5)
 
     model = {"positions": {"kind": "rotary"}, "residual": "pre_norm", "tie": "none"}
-    run = untrained_translator(tmp_path, PAIRS, model=model, draw=draw)
+    run = create_translation_run(tmp_path, PAIRS, model=model, draw=draw)
     export_ctranslate2(run, tmp_path / "ct2")
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
     sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS]
@@ -196,7 +196,7 @@ def test_factors_are_read_behind_pieces(positions: dict[str, Any], tmp_path: Pat
     pairs = [("The|D dog|N books|V", PAIRS[0][1]), ("a|D BOOK|N", PAIRS[1][1]), ("McDog|X", PAIRS[2][1])]
     marked = [(source.replace("|", "\N{HALFWIDTH FORMS LIGHT VERTICAL}"), target) for source, target in pairs]
     model, factors = {"positions": positions}, {"case": {"kind": "case"}, "pos": {"kind": "given"}}
-    run = untrained_translator(tmp_path, marked, model=model, factors=factors)
+    run = create_translation_run(tmp_path, marked, model=model, factors=factors)
     (note,) = export_ctranslate2(run, tmp_path / "ct2")
     assert "piece\N{HALFWIDTH FORMS LIGHT VERTICAL}case\N{HALFWIDTH FORMS LIGHT VERTICAL}pos" in note
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
@@ -219,7 +219,7 @@ def test_factors_are_read_behind_pieces(positions: dict[str, Any], tmp_path: Pat
 def test_a_label_may_not_be_called_like_a_mark(tmp_path: Path) -> None:
     separator = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
     pairs = [(f"dog{separator}</s>", "Hund"), (f"cat{separator}N", "Katze")]
-    run = untrained_translator(tmp_path, pairs, factors={"pos": {"kind": "given"}})
+    run = create_translation_run(tmp_path, pairs, factors={"pos": {"kind": "given"}})
     with pytest.raises(RunError, match=r"factors\.pos: has the label '</s>', which CTranslate2 would read as one"):
         export_ctranslate2(run, tmp_path / "ct2")
 

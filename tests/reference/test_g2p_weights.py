@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from weights.g2p import GRAPHEMES, PHONEMES, GraphemeToPhoneme, load_g2p
 
 from heedful.errors import RunError
@@ -71,18 +71,18 @@ def reference(arrays: Arrays, word: str) -> list[str]:
 
 def dictionary_words(count: int) -> list[str]:
     """Words of all kinds and lengths, apostrophes included."""
-    lines = gzip.decompress(outside(DICTIONARY).read_bytes()).decode().splitlines()
+    lines = gzip.decompress(find_external_data(DICTIONARY).read_bytes()).decode().splitlines()
     words = sorted({line.split()[0] for line in lines if "(" not in line.split()[0]})
     return [words[n] for n in np.random.default_rng(5).choice(len(words), count, replace=False)]
 
 
 @pytest.fixture
 def trained() -> GraphemeToPhoneme:
-    return load_g2p(outside(WEIGHTS))
+    return load_g2p(find_external_data(WEIGHTS))
 
 
 def test_a_hundred_words_as_the_package_speaks_them(trained: GraphemeToPhoneme) -> None:
-    with np.load(outside(WEIGHTS)) as file:
+    with np.load(find_external_data(WEIGHTS)) as file:
         arrays = dict(file)
     words = dictionary_words(100)
     assert len({len(word) for word in words}) > 8, "the batch has rows of many lengths"

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
-from outside import outside
+from external_data import find_external_data
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -764,7 +764,7 @@ def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.Cap
 
 
 def test_a_real_word_piece(real: Path) -> None:
-    files = sorted(path for path in outside("multi30k").rglob("val.*") if path.is_file())
+    files = sorted(path for path in find_external_data("multi30k").rglob("val.*") if path.is_file())
     lines = [line for path in files[:3] for line in list(read_lines(path))[:350]]
     theirs, mine = transformers.AutoTokenizer.from_pretrained(real), heedful_tokenizer(real)
     assert len(lines) >= 900

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from torch import Tensor, nn
 from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
@@ -21,7 +21,7 @@ from heedful.tensors import Tokens
 
 def published(name: str) -> Path:
     """A file of llm-viz."""
-    return outside(f"weights/gpt_nano_sort/gpt-nano-sort-{name}.json")
+    return find_external_data(f"weights/gpt_nano_sort/gpt-nano-sort-{name}.json")
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from reference.test_hugging_face import MAKERS
-from shapes import unchecked
-from untrained import untrained, untrained_writer
+from shape_checks import disable_shape_checks
+from untrained_runs import create_language_model_run, create_untrained_run
 
 import heedful
 from heedful.errors import MissingExtraError, RunError
@@ -35,7 +35,7 @@ SHAPES = [[[7]], [[5, 6, 7, 8, 9, 10, 11], [4], [9, 5, 8]], [[6, 5], [8, 8]]]
 
 def exported(model: Path, folder: Path) -> tuple[str, ...]:
     """What is left out; shapes have names and no numbers while a graph is written, which their checks cannot read."""
-    with unchecked():
+    with disable_shape_checks():
         return export_onnx(model, folder)
 
 
@@ -344,7 +344,7 @@ def test_a_trained_writer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
-    run = untrained_writer(tmp_path, TEXTS, **WRITERS[name])
+    run = create_language_model_run(tmp_path, TEXTS, **WRITERS[name])
     assert exported(run, tmp_path / "onnx") == ()
     require_same_writer(heedful.load(run, kind=heedful.TextGenerator, device="cpu"), tmp_path / "onnx")
 
@@ -429,7 +429,7 @@ def translating(folder: Path, **model: Any) -> Path:
     for name, texts in (("a", TEXTS), ("b", TEXTS[::-1])):
         (folder / f"{name}.txt").write_text("\n".join(texts * 9), encoding="utf-8")
     paths = {"source": str(folder / "a.txt"), "target": str(folder / "b.txt")}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": paths, "validation": paths},
@@ -450,7 +450,7 @@ def translating(folder: Path, **model: Any) -> Path:
 
 def classifying(folder: Path, **model: Any) -> Path:
     golden = GOLDEN / "classification"
-    return untrained(
+    return create_untrained_run(
         {
             "task": "classification",
             "output": str(folder / "run"),

@@ -1,4 +1,4 @@
-"""Shapes are checked while tests run; here is how to do without where others have checked the same calls."""
+"""Tests check shapes at run time; this disables the checks where other tests check the same calls."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from jaxtyping import config
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Checking takes two thirds of the time of small models."""
+def disable_shape_checks() -> Iterator[None]:
+    """Disable the checks of shapes during the block; with small models they take two thirds of the time."""
     before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:
