@@ -20,8 +20,8 @@ ROOT = Path(__file__).parents[1]
 sys.path.insert(0, str(ROOT / "tests"))
 
 from additions import ADDITIONS, try_addition  # noqa: E402 - beside this file
-from architecture.sources import PACKAGE, modules, walk  # noqa: E402 - needs the path above
-from architecture.test_tasks import FOLDERS, named  # noqa: E402 - needs the path above
+from architecture.sources import PACKAGE, find_modules, list_nodes  # noqa: E402 - needs the path above
+from architecture.test_tasks import FOLDERS, find_named_tasks  # noqa: E402 - needs the path above
 
 from heedful.cli.commands import COMMANDS  # noqa: E402 - needs the path above
 
@@ -29,14 +29,16 @@ from heedful.cli.commands import COMMANDS  # noqa: E402 - needs the path above
 def measure_costs() -> list[tuple[str, int, int, list[str]]]:
     """Return each task with the number of its files, their lines, and the other modules that name it."""
     found = []
-    sources = {name: path.read_text(encoding="utf-8") for name, path in modules().items()}
+    sources = {name: path.read_text(encoding="utf-8") for name, path in find_modules().items()}
     for task, folder in FOLDERS.items():
         own = [name for name in sources if name.startswith(f"tasks.{folder}.") or name == f"tasks.{folder}"]
         files = [name for name in own if sources[name].strip()]
         others = [
             name
             for name, source in sources.items()
-            if name not in own and name != "registry" and folder in named(walk(modules()[name]), module=name)
+            if name not in own
+            and name != "registry"
+            and folder in find_named_tasks(list_nodes(find_modules()[name]), module=name)
         ]
         found.append((task, len(files), sum(len(sources[name].splitlines()) for name in files), others))
     return found
@@ -51,7 +53,7 @@ def count_imported_modules() -> tuple[int, int]:
     )
     words = ["translate", str(run), "--text", "a", "--device", "cpu"]
     done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, text=True, check=True)
-    return int(done.stdout.splitlines()[-1]), len(modules())
+    return int(done.stdout.splitlines()[-1]), len(find_modules())
 
 
 def measure_start_times() -> dict[str, float]:

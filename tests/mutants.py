@@ -1785,7 +1785,7 @@ GENERATION = (
         "tensors.py",
         "return {name: memory_by_name[name] for name in expected}",
         "return dict(memory_by_name)",
-        ("tests/laws/test_memories.py::test_the_order_in_which_memories_are_given_means_nothing",),
+        ("tests/laws/test_memories.py::test_the_order_of_memories_does_not_matter",),
     ),
     Mutant(
         "what was learned before a point counts for the next one, too",
@@ -3574,14 +3574,14 @@ MEMORIES = (
         "blocks/transformer.py",
         "mask=cross_masks[name]))",
         "mask=next(iter(cross_masks.values()))))",
-        (f"{MEMORIES_LAWS}::test_each_memory_is_seen_under_its_own_name[transformer]",),
+        (f"{MEMORIES_LAWS}::test_each_memory_is_captured_under_its_own_name[transformer]",),
     ),
     Mutant(
         "layers look at memories in the order given",
         "tensors.py",
         "return {name: memory_by_name[name] for name in expected}",
         "return memory_by_name",
-        (f"{MEMORIES_LAWS}::test_memories_are_told_apart_by_their_names_alone",),
+        (f"{MEMORIES_LAWS}::test_memories_are_distinguished_only_by_their_names",),
     ),
     Mutant(
         "a decoder begins where the first memory's summary says",

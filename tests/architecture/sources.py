@@ -12,24 +12,24 @@ TESTS = ROOT / "tests"
 
 
 @cache
-def read(path: Path) -> str:
+def read_source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    return ast.parse(read(path), filename=str(path))
+    return ast.parse(read_source(path), filename=str(path))
 
 
 @cache
-def walk(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a file; what is wanted of most files is only looked for, and walking takes longer than looking."""
+def list_nodes(path: Path) -> tuple[ast.AST, ...]:
+    """List all nodes of a file; the list is kept, because walking the tree takes longer than most searches."""
     return tuple(ast.walk(parse(path)))
 
 
 @cache
-def modules() -> dict[str, Path]:
-    """Each module of the package by its name below heedful; a room's `__init__` is the room itself."""
+def find_modules() -> dict[str, Path]:
+    """Return the files of all modules by module name below heedful; a package stands for its `__init__`."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts

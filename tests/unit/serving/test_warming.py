@@ -52,5 +52,5 @@ def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pyte
 
 
 def test_what_nobody_can_ask_is_refused() -> None:
-    with pytest.raises(RecipeError, match="held: is a Face, which cannot be used over HTTP; leave it out"):
+    with pytest.raises(RecipeError, match="held: is a BlockingPredictor, which cannot be used over HTTP; leave it out"):
         warm_up_models(build_registry(BlockingPredictor()), print)
