@@ -1,7 +1,8 @@
-"""Additions that show what one new thing of each kind touches: a search, a sampling option, a file format, a route and
-a task. Each is planted in a copy of the package, is used there once, and the files that it touched are counted.
+"""Additions that show which files a new search, sampling option, file format, route or task touches.
 
-python benchmarks/cost_of_a_task.py --additions    plants and uses them
+Each is added to a copy of the package and used there once, and the files that it touches are counted.
+
+python benchmarks/cost_of_a_task.py --additions    adds and uses them
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Addition:
     files: Mapping[str, str]
     program: str
     folders: Mapping[str, str] = field(default_factory=dict)
-    """New folders: what is copied, below the repository."""
+    """New folders of the package, each with the folder of the repository that is copied there."""
 
     @property
     def touched(self) -> list[str]:
@@ -47,7 +48,7 @@ def apply_edits(name: str, text: str, edits: tuple[tuple[str, str], ...]) -> str
 
 
 def try_addition(addition: Addition) -> bool:
-    """Plant an addition in a copy of the package; return whether the program that uses it works."""
+    """Add an addition to a copy of the package; return whether the program that uses it works."""
     with tempfile.TemporaryDirectory() as folder:
         package = Path(folder) / "heedful"
         shutil.copytree(ROOT / "heedful", package, ignore=shutil.ignore_patterns("__pycache__"))

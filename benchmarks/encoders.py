@@ -1,11 +1,11 @@
-"""How fast vectors of texts are made with one thread, by processor time, beside sentence-transformers and onnxruntime.
+"""Compare the speed of encoding texts with one thread: heedful, sentence-transformers and onnxruntime.
 
-    python benchmarks/encoders.py FOLDER texts.txt        # of a sentence encoder, in the form of Hugging Face
+    python benchmarks/encoders.py FOLDER texts.txt        # folder of a sentence encoder, in the format of Hugging Face
 
-Every line of the file becomes a vector, the mean over its tokens. onnxruntime gets what `torch.onnx` exports, in
-batches of 32 sorted by length, in floating point and with the bytes of its own `quantize_dynamic`. Who is not installed
-is left out. One process, engine after engine in each round; what counts is the best round of each. "Alike" is the
-mean cosine between an engine's vectors and those of heedful in floating point.
+Each line of the file becomes a vector, the mean over its tokens. onnxruntime runs the export of `torch.onnx`, in
+batches of 32 sorted by length, in floating point and quantized by its own `quantize_dynamic`. Engines that are not
+installed are left out. All engines run in one process, in turns; speeds are from the processor time of the best round.
+"Alike" is the mean cosine between the vectors of an engine and those of heedful in floating point.
 """
 
 from __future__ import annotations
@@ -24,30 +24,30 @@ from heedful.cli.option_parser import Positional
 os.environ |= {"OMP_NUM_THREADS": "1", "TOKENIZERS_PARALLELISM": "false", "HF_HUB_OFFLINE": "1"}
 
 import numpy as np
-from contest import Report, in_turns, installed, jsonable, machine
+from comparison import Report, describe_machine, is_installed, options_to_json, time_in_turns
 
-Embed = Callable[[list[str]], Any]
+EncodeTexts = Callable[[list[str]], Any]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Texts per second of processor time, compared."""
+    """Compare texts per second of processor time."""
 
     folder: Annotated[Path, Positional]
-    """of a sentence encoder"""
+    """folder of a sentence encoder"""
     texts: Annotated[Path, Positional]
-    """one a line, plain or gzipped"""
+    """file with one text on each line, plain or gzipped"""
     count: int = 300
-    """of texts, from the beginning of the file"""
+    """number of texts, from the beginning of the file"""
     rounds: int = 4
     json: Path | None = None
-    """write every measurement there"""
+    """JSON file for all measurements"""
     markdown: Path | None = None
-    """write the table there too"""
+    """Markdown file for the table"""
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Run the benchmark with the options of the command line."""
     options = parse_script_arguments(Options, __file__)
     import torch
 
@@ -58,41 +58,44 @@ def main() -> None:
     lines = [line for line in read_lines(options.texts) if line.strip()][: options.count]
     words = sum(len(line.split()) for line in lines) / len(lines)
     with tempfile.TemporaryDirectory() as scratch:
-        engines = _heedful(options.folder) | _others(options.folder, Path(scratch))
+        engines = _load_heedful_encoders(options.folder) | _load_other_encoders(options.folder, Path(scratch))
         vectors = {name: np.asarray(embed(lines)) for name, embed in engines.items()}
         work = {name: partial(embed, lines) for name, embed in engines.items()}
-        seconds = in_turns(work, rounds=options.rounds)
-    notes = [*machine(), f"{len(lines)} texts of {words:.1f} words, one thread, best of {options.rounds} rounds"]
-    report = Report("Encoders", notes, raw={"options": jsonable(options), "seconds": seconds})
+        seconds = time_in_turns(work, rounds=options.rounds)
+    notes = [
+        *describe_machine(),
+        f"{len(lines)} texts of {words:.1f} words, one thread, best of {options.rounds} rounds",
+    ]
+    report = Report("Encoders", notes, raw={"options": options_to_json(options), "seconds": seconds})
     exact = vectors["heedful torch"]
     rows = []
     for name in engines:
-        found = vectors[name]
-        cosines = (found * exact).sum(1) / np.linalg.norm(found, axis=1) / np.linalg.norm(exact, axis=1)
+        own = vectors[name]
+        cosines = (own * exact).sum(1) / np.linalg.norm(own, axis=1) / np.linalg.norm(exact, axis=1)
         rows.append([name, f"{len(lines) / min(seconds[name]):,.1f}", f"{cosines.mean():.4f}"])
     report.tables.append(("Texts per second", ["engine", "texts/s", "alike"], rows))
     report.publish(markdown=options.markdown, json_file=options.json)
 
 
-def _heedful(folder: Path) -> dict[str, Embed]:
+def _load_heedful_encoders(folder: Path) -> dict[str, EncodeTexts]:
     import heedful
     from heedful.recipes.recipe import EngineName
     from heedful.runs.device import tune_malloc
 
     tune_malloc()  # as the command does
-    names: list[EngineName] = ["torch", "int8", *(["native"] if installed("heedful_native") else [])]
+    names: list[EngineName] = ["torch", "int8", *(["native"] if is_installed("heedful_native") else [])]
     return {f"heedful {name}": heedful.load(folder, device="cpu", engine=name).embed for name in names}
 
 
-def _others(folder: Path, scratch: Path) -> dict[str, Embed]:
-    found: dict[str, Embed] = {}
-    if installed("sentence_transformers"):
+def _load_other_encoders(folder: Path, scratch: Path) -> dict[str, EncodeTexts]:
+    encoders: dict[str, EncodeTexts] = {}
+    if is_installed("sentence_transformers"):
         from sentence_transformers import SentenceTransformer
 
         encoder = SentenceTransformer(str(folder), device="cpu")
-        found["sentence-transformers"] = lambda lines: encoder.encode(lines, batch_size=32)
-    if not (installed("onnxruntime") and installed("transformers")):
-        return found
+        encoders["sentence-transformers"] = lambda lines: encoder.encode(lines, batch_size=32)
+    if not (is_installed("onnxruntime") and is_installed("transformers")):
+        return encoders
     import torch
     from onnxruntime import InferenceSession, SessionOptions
     from onnxruntime.quantization import QuantType, quantize_dynamic
@@ -100,7 +103,7 @@ def _others(folder: Path, scratch: Path) -> dict[str, Embed]:
 
     tokenizer, model = AutoTokenizer.from_pretrained(folder), AutoModel.from_pretrained(folder).eval()
 
-    class Hidden(torch.nn.Module):
+    class HiddenStates(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.model = model
@@ -109,13 +112,13 @@ def _others(folder: Path, scratch: Path) -> dict[str, Embed]:
             return self.model(input_ids=ids, attention_mask=mask).last_hidden_state
 
     example = tokenizer(["a dog", "two more dogs"], padding=True, return_tensors="pt")
-    names, moving = ["ids", "mask"], {name: {0: "rows", 1: "tokens"} for name in ("ids", "mask", "hidden")}
+    names, dynamic = ["ids", "mask"], {name: {0: "rows", 1: "tokens"} for name in ("ids", "mask", "hidden")}
     files = {"fp32": scratch / "fp32.onnx", "int8": scratch / "int8.onnx"}
     torch.onnx.export(
-        *(Hidden(), (example["input_ids"], example["attention_mask"]), str(files["fp32"])),
+        *(HiddenStates(), (example["input_ids"], example["attention_mask"]), str(files["fp32"])),
         input_names=names,
         output_names=["hidden"],
-        dynamic_axes=moving,
+        dynamic_axes=dynamic,
         dynamo=False,
     )
     quantize_dynamic(str(files["fp32"]), str(files["int8"]), weight_type=QuantType.QInt8)
@@ -123,11 +126,11 @@ def _others(folder: Path, scratch: Path) -> dict[str, Embed]:
     settings.intra_op_num_threads = settings.inter_op_num_threads = 1
     for name, path in files.items():
         session = InferenceSession(str(path), settings, providers=["CPUExecutionProvider"])
-        found[f"onnxruntime {name}"] = _means(session, tokenizer)
-    return found
+        encoders[f"onnxruntime {name}"] = _build_onnx_encoder(session, tokenizer)
+    return encoders
 
 
-def _means(session: Any, tokenizer: Any) -> Embed:
+def _build_onnx_encoder(session: Any, tokenizer: Any) -> EncodeTexts:
     def embed(lines: list[str]) -> np.ndarray:
         order = sorted(range(len(lines)), key=lambda place: -len(lines[place]))
         vectors: list[Any] = [None] * len(lines)

@@ -1,16 +1,16 @@
-"""How fast each engine of heedful translates with one thread, by processor time, beside CTranslate2's.
+"""Compare the speed of translation with one thread: the engines of heedful and CTranslate2.
 
     python benchmarks/engines.py                       # random weights, small and base
     python benchmarks/engines.py --size small --batch 1 16 --rounds 5
     python benchmarks/engines.py --figures docs/images
-    python benchmarks/engines.py --quick               # whether all of it runs, in a few seconds
+    python benchmarks/engines.py --quick               # checks in a few seconds that everything runs
 
-The same random weights in all engines, the same sentences in batches sorted by length, from text to text, each
-translation 20 tokens long, the end of sentence being forbidden. One process and one thread, engine after engine in each
-round; what counts is processor time, which a busy machine spoils less than the clock, and the best round of each.
-"Same" is the share of translations that equal those of heedful's engine `torch`; alternatives of random weights are
-close to ties, so this says less than the scores of a trained model. "Products alone" makes the products of bytes that
-the translations need, by native code, and nothing else: the limit on this processor, of attention's products apart.
+All engines have the same random weights and translate the same sentences, in batches sorted by length. The end of
+sentence is forbidden, and each translation has 20 tokens. All engines run in one process, in turns. Speeds are from the
+processor time of the best round, because other programs change it less than the wall-clock time. "Same" is the share of
+translations that equal those of heedful's engine `torch`. With random weights the best candidates have nearly equal
+scores, so this share is lower than with a trained model. "Products alone" computes only the products of 8-bit integers
+that the translations need, in native code. It is the upper limit on this processor, without the products of attention.
 """
 
 from __future__ import annotations
@@ -26,77 +26,77 @@ from heedful.cli.arguments import parse_script_arguments
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-from contest import SIZES, Report, in_turns, jsonable, machine, say
+from comparison import SIZES, Report, describe_machine, options_to_json, print_progress, time_in_turns
 
 
 @dataclass(frozen=True)
 class Options:
-    """Sentences per second of processor time, compared."""
+    """Compare sentences per second of processor time."""
 
     size: tuple[Literal["small", "base", "tiny"], ...] = ("small", "base")
-    """of the models"""
+    """sizes of the models"""
     batch: tuple[int, ...] = (1, 16, 64)
-    """sentences in a batch"""
+    """number of sentences in a batch"""
     beam: tuple[int, ...] = (1, 5)
     """widths of the beam; 1 is greedy search"""
     rounds: int = 3
-    """turns of each engine at each setting"""
+    """number of turns of each engine for each setting"""
     forced: int = 20
-    """tokens of each translation"""
+    """number of tokens of each translation"""
     vocabulary: int = 8000
     json: Path | None = None
-    """write every measurement there"""
+    """JSON file for all measurements"""
     markdown: Path | None = None
-    """write the tables there too"""
+    """Markdown file for the tables"""
     figures: Path | None = None
-    """folder for pictures"""
+    """folder for figures"""
     quick: bool = False
-    """tiny model, one round: whether the benchmark works"""
+    """check with a tiny model and one round that the benchmark works"""
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Run the benchmark with the options of the command line."""
     options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = Options(
             ("tiny",), (1, 4), (1, 2), 1, 4, 200, options.json, options.markdown, options.figures, quick=True
         )
     notes = [
-        *machine(),
+        *describe_machine(),
         f"one thread, processor time, best of {options.rounds} rounds, {options.forced} tokens a translation",
     ]
-    report = Report("Engines", notes, raw={"options": jsonable(options)})
+    report = Report("Engines", notes, raw={"options": options_to_json(options)})
     for size in options.size:
         with tempfile.TemporaryDirectory() as folder:
-            _compare(size, Path(folder), options, report)
+            _compare_engines(size, Path(folder), options, report)
     report.publish(markdown=options.markdown, json_file=options.json)
 
 
-def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
-    import made_up
+def _compare_engines(size: str, folder: Path, options: Options, report: Report) -> None:
+    import synthetic_data
     import torch
-    from translation_engines import ProductsAlone, Rules, cut
+    from translation_engines import ProductsEngine, SearchRules, build_batches
 
     import heedful
     from heedful.data.readers import read_lines
 
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    run = made_up.run(folder, options.vocabulary, SIZES[size])
-    text = list(read_lines(made_up.source_text(folder / "source.txt", 400, options.vocabulary)))
+    run = synthetic_data.create_translation_run(folder, options.vocabulary, SIZES[size])
+    text = list(read_lines(synthetic_data.write_source_text(folder / "source.txt", 400, options.vocabulary)))
     tokenizer = heedful.load(run, device="cpu").source
-    engines = _engines(run, folder, Rules(options.forced, forced=True), tokenizer)
+    engines = _build_engines(run, folder, SearchRules(options.forced, forced=True), tokenizer)
     if "heedful native" in engines:
-        rules = Rules(options.forced, forced=True)
-        engines["products alone"] = ProductsAlone(SIZES[size], options.vocabulary, tokenizer, rules)
+        rules = SearchRules(options.forced, forced=True)
+        engines["products alone"] = ProductsEngine(SIZES[size], options.vocabulary, tokenizer, rules)
     measured: dict[str, list[dict[str, Any]]] = {name: [] for name in engines}
     for beam in options.beam:
         for batch in options.batch:
-            batches = cut(text, tokenizer, count=max(16, batch), size=batch)
+            batches = build_batches(text, tokenizer, count=max(16, batch), size=batch)
             count = sum(map(len, batches))
             work = {name: partial(engine.translate, batches, beam=beam) for name, engine in engines.items()}
             written = {name: translate() for name, translate in work.items()}
-            seconds = in_turns(work, rounds=options.rounds, about=f"{size}, beam {beam}, batch {batch}: ")
+            seconds = time_in_turns(work, rounds=options.rounds, about=f"{size}, beam {beam}, batch {batch}: ")
             for name in engines:
                 same = sum(map(str.__eq__, written[name], written["heedful torch"])) / count
                 speeds = [count / each for each in seconds[name]]
@@ -122,11 +122,11 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
             ratios.append([f"same as torch: {name}", *(f"{each['same']:.2f}" for each in measured[name])])
     report.tables.append((f"{size}: ratios", ["", *head], ratios))
     if options.figures is not None and "products alone" in best:
-        _draw(size, best, options)
+        _draw_figures(size, best, options)
 
 
-def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
-    """The share of products alone that each engine reaches, by the number of sentences in a batch."""
+def _draw_figures(size: str, best: dict[str, list[float]], options: Options) -> None:
+    """Draw the share of products alone that each engine reaches, by the number of sentences in a batch."""
     from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 
     assert options.figures is not None
@@ -152,24 +152,24 @@ def _draw(size: str, best: dict[str, list[float]], options: Options) -> None:
         (options.figures / f"engines-{size}-{beam}.svg").write_text(picture, encoding="utf-8")
 
 
-def _engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[str, Any]:
-    from contest import installed
-    from translation_engines import CTranslate2, Heedful
+def _build_engines(run: Path, folder: Path, rules: Any, tokenizer: Any) -> dict[str, Any]:
+    from comparison import is_installed
+    from translation_engines import CTranslate2Engine, HeedfulEngine
 
     from heedful.engines.select_engine import ENGINES
 
-    names = [name for name in ENGINES if name != "auto" and (name != "native" or installed("heedful_native"))]
-    found: dict[str, Any] = {f"heedful {name}": Heedful(run, rules, engine=name) for name in names}
-    if not installed("ctranslate2"):
-        say("CTranslate2 is left out: ctranslate2 is not installed")
-        return found
+    names = [name for name in ENGINES if name != "auto" and (name != "native" or is_installed("heedful_native"))]
+    engines: dict[str, Any] = {f"heedful {name}": HeedfulEngine(run, rules, engine=name) for name in names}
+    if not is_installed("ctranslate2"):
+        print_progress("CTranslate2 is left out: ctranslate2 is not installed")
+        return engines
     from heedful.runs.export import export_ctranslate2
 
     export_ctranslate2(run, folder / "ct2")
     for name in ("float32", "int8"):
         settings = {"compute": name, "inter_threads": 1, "threads": 1}
-        found[f"ct2 {name}"] = CTranslate2(folder / "ct2", tokenizer, rules, settings)
-    return found
+        engines[f"ct2 {name}"] = CTranslate2Engine(folder / "ct2", tokenizer, rules, settings)
+    return engines
 
 
 if __name__ == "__main__":

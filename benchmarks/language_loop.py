@@ -1,4 +1,4 @@
-"""Our trainer on a stream of tokens, as `heedful train` runs it, and its products; what it saves goes nowhere."""
+"""Heedful's trainer on a stream of tokens, without checkpoints, and its matrix products."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from products import ProductsAlone, language_model
+from products import ProductRunner, list_language_model_products
 from torch import nn
 
 from heedful.architectures.build import build_language_model
@@ -21,12 +21,12 @@ from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 
-class Audience(Callback, CheckpointSaver):
-    """Hears of every update and keeps the last loss, and the processes together for as long as it lives."""
+class LossCallback(Callback, CheckpointSaver):
+    """Callback that keeps the last loss, and keeps the process group open."""
 
     def __init__(self) -> None:
         self._world = init_distributed(torch.device("cpu"))
-        self.here = self._world.__enter__()
+        self.distributed = self._world.__enter__()
         self.loss = 0.0
 
     def on_step_end(self, update: StepMetrics) -> None:
@@ -37,56 +37,58 @@ class Audience(Callback, CheckpointSaver):
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None: ...
 
 
-def ours(settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate: float) -> Callable[[int], float]:
-    """What makes so many updates and returns the last loss."""
-    model = _model(settings, vocabulary)
-    audience = Audience()
-    here = audience.here
-    precision = BF16WithMasters(model) if is_faster_in_bf16(model, here.device) else FullPrecision(model)
+def build_heedful_loop(
+    settings: dict[str, Any], stream: np.ndarray, *, vocabulary: int, rate: float
+) -> Callable[[int], float]:
+    """Return a function that makes the given number of updates and returns the last loss."""
+    model = _build_model(settings, vocabulary)
+    callback = LossCallback()
+    distributed = callback.distributed
+    precision = BF16WithMasters(model) if is_faster_in_bf16(model, distributed.device) else FullPrecision(model)
     trainer = Trainer(
         model,
         LanguageModelingObjective(
             stream,
-            stream[: settings["length"]],  # what it is evaluated on before and after
+            stream[: settings["length"]],  # for evaluation, which is not measured
             start_id=2,
             length=settings["length"],
             batch_tokens=settings["rows"] * settings["length"],
             seed=1,
-            device=here.device,
+            device=distributed.device,
         ),
         optimizer=Adam(precision.masters, betas=(0.9, 0.99), weight_decay=0.1),
         precision=precision,
         schedule=ConstantSchedule(rate, 0),
-        distributed=here,
+        distributed=distributed,
         limits=StoppingLimits(steps=0),
         config=TrainerConfig(evaluate_every=10**9, clip=1.0),
-        callback=audience,
-        checkpoint_saver=audience,
+        callback=callback,
+        checkpoint_saver=callback,
     )
 
     def train(updates: int) -> float:
         trainer.limits = StoppingLimits(steps=trainer.progress.step + updates)
         trainer.run()
-        return audience.loss
+        return callback.loss
 
     return train
 
 
-def products(settings: dict[str, Any], *, vocabulary: int) -> Callable[[int], float]:
-    """The products of so many updates and nothing else, in the precision that our trainer would choose; no loss."""
-    half = is_faster_in_bf16(_model(settings, vocabulary), torch.device("cpu"))
-    alone = ProductsAlone(torch.bfloat16 if half else torch.float32)
-    update = language_model(settings, settings["rows"], settings["length"], vocabulary=vocabulary)
+def build_products_loop(settings: dict[str, Any], *, vocabulary: int) -> Callable[[int], float]:
+    """Return a function that computes only the matrix products of updates, in the precision of heedful's trainer."""
+    use_bf16 = is_faster_in_bf16(_build_model(settings, vocabulary), torch.device("cpu"))
+    runner = ProductRunner(torch.bfloat16 if use_bf16 else torch.float32)
+    update = list_language_model_products(settings, settings["rows"], settings["length"], vocabulary=vocabulary)
 
     def train(updates: int) -> float:
         for _ in range(updates):
-            alone.run(update)
+            runner.run(update)
         return math.nan
 
     return train
 
 
-def _model(settings: dict[str, Any], vocabulary: int) -> nn.Module:
+def _build_model(settings: dict[str, Any], vocabulary: int) -> nn.Module:
     sizes = {name: settings[name] for name in ("d_model", "heads", "layers", "dropout")}
     positions = {"kind": "learned", "length": settings["length"]}
     config = DecoderConfig.model_validate({**sizes, "positions": positions, "bias": False})

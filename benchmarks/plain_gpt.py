@@ -1,4 +1,4 @@
-"""The GPT and the loop that one writes in plain torch, as nanoGPT's description has them: nothing of heedful."""
+"""A GPT and a training loop in plain torch, as the description of nanoGPT has them, without code of heedful."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional
 
 
 class PlainBlock(nn.Module):
-    """Pre-norm attention and feed-forward; queries, keys and values are one product, attention is torch's fused one."""
+    """Pre-norm attention and feed-forward; one product for queries, keys and values; torch's fused attention."""
 
     def __init__(self, d_model: int, *, heads: int, dropout: float) -> None:
         super().__init__()
@@ -39,7 +39,7 @@ class PlainBlock(nn.Module):
 
 
 class PlainGpt(nn.Module):
-    """The mean loss of a batch; table and output are one."""
+    """GPT that returns the mean loss of a batch; embedding and output share their weights."""
 
     def __init__(self, vocabulary: int, d_model: int, *, heads: int, layers: int, length: int, dropout: float) -> None:
         super().__init__()
@@ -64,7 +64,7 @@ class PlainGpt(nn.Module):
 
 
 class PlainLoop:
-    """Random pieces, loss, backward, clipping, AdamW in the form asked for; the loss is looked at each tenth update."""
+    """Loop over random pieces: loss, backward pass, clipping, AdamW, fused or not; it reads every tenth loss."""
 
     def __init__(
         self, model: PlainGpt, stream: np.ndarray, *, rows: int, length: int, rate: float, fused: bool
@@ -82,7 +82,7 @@ class PlainLoop:
         for number in range(updates):
             for group in self.adam.param_groups:
                 group["lr"] = self.rate
-            ids, labels = self._batch()
+            ids, labels = self._draw_batch()
             loss = self.model(ids, labels)
             loss.backward()
             nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
@@ -91,7 +91,7 @@ class PlainLoop:
             if number % 10 == 0 or number == updates - 1:
                 self.loss = loss.item()
 
-    def _batch(self) -> tuple[Tensor, Tensor]:
+    def _draw_batch(self) -> tuple[Tensor, Tensor]:
         starts = torch.randint(len(self.stream) - self.length, (self.rows,))
         read, written = (
             torch.stack(

@@ -1,4 +1,4 @@
-"""The GRU encoder-decoder that one writes with what torch brings, and Joey NMT's, both with our weights in them."""
+"""A GRU encoder-decoder of torch's modules, and Joey NMT's model, both with the weights of heedful's models."""
 
 from __future__ import annotations
 
@@ -22,10 +22,11 @@ from heedful.tensors import Tokens
 
 
 class PlainRecurrent(nn.Module):
-    """Logits over the vocabulary from source and target ids; 0 is padding.
+    """Model that computes logits over the vocabulary from source and target ids; 0 is padding.
 
-    Bahdanau et al. 2015 with the sizes and the dropout of `recipes/road/bahdanau.toml`: a packed `nn.GRU` reads, an
-    `nn.GRUCell` writes, keys are projected once, the readout is one product for all steps, embeddings are tied.
+    Bahdanau et al. 2015 with the sizes and the dropout of `recipes/road/bahdanau.toml`: the encoder is a packed
+    `nn.GRU`, the decoder an `nn.GRUCell`. Keys are projected once, one product computes the readout of all steps, and
+    the embeddings are tied.
     """
 
     def __init__(self, vocabulary: int, d_model: int, *, d_embedding: int, dropout: float) -> None:
@@ -43,29 +44,29 @@ class PlainRecurrent(nn.Module):
         self.bias = nn.Parameter(torch.zeros(vocabulary))
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        memory, keys, h = self.read(source)
+        memory, keys, h = self.encode(source)
         x, hidden, contexts = self.embed(target), [], []
         for t in range(target.size(1)):
             context, h = self.step(x[:, t], h, memory=memory, keys=keys, source=source)
             hidden.append(h)
             contexts.append(context)
-        return self.write(torch.stack(hidden, 1), x, torch.stack(contexts, 1))
+        return self.compute_logits(torch.stack(hidden, 1), x, torch.stack(contexts, 1))
 
-    def greedy(self, source: Tensor, *, length: int, forbidden: list[int]) -> Tensor:
-        """So many of the likeliest ids, each after those before it."""
-        memory, keys, h = self.read(source)
+    def decode_greedily(self, source: Tensor, *, length: int, forbidden: list[int]) -> Tensor:
+        """Return `length` ids, each the most probable one after those before it."""
+        memory, keys, h = self.encode(source)
         ids, written = torch.full((len(source),), BOS), []
         for _ in range(length):
             x = self.embed(ids)
             context, h = self.step(x, h, memory=memory, keys=keys, source=source)
-            logits = self.write(h, x, context)
+            logits = self.compute_logits(h, x, context)
             logits[:, forbidden] = -math.inf
             ids = logits.argmax(1)
             written.append(ids)
         return torch.stack(written, 1)
 
-    def read(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """The memory, its keys and the first state."""
+    def encode(self, source: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the memory, its keys and the first state."""
         lengths = (source != PAD).sum(1)
         packed = nn.utils.rnn.pack_padded_sequence(self.embed(source), lengths, batch_first=True, enforce_sorted=False)
         outputs, last = self.encoder(packed)
@@ -74,14 +75,14 @@ class PlainRecurrent(nn.Module):
         return memory, self.key(memory), torch.tanh(self.start(last[1]))
 
     def step(self, x: Tensor, h: Tensor, *, memory: Tensor, keys: Tensor, source: Tensor) -> tuple[Tensor, Tensor]:
-        """The context and the state after one token."""
+        """Return the context and the state after one token."""
         scores = self.energy(torch.tanh(self.query(h).unsqueeze(1) + keys)).squeeze(2)
         weights = scores.masked_fill(source == PAD, -math.inf).softmax(1)
         context = torch.bmm(weights.unsqueeze(1), memory).squeeze(1)
         return context, self.cell(torch.cat((x, context), 1), h)
 
-    def write(self, h: Tensor, x: Tensor, context: Tensor) -> Tensor:
-        """Logits by maxout."""
+    def compute_logits(self, h: Tensor, x: Tensor, context: Tensor) -> Tensor:
+        """Return the logits of a maxout layer."""
         pairs = self.readout(torch.cat((h, x, context), -1)).unflatten(-1, (-1, 2))
         return functional.linear(self.dropout(pairs.amax(-1)), self.embedding.weight, self.bias)
 
@@ -90,17 +91,17 @@ class PlainRecurrent(nn.Module):
         return embedded
 
 
-def put_into_plain(ours: Any, plain: PlainRecurrent) -> None:
-    """Gives the plain model the weights of ours."""
-    decoder, layer = ours.decoder, ours.encoder.stack.layers[0]
+def copy_weights_to_plain(model: Any, plain: PlainRecurrent) -> None:
+    """Copy the weights of heedful's model into the plain model."""
+    decoder, layer = model.decoder, model.encoder.stack.layers[0]
     score, cell = decoder.reading.across.score, decoder.column.cells[0]
     pairs = [
-        (plain.embedding.weight, ours.output.weight),
-        (plain.bias, ours.output.bias),
-        *_gru_pairs(plain.encoder, layer),
-        *_linear_pairs(plain.start, decoder.reading.start.maps[0]),
+        (plain.embedding.weight, model.output.weight),
+        (plain.bias, model.output.bias),
+        *_pair_gru_weights(plain.encoder, layer),
+        *_pair_linear_weights(plain.start, decoder.reading.start.maps[0]),
         (plain.key.weight, score.key.weight),
-        *_linear_pairs(plain.query, score.query),
+        *_pair_linear_weights(plain.query, score.query),
         (plain.energy.weight, score.energy.weight),
         (plain.cell.weight_ih, torch.cat((cell.input.weight, decoder.column.more.weight), 1)),
         (plain.cell.weight_hh, cell.recurrent.weight),
@@ -109,11 +110,11 @@ def put_into_plain(ours: Any, plain: PlainRecurrent) -> None:
         (plain.readout.weight, torch.cat([each.weight for each in decoder.readout.maps], 1)),
         (plain.readout.bias, decoder.readout.maps[0].bias),
     ]
-    _copy(pairs, plain)
+    _copy_weights(pairs, plain)
 
 
-def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> SequenceToSequence[Tokens]:
-    """What Joey NMT's recurrent model computes, of our parts: additive attention after the step, input feeding."""
+def build_input_feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> SequenceToSequence[Tokens]:
+    """Build Joey NMT's recurrent model from parts of heedful: additive attention after the step, and input feeding."""
     cell = GRU(d_embedding, d_model)
     reading = SourceAttention(
         Attention(AdditiveScore(d_model, 2 * d_model, d_model)), start=LinearStateInit(2 * d_model, [cell])
@@ -132,8 +133,8 @@ def feeding_model(vocabulary: int, d_model: int, *, d_embedding: int) -> Sequenc
     return SequenceToSequence(encoder, decoder, output=nn.Linear(d_model, vocabulary, bias=False))
 
 
-def joey_model(ours: Any, vocabulary: int, d_model: int, *, d_embedding: int) -> Any:
-    """Joey NMT's model with the weights of `feeding_model`."""
+def build_joey_model(model: Any, vocabulary: int, d_model: int, *, d_embedding: int) -> Any:
+    """Build Joey NMT's model with the weights of `build_input_feeding_model`."""
     from joeynmt.decoders import RecurrentDecoder
     from joeynmt.embeddings import Embeddings
     from joeynmt.encoders import RecurrentEncoder as JoeyEncoder
@@ -148,14 +149,18 @@ def joey_model(ours: Any, vocabulary: int, d_model: int, *, d_embedding: int) ->
     )
     source, target = (Embeddings(d_embedding, vocab_size=vocabulary, padding_idx=PAD) for _ in range(2))
     joey = Model(encoder, decoder, source, target, words, words)
-    layer, cell, score = ours.encoder.stack.layers[0], ours.decoder.column.cells[0], ours.decoder.reading.across.score
-    state, context = ours.decoder.readout.maps
+    layer, cell, score = (
+        model.encoder.stack.layers[0],
+        model.decoder.column.cells[0],
+        model.decoder.reading.across.score,
+    )
+    state, context = model.decoder.readout.maps
     pairs = [
-        (source.lut.weight, ours.encoder.embedding.table.weight),
-        (target.lut.weight, ours.decoder.embedding.table.weight),
-        *_gru_pairs(encoder.rnn, layer),
-        *_linear_pairs(decoder.bridge_layer, ours.decoder.reading.start.maps[0]),
-        (decoder.rnn.weight_ih_l0, torch.cat((cell.input.weight, ours.decoder.column.more.weight), 1)),
+        (source.lut.weight, model.encoder.embedding.table.weight),
+        (target.lut.weight, model.decoder.embedding.table.weight),
+        *_pair_gru_weights(encoder.rnn, layer),
+        *_pair_linear_weights(decoder.bridge_layer, model.decoder.reading.start.maps[0]),
+        (decoder.rnn.weight_ih_l0, torch.cat((cell.input.weight, model.decoder.column.more.weight), 1)),
         (decoder.rnn.weight_hh_l0, cell.recurrent.weight),
         (decoder.rnn.bias_ih_l0, cell.input.bias),
         (decoder.rnn.bias_hh_l0, cell.recurrent.bias),
@@ -164,28 +169,28 @@ def joey_model(ours: Any, vocabulary: int, d_model: int, *, d_embedding: int) ->
         (decoder.attention.energy_layer.weight, score.energy.weight),
         (decoder.att_vector_layer.weight, torch.cat((state.weight, context.weight), 1)),
         (decoder.att_vector_layer.bias, state.bias),
-        (decoder.output_layer.weight, ours.output.weight),
+        (decoder.output_layer.weight, model.output.weight),
     ]
-    _copy(pairs, joey)
+    _copy_weights(pairs, joey)
     return joey.eval()
 
 
-def _gru_pairs(theirs: nn.GRU, layer: Any) -> list[tuple[Tensor, Tensor]]:
+def _pair_gru_weights(other: nn.GRU, layer: Any) -> list[tuple[Tensor, Tensor]]:
     pairs = []
     for cell, ending in ((layer.left_to_right, "l0"), (layer.right_to_left, "l0_reverse")):
         for kind in ("weight", "bias"):
-            pairs.append((getattr(theirs, f"{kind}_ih_{ending}"), getattr(cell.input, kind)))
-            pairs.append((getattr(theirs, f"{kind}_hh_{ending}"), getattr(cell.recurrent, kind)))
+            pairs.append((getattr(other, f"{kind}_ih_{ending}"), getattr(cell.input, kind)))
+            pairs.append((getattr(other, f"{kind}_hh_{ending}"), getattr(cell.recurrent, kind)))
     return pairs
 
 
-def _linear_pairs(theirs: nn.Linear, ours: nn.Linear) -> list[tuple[Tensor, Tensor]]:
-    return [(theirs.weight, ours.weight), (theirs.bias, ours.bias)]
+def _pair_linear_weights(other: nn.Linear, model: nn.Linear) -> list[tuple[Tensor, Tensor]]:
+    return [(other.weight, model.weight), (other.bias, model.bias)]
 
 
-def _copy(pairs: list[tuple[Tensor, Tensor]], into: nn.Module) -> None:
-    assert {id(theirs) for theirs, _ in pairs} == {id(parameter) for parameter in into.parameters()}
+def _copy_weights(pairs: list[tuple[Tensor, Tensor]], into: nn.Module) -> None:
+    assert {id(target) for target, _ in pairs} == {id(parameter) for parameter in into.parameters()}
     with torch.no_grad():
-        for theirs, ours in pairs:
-            assert theirs.shape == ours.shape
-            theirs.copy_(ours)
+        for target, source in pairs:
+            assert target.shape == source.shape
+            target.copy_(source)

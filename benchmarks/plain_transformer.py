@@ -1,4 +1,4 @@
-"""The Transformer that one writes with what torch brings: `nn.Transformer`, sinusoids and a tied embedding."""
+"""A Transformer of torch's modules: `nn.Transformer`, sinusoids and a tied embedding."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from torch.nn import functional
 
 
 class PlainTransformer(nn.Module):
-    """Logits over the vocabulary from source and target ids; 0 is padding.
+    """Model that computes logits over the vocabulary from source and target ids; 0 is padding.
 
-    `nn.Transformer` has one dropout for everything. Its dropout on attention weights and behind the activation is set
-    to `inner_dropout` afterwards, so that all contestants regularise the same things.
+    `nn.Transformer` has one dropout for everything. The dropout of attention weights and activations is set to
+    `inner_dropout` afterwards, so that all contestants have the same dropout.
     """
 
     def __init__(
@@ -22,7 +22,7 @@ class PlainTransformer(nn.Module):
         super().__init__()
         self.embedding = nn.Embedding(vocabulary, d_model)
         nn.init.normal_(self.embedding.weight, std=d_model**-0.5)
-        self.register_buffer("positions", sinusoids(1024, d_model), persistent=False)
+        self.register_buffer("positions", build_sinusoids(1024, d_model), persistent=False)
         self.positions: Tensor
         self.dropout = nn.Dropout(dropout)
         self.transformer = nn.Transformer(d_model, heads, layers, layers, d_ff, dropout, batch_first=True)
@@ -51,6 +51,6 @@ class PlainTransformer(nn.Module):
         return embedded
 
 
-def sinusoids(length: int, width: int) -> Tensor:
+def build_sinusoids(length: int, width: int) -> Tensor:
     angle = torch.arange(length).unsqueeze(1) * torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
     return torch.stack((angle.sin(), angle.cos()), 2).flatten(1)

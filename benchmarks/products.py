@@ -1,8 +1,8 @@
-"""The matrix products that an update of training needs, and nothing else: what it would cost at the least.
+"""Only the matrix products of a training update: a lower bound of its time.
 
-Each weight is a matrix of its own, as in a model, and meets three products: forward, gradient of its input, gradient of
-itself; attention meets six in each head: scores, contexts, and the gradients of both by both of their factors. Masks
-are not made use of: what a causal attention hides is computed too.
+Each weight has its own matrix, as in a model, and three products: the forward pass, the gradient of the input and the
+gradient of the weight. Attention has six products in each head: scores, contexts, and the gradients of both with
+respect to their two factors. Masked positions are computed too.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from torch import Tensor
 
 
 @dataclass(frozen=True)
-class Affine:
-    """Vectors that meet one matrix."""
+class LinearProduct:
+    """Product of vectors with a weight matrix."""
 
     rows: int
     d_in: int
@@ -24,8 +24,8 @@ class Affine:
 
 
 @dataclass(frozen=True)
-class Heads:
-    """Queries that meet keys, and weights that meet values, in so many heads at once."""
+class AttentionProduct:
+    """Products of queries with keys and of weights with values, in `heads` heads at once."""
 
     heads: int
     queries: int
@@ -33,66 +33,66 @@ class Heads:
     width: int
 
 
-Product = Affine | Heads
+Product = LinearProduct | AttentionProduct
 
 
-def layer(model: dict[str, int], rows: int, length: int, *, source: int = 0) -> Iterator[Product]:
-    """Self-attention, attention to a source of that length unless it is 0, feed-forward."""
+def list_layer_products(model: dict[str, int], rows: int, length: int, *, source: int = 0) -> Iterator[Product]:
+    """Yield the products of self-attention, cross-attention (unless `source` is 0) and the feed-forward network."""
     width, heads = model["d_model"], model["heads"]
     for keys in (length, source) if source else (length,):
-        yield Affine(rows * length, width, width)
-        yield Affine(rows * keys, width, 2 * width)
-        yield Heads(rows * heads, length, keys, width // heads)
-        yield Affine(rows * length, width, width)
-    yield Affine(rows * length, width, model["d_ff"])
-    yield Affine(rows * length, model["d_ff"], width)
+        yield LinearProduct(rows * length, width, width)
+        yield LinearProduct(rows * keys, width, 2 * width)
+        yield AttentionProduct(rows * heads, length, keys, width // heads)
+        yield LinearProduct(rows * length, width, width)
+    yield LinearProduct(rows * length, width, model["d_ff"])
+    yield LinearProduct(rows * length, model["d_ff"], width)
 
 
-def translation(
+def list_translation_products(
     model: dict[str, int], source: Sequence[int], target: Sequence[int], *, labels: int, vocabulary: int
 ) -> list[Product]:
-    """Those of an encoder-decoder and its output; `source` and `target` are the shapes of a batch's ids."""
-    encoder = [each for _ in range(model["layers"]) for each in layer(model, *source)]
-    decoder = [each for _ in range(model["layers"]) for each in layer(model, *target, source=source[1])]
-    return [*encoder, *decoder, Affine(labels, model["d_model"], vocabulary)]
+    """List the products of an encoder-decoder with its output; `source` and `target` are the shapes of the ids."""
+    encoder = [each for _ in range(model["layers"]) for each in list_layer_products(model, *source)]
+    decoder = [each for _ in range(model["layers"]) for each in list_layer_products(model, *target, source=source[1])]
+    return [*encoder, *decoder, LinearProduct(labels, model["d_model"], vocabulary)]
 
 
-def language_model(model: dict[str, int], rows: int, length: int, *, vocabulary: int) -> list[Product]:
-    """Those of a GPT whose feed-forward is four times as wide as itself, and its output."""
+def list_language_model_products(model: dict[str, int], rows: int, length: int, *, vocabulary: int) -> list[Product]:
+    """List the products of a GPT with its output; its feed-forward network is four times as wide as the model."""
     sizes = {**model, "d_ff": 4 * model["d_model"]}
-    stack = [each for _ in range(model["layers"]) for each in layer(sizes, rows, length)]
-    return [*stack, Affine(rows * length, model["d_model"], vocabulary)]
+    stack = [each for _ in range(model["layers"]) for each in list_layer_products(sizes, rows, length)]
+    return [*stack, LinearProduct(rows * length, model["d_model"], vocabulary)]
 
 
-class ProductsAlone:
-    """Makes products with random numbers; operands lie in memory that is made once.
+class ProductRunner:
+    """Computes products of random numbers in memory that is allocated once.
 
     Args:
-        dtype: of all numbers; sums are the library's business.
+        dtype: type of all numbers; the library decides how it accumulates.
     """
 
     def __init__(self, dtype: torch.dtype) -> None:
         self._dtype = dtype
-        self._rooms: dict[object, Tensor] = {}
+        self._buffers: dict[object, Tensor] = {}
 
     def run(self, products: Sequence[Product]) -> None:
-        """The products of one update, forward and backward."""
-        work = [self._backward(number, each) for number, each in enumerate(products)]
-        for backward in reversed(work):
+        """Compute the products of one update, forward and backward."""
+        backward_passes = [self._run_forward(number, each) for number, each in enumerate(products)]
+        for backward in reversed(backward_passes):
             backward()
 
-    def _backward(self, number: int, product: Product) -> Callable[[], None]:
-        """Makes those of the forward pass, and returns what makes the others."""
-        if isinstance(product, Affine):
-            return self._affine(number, product)
-        return self._heads(product)
+    def _run_forward(self, number: int, product: Product) -> Callable[[], None]:
+        """Compute the products of the forward pass; return a function that computes the others."""
+        if isinstance(product, LinearProduct):
+            return self._run_linear(number, product)
+        return self._run_attention(product)
 
-    def _affine(self, number: int, product: Affine) -> Callable[[], None]:
+    def _run_linear(self, number: int, product: LinearProduct) -> Callable[[], None]:
         rows, d_in, d_out = product.rows, product.d_in, product.d_out
-        weight = self._room(("weight", number), d_out, d_in)
-        d_weight = self._room(("gradient", number), d_out, d_in)
-        x, d_x = self._room(("x", d_in), rows, d_in), self._room(("dx", d_in), rows, d_in)
-        y, d_y = self._room(("y", d_out), rows, d_out), self._room(("dy", d_out), rows, d_out)
+        weight = self._get_buffer(("weight", number), d_out, d_in)
+        d_weight = self._get_buffer(("gradient", number), d_out, d_in)
+        x, d_x = self._get_buffer(("x", d_in), rows, d_in), self._get_buffer(("dx", d_in), rows, d_in)
+        y, d_y = self._get_buffer(("y", d_out), rows, d_out), self._get_buffer(("dy", d_out), rows, d_out)
         torch.mm(x, weight.T, out=y)
 
         def backward() -> None:
@@ -101,14 +101,14 @@ class ProductsAlone:
 
         return backward
 
-    def _heads(self, product: Heads) -> Callable[[], None]:
+    def _run_attention(self, product: AttentionProduct) -> Callable[[], None]:
         heads, queries, keys, width = product.heads, product.queries, product.keys, product.width
-        query, d_context = (self._room(name, heads, queries, width) for name in ("query", "d_context"))
-        key, value = (self._room(name, heads, keys, width) for name in ("key", "value"))
-        context, d_query = (self._room(name, heads, queries, width) for name in ("context", "d_query"))
-        d_key, d_value = (self._room(name, heads, keys, width) for name in ("d_key", "d_value"))
-        weights, d_scores = (self._room(name, heads, queries, keys) for name in ("weights", "d_scores"))
-        scores, d_weights = (self._room(name, heads, queries, keys) for name in ("scores", "d_weights"))
+        query, d_context = (self._get_buffer(name, heads, queries, width) for name in ("query", "d_context"))
+        key, value = (self._get_buffer(name, heads, keys, width) for name in ("key", "value"))
+        context, d_query = (self._get_buffer(name, heads, queries, width) for name in ("context", "d_query"))
+        d_key, d_value = (self._get_buffer(name, heads, keys, width) for name in ("d_key", "d_value"))
+        weights, d_scores = (self._get_buffer(name, heads, queries, keys) for name in ("weights", "d_scores"))
+        scores, d_weights = (self._get_buffer(name, heads, queries, keys) for name in ("scores", "d_weights"))
         torch.bmm(query, key.mT, out=scores)
         torch.bmm(weights, value, out=context)
 
@@ -120,9 +120,9 @@ class ProductsAlone:
 
         return backward
 
-    def _room(self, name: object, *shape: int) -> Tensor:
-        """A tensor of this shape in the memory of that name, which grows as it must."""
+    def _get_buffer(self, name: object, *shape: int) -> Tensor:
+        """Return a tensor with this shape in the memory with this name, which grows if necessary."""
         size = torch.Size(shape).numel()
-        if name not in self._rooms or self._rooms[name].numel() < size:
-            self._rooms[name] = torch.randn(size, dtype=self._dtype)
-        return self._rooms[name][:size].view(shape)
+        if name not in self._buffers or self._buffers[name].numel() < size:
+            self._buffers[name] = torch.randn(size, dtype=self._dtype)
+        return self._buffers[name][:size].view(shape)

@@ -1,10 +1,10 @@
-"""What a server answers, how fast, and what it survives, beside `heedful translate` on the same sentences.
+"""Measure a server: its answers, its speed and how it handles rude clients; compare it with `heedful translate`.
 
     python benchmarks/serving.py runs/multi30k-en-de test.en --source en --target de
 
-One server, asked over loopback by this process: so many requests of a sentence each at each concurrency, on connections
-that stay open. Every answer is compared with what the model says when it is asked in Python. Then clients that leave in
-the middle of a stream, and clients that send a byte a second, while others ask.
+This process sends requests with one sentence each to one server over the loopback interface, with different numbers of
+clients, whose connections stay open. Each answer is compared with the translation of the same model in Python. Then
+some clients leave in the middle of a stream, and some send one byte a second, while others send normal requests.
 """
 
 from __future__ import annotations
@@ -31,60 +31,60 @@ _PAGE: Final = os.sysconf("SC_PAGE_SIZE")
 
 @dataclass(frozen=True)
 class Options:
-    """Requests, latencies, memory, and rude clients."""
+    """Measure requests, latencies, memory, and the effect of rude clients."""
 
     run: Annotated[Path, Positional]
-    """of a translation"""
+    """run folder of a translation model"""
     text: Annotated[Path, Positional]
-    """sentences, plain or gzipped"""
+    """file of sentences, plain or gzipped"""
     source: str = "en"
     target: str = "de"
     engine: str = "auto"
     threads: int = 1
-    """of the model"""
+    """number of threads of the model"""
     processes: int = 2
-    """that compute, besides that of HTTP"""
+    """number of worker processes, besides the process for HTTP"""
     together: int | None = None
-    """threads in Python, where all sentences are asked at once; as many as all processes have, unless given"""
+    """number of threads in Python, where all sentences are translated in one call; by default that of all processes"""
     requests: int = 10_000
-    """of each concurrency but 1"""
+    """number of requests for each number of clients above 1"""
     alone: int = 300
-    """of one client"""
+    """number of requests of one client"""
     concurrency: tuple[int, ...] = field(default=(1, 16, 64, 256))
     rude: int = 200
-    """clients that leave, and clients that are slow"""
+    """number of clients that leave, and of clients that are slow"""
 
 
-def sentences(options: Options) -> list[str]:
-    """Of the text."""
+def read_sentences(options: Options) -> list[str]:
+    """Read the sentences of the text."""
     opened = gzip.open if options.text.suffix == ".gz" else open
     with opened(options.text, "rt", encoding="utf-8") as lines:
         return [line.strip() for line in lines if line.strip()]
 
 
-def family(pid: int) -> list[int]:
-    """A process, and those that it has begun."""
+def list_processes(pid: int) -> list[int]:
+    """Return the ids of a process and of its child processes."""
     lists = Path(f"/proc/{pid}/task").glob("*/children")
     return [pid, *(int(each) for listed in lists for each in listed.read_text().split())]
 
 
-def processor(pid: int) -> float:
-    """Seconds that it and its own have computed."""
+def measure_processor_seconds(pid: int) -> float:
+    """Return the processor seconds of a process and its child processes."""
     seconds = 0
-    for each in family(pid):
+    for each in list_processes(pid):
         fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         seconds += int(fields[11]) + int(fields[12])
     return seconds / _SECOND
 
 
-def memory(pid: int) -> float:
-    """Their MiB."""
-    return sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in family(pid)) * _PAGE / 2**20
+def measure_memory(pid: int) -> float:
+    """Return the MiB of memory of a process and its child processes."""
+    return sum(int(Path(f"/proc/{each}/statm").read_text().split()[1]) for each in list_processes(pid)) * _PAGE / 2**20
 
 
 @contextmanager
-def server(options: Options) -> Iterator[tuple[int, int]]:
-    """Its process and port, when it is ready."""
+def start_server(options: Options) -> Iterator[tuple[int, int]]:
+    """Start a server; yield its process id and its port when it is ready."""
     words = [f"{options.source}-{options.target}={options.run}", "--port", "0", "--log", "none"]
     words += ["--engine", options.engine, "--threads", str(options.threads), "--limits.queue", "600"]
     words += ["--processes", str(options.processes)]
@@ -105,20 +105,20 @@ def server(options: Options) -> Iterator[tuple[int, int]]:
         print(f"the server ended with {process.wait(40)}")
 
 
-class Client:
-    """One connection, asked again and again."""
+class KeepAliveClient:
+    """Client with one connection that stays open."""
 
     def __init__(self, port: int) -> None:
         self.port = port
         self.streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def ask(self, path: str, body: dict[str, object]) -> tuple[int, dict[str, object]]:
-        """The answer to one request, and its status."""
+    async def post(self, path: str, body: dict[str, object]) -> tuple[int, dict[str, object]]:
+        """Send a request; return the status and the content of the response."""
         if self.streams is None:
             self.streams = await asyncio.open_connection("127.0.0.1", self.port)
         reader, writer = self.streams
         content = json.dumps(body).encode()
-        writer.write(_head(path, len(content)) + content)
+        writer.write(_format_head(path, len(content)) + content)
         status = int((await reader.readline()).split()[1])
         size = 0
         while (line := await reader.readline()) not in (b"\r\n", b""):
@@ -128,19 +128,19 @@ class Client:
         return status, json.loads(await reader.readexactly(size))
 
     def close(self) -> None:
-        """Ends it."""
+        """Close the connection."""
         if self.streams is not None:
             self.streams[1].close()
 
 
-def _head(path: str, size: int) -> bytes:
+def _format_head(path: str, size: int) -> bytes:
     lines = [f"POST {path} HTTP/1.1", "Host: 127.0.0.1", "Content-Type: application/json", f"Content-Length: {size}"]
     return "\r\n".join([*lines, "", ""]).encode()
 
 
 @dataclass
-class Load:
-    """What came of many requests."""
+class LoadResult:
+    """Result of a number of requests."""
 
     seconds: float
     latencies: list[float]
@@ -148,55 +148,55 @@ class Load:
     wrong: int
 
     def quantile(self, share: float) -> float:
-        """Milliseconds."""
+        """Return a quantile of the latencies in milliseconds."""
         return sorted(self.latencies)[min(int(share * len(self.latencies)), len(self.latencies) - 1)] * 1000
 
 
-async def load(
+async def send_requests(
     options: Options, port: int, texts: Sequence[str], expected: Sequence[str], *, clients: int, requests: int
-) -> Load:
-    """So many requests by so many clients, each of which waits for its answer before it asks again."""
+) -> LoadResult:
+    """Send requests by several clients; each waits for its response before it sends the next request."""
     waiting = iter(range(requests))
-    found = Load(0.0, [], 0, 0)
+    result = LoadResult(0.0, [], 0, 0)
 
     async def work() -> None:
-        client = Client(port)
+        client = KeepAliveClient(port)
         for number in waiting:
             place = number % len(texts)
             body = {"q": texts[place], "source": options.source, "target": options.target}
-            begun = time.perf_counter()
+            start = time.perf_counter()
             try:
-                status, answer = await client.ask("/translate", body)
+                status, answer = await client.post("/translate", body)
             except (OSError, asyncio.IncompleteReadError, ValueError):
-                found.lost += 1
-                client = Client(port)
+                result.lost += 1
+                client = KeepAliveClient(port)
                 continue
-            found.latencies.append(time.perf_counter() - begun)
-            found.lost += status != 200
-            found.wrong += status == 200 and answer["translatedText"] != expected[place]
+            result.latencies.append(time.perf_counter() - start)
+            result.lost += status != 200
+            result.wrong += status == 200 and answer["translatedText"] != expected[place]
         client.close()
 
-    begun = time.perf_counter()
+    start = time.perf_counter()
     await asyncio.gather(*(work() for _ in range(clients)))
-    found.seconds = time.perf_counter() - begun
-    return found
+    result.seconds = time.perf_counter() - start
+    return result
 
 
-async def leave(port: int, texts: Sequence[str]) -> None:
-    """Asks for a stream and leaves after its first bytes."""
+async def leave_stream(port: int, texts: Sequence[str]) -> None:
+    """Request a stream and abort the connection after its first bytes."""
     body = {"texts": texts[:4], "stream": True}
     content = json.dumps(body).encode()
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    writer.write(_head("/v1/heedful/translate", len(content)) + content)
+    writer.write(_format_head("/v1/heedful/translate", len(content)) + content)
     await reader.read(200)
     writer.transport.abort()
 
 
-async def drip(port: int, seconds: float) -> None:
-    """Sends a byte a second."""
+async def send_slowly(port: int, seconds: float) -> None:
+    """Send one byte a second."""
     _, writer = await asyncio.open_connection("127.0.0.1", port)
     try:
-        for byte in _head("/translate", 10)[: int(seconds)]:
+        for byte in _format_head("/translate", 10)[: int(seconds)]:
             writer.write(bytes([byte]))
             await asyncio.sleep(1)
     except OSError:
@@ -205,27 +205,31 @@ async def drip(port: int, seconds: float) -> None:
         writer.transport.abort()
 
 
-async def rude(options: Options, port: int, texts: Sequence[str], expected: Sequence[str]) -> None:
-    """Others ask while some leave, and while some are slow."""
-    usual = await load(options, port, texts, expected, clients=16, requests=1000)
-    leaving = [asyncio.create_task(leave(port, texts)) for _ in range(options.rude)]
-    beside = await load(options, port, texts, expected, clients=16, requests=1000)
+async def measure_rude_clients(options: Options, port: int, texts: Sequence[str], expected: Sequence[str]) -> None:
+    """Measure requests while other clients leave, and while other clients are slow."""
+    normal = await send_requests(options, port, texts, expected, clients=16, requests=1000)
+    leaving = [asyncio.create_task(leave_stream(port, texts)) for _ in range(options.rude)]
+    during_leaving = await send_requests(options, port, texts, expected, clients=16, requests=1000)
     await asyncio.gather(*leaving)
-    slow = [asyncio.create_task(drip(port, 30)) for _ in range(options.rude)]
+    slow = [asyncio.create_task(send_slowly(port, 30)) for _ in range(options.rude)]
     await asyncio.sleep(1)
-    during = await load(options, port, texts, expected, clients=16, requests=1000)
+    during_slow = await send_requests(options, port, texts, expected, clients=16, requests=1000)
     for each in slow:
         each.cancel()
     await asyncio.gather(*slow, return_exceptions=True)
     print("| 16 clients, 1,000 requests | lost | wrong | p50 ms | p99 ms |\n|---|---:|---:|---:|---:|")
-    for name, each in (("alone", usual), (f"{options.rude} leave", beside), (f"{options.rude} are slow", during)):
+    for name, each in (
+        ("alone", normal),
+        (f"{options.rude} leave", during_leaving),
+        (f"{options.rude} are slow", during_slow),
+    ):
         print(f"| {name} | {each.lost} | {each.wrong} | {each.quantile(0.5):.0f} | {each.quantile(0.99):.0f} |")
 
 
 def main() -> None:
-    """Prints what was measured."""
+    """Print all measurements."""
     options = parse_script_arguments(Options, __file__)
-    texts = sentences(options)
+    texts = read_sentences(options)
     import torch
 
     import heedful
@@ -234,27 +238,27 @@ def main() -> None:
     tune_malloc()  # as `heedful translate` does
     threads = options.together or options.threads * max(1, options.processes)
     torch.set_num_threads(threads)
-    translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]  # `load` says which there are
+    translator = heedful.load(options.run, kind=heedful.Translator, device="cpu", engine=options.engine)  # type: ignore[arg-type]  # `load` checks the name
     translator.translate(texts[:64])
-    begun, computed = time.perf_counter(), time.process_time()
+    start, computed = time.perf_counter(), time.process_time()
     expected = [each.text for each in translator.translate(texts)]
-    whole, own = time.perf_counter() - begun, time.process_time() - computed
-    print(f"in Python, all at once, {threads} threads: {len(texts) / whole:.0f} a second", end=", ")
-    print(f"{len(texts) / own:.0f} a second of processor")
-    with server(options) as (pid, port):
+    seconds, processor_seconds = time.perf_counter() - start, time.process_time() - computed
+    print(f"in Python, all at once, {threads} threads: {len(texts) / seconds:.0f} a second", end=", ")
+    print(f"{len(texts) / processor_seconds:.0f} a second of processor")
+    with start_server(options) as (pid, port):
         print("| clients | requests | lost | wrong | a second | a second of processor | p50 ms | p99 ms | MiB |")
         print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
         for clients in options.concurrency:
             requests = options.alone if clients == 1 else options.requests
-            before = processor(pid)
-            found = asyncio.run(load(options, port, texts, expected, clients=clients, requests=requests))
-            used = processor(pid) - before
-            numbers = [f"{clients}", f"{requests:,}", f"{found.lost}", f"{found.wrong}"]
-            numbers += [f"{requests / found.seconds:.0f}", f"{requests / max(used, 0.01):.0f}"]
-            numbers += [f"{found.quantile(0.5):.0f}", f"{found.quantile(0.99):.0f}", f"{memory(pid):.0f}"]
+            before = measure_processor_seconds(pid)
+            result = asyncio.run(send_requests(options, port, texts, expected, clients=clients, requests=requests))
+            used = measure_processor_seconds(pid) - before
+            numbers = [f"{clients}", f"{requests:,}", f"{result.lost}", f"{result.wrong}"]
+            numbers += [f"{requests / result.seconds:.0f}", f"{requests / max(used, 0.01):.0f}"]
+            numbers += [f"{result.quantile(0.5):.0f}", f"{result.quantile(0.99):.0f}", f"{measure_memory(pid):.0f}"]
             print(f"| {' | '.join(numbers)} |", flush=True)
-        asyncio.run(rude(options, port, texts, expected))
-        print(f"{memory(pid):.0f} MiB")
+        asyncio.run(measure_rude_clients(options, port, texts, expected))
+        print(f"{measure_memory(pid):.0f} MiB")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The training loops that are compared: ours as the package runs it, the plain one around other models, products."""
+"""Training loops to compare: the trainer of heedful, a plain loop around other models, and matrix products."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from made_up import corpus
 from plain_transformer import PlainTransformer
-from products import ProductsAlone, translation
+from products import ProductRunner, list_translation_products
+from synthetic_data import build_corpus
 from torch import Tensor, nn
 from torch.nn import functional
 
@@ -42,15 +42,15 @@ RATE, BETAS, EPSILON, SMOOTHING = 1e-4, (0.9, 0.98), 1e-9, 0.1
 
 
 @dataclass(frozen=True)
-class Work:
-    """What every loop is asked to do.
+class TrainingWork:
+    """Settings that all loops share.
 
     Attributes:
         model: d_model, heads, d_ff, layers, dropout, inner_dropout (attention weights and behind the activation).
-        vocabulary: entries of the one vocabulary.
+        vocabulary: entries of the shared vocabulary.
         batch_tokens: padded target tokens of a batch.
-        text: an encoded corpus, made up unless given.
-        seed: of the order of batches.
+        text: folder of an encoded corpus; None for a synthetic one.
+        seed: seed of the order of batches.
     """
 
     model: dict[str, Any]
@@ -59,14 +59,20 @@ class Work:
     text: str | None
     seed: int
 
-    def corpus(self) -> Corpus:
-        return corpus(20_000, self.vocabulary, seed=1) if self.text is None else Corpus.open(Path(self.text))
+    def open_corpus(self) -> Corpus:
+        return build_corpus(20_000, self.vocabulary, seed=1) if self.text is None else Corpus.open(Path(self.text))
 
 
 @dataclass(frozen=True)
-class Stretch:
-    """Some updates: target tokens without padding, seconds on the clock and of the processor, in all threads, and the
-    mean of the loss that was minimised."""
+class TrainingMeasurement:
+    """Measurement of some updates.
+
+    Attributes:
+        tokens: target tokens without padding.
+        seconds: wall-clock time.
+        processor: processor seconds of all threads.
+        loss: mean of the training loss.
+    """
 
     tokens: int
     seconds: float
@@ -74,30 +80,30 @@ class Stretch:
     loss: float
 
 
-class Loop(ABC):
-    """Trains on, as often as it is asked."""
+class TrainingLoop(ABC):
+    """Training that can be continued by any number of updates."""
 
     @abstractmethod
-    def train(self, updates: int) -> Stretch:
-        """The next updates."""
+    def train(self, updates: int) -> TrainingMeasurement:
+        """Make the next updates."""
 
 
-class Ours(Loop, Callback, CheckpointSaver):
-    """`heedful.training.Trainer` as `heedful train` builds it; what it saves goes nowhere."""
+class HeedfulLoop(TrainingLoop, Callback, CheckpointSaver):
+    """`heedful.training.Trainer` as `heedful train` builds it, without saving checkpoints."""
 
-    def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
+    def __init__(self, model: nn.Module, work: TrainingWork, *, precision: str) -> None:
         tune_malloc()
         self._updates: list[StepMetrics] = []
-        self._began = self._ended = 0.0
-        self._world = init_distributed(torch.device("cpu"))  # entered for as long as the process lives
+        self._start = self._end = 0.0
+        self._world = init_distributed(torch.device("cpu"))  # stays open until the process ends
         here = self._world.__enter__()
-        half = _half(model, precision)
-        masters = BF16WithMasters(model) if half else FullPrecision(model)
+        use_bf16 = _computes_in_bf16(model, precision)
+        masters = BF16WithMasters(model) if use_bf16 else FullPrecision(model)
         self._trainer = Trainer(
             model,
             GenerationObjective(
-                work.corpus(),
-                corpus(8, work.vocabulary, seed=2),  # what it is evaluated on, before and after the clock runs
+                work.open_corpus(),
+                build_corpus(8, work.vocabulary, seed=2),  # for evaluation, which is not measured
                 criterion=LikelihoodCriterion(SMOOTHING),
                 batch_tokens=work.batch_tokens,
                 seed=work.seed,
@@ -114,46 +120,48 @@ class Ours(Loop, Callback, CheckpointSaver):
             checkpoint_saver=self,
         )
 
-    def train(self, updates: int) -> Stretch:
+    def train(self, updates: int) -> TrainingMeasurement:
         self._updates.clear()
         self._trainer.limits = StoppingLimits(steps=self._trainer.progress.step + updates)
         self._trainer.run()
         tokens = sum(update.labels for update in self._updates)
         loss = sum(update.loss * update.labels for update in self._updates) / tokens
-        return Stretch(tokens, sum(update.seconds for update in self._updates), self._ended - self._began, loss)
+        return TrainingMeasurement(
+            tokens, sum(update.seconds for update in self._updates), self._end - self._start, loss
+        )
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
         if not self._updates:
-            self._began = time.process_time()
+            self._start = time.process_time()
 
     def on_step_end(self, update: StepMetrics) -> None:
         self._updates.append(update)
-        self._ended = time.process_time()
+        self._end = time.process_time()
 
     def on_evaluate(self, evaluation: ValidationResult) -> None: ...
 
     def save(self, snapshot: TrainingSnapshot, evaluation: ValidationResult | None) -> None: ...
 
 
-class Plain(Loop):
-    """The loop of any tutorial around a model that gives logits: loss, backward, Adam; autocast for bf16."""
+class PlainTrainingLoop(TrainingLoop):
+    """A tutorial's loop around a model that returns logits: loss, backward pass, Adam; autocast for bf16."""
 
-    def __init__(self, model: nn.Module, work: Work, *, bf16: bool, keep: bool) -> None:
+    def __init__(self, model: nn.Module, work: TrainingWork, *, bf16: bool, keep: bool) -> None:
         if keep:
             tune_malloc()
         self._model = model.train()
         self._adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON)
-        self._batches = _batches(work)
+        self._batches = _iterate_batches(work)
         self._autocast = torch.autocast("cpu", torch.bfloat16, enabled=bf16)
 
-    def train(self, updates: int) -> Stretch:
-        tokens, losses, began, before = 0, 0.0, time.perf_counter(), time.process_time()
+    def train(self, updates: int) -> TrainingMeasurement:
+        tokens, losses, start, before = 0, 0.0, time.perf_counter(), time.process_time()
         for _ in range(updates):
             batch = next(self._batches)()
             count = int((batch.labels >= 0).sum())
             losses += self._update(batch) * count
             tokens += count
-        return Stretch(tokens, time.perf_counter() - began, time.process_time() - before, losses / tokens)
+        return TrainingMeasurement(tokens, time.perf_counter() - start, time.process_time() - before, losses / tokens)
 
     def _update(self, batch: PairBatch) -> float:
         self._adam.zero_grad()
@@ -167,31 +175,33 @@ class Plain(Loop):
         return loss.item()
 
 
-class Products(Loop):
-    """The matrix products of the same updates and nothing else, in the precision that our trainer would choose."""
+class ProductsLoop(TrainingLoop):
+    """Only the matrix products of the same updates, in the precision that heedful's trainer would choose."""
 
-    def __init__(self, model: nn.Module, work: Work, *, precision: str) -> None:
+    def __init__(self, model: nn.Module, work: TrainingWork, *, precision: str) -> None:
         tune_malloc()
         self._work = work
-        self._products = ProductsAlone(torch.bfloat16 if _half(model, precision) else torch.float32)
-        self._batches = _batches(work)
+        self._products = ProductRunner(torch.bfloat16 if _computes_in_bf16(model, precision) else torch.float32)
+        self._batches = _iterate_batches(work)
 
-    def train(self, updates: int) -> Stretch:
-        tokens, began, before = 0, time.perf_counter(), time.process_time()
+    def train(self, updates: int) -> TrainingMeasurement:
+        tokens, start, before = 0, time.perf_counter(), time.process_time()
         for batch in [next(self._batches)() for _ in range(updates)]:
             source, target = batch.source.ids.shape, batch.target.ids.shape
             labels = int((batch.labels >= 0).sum())
             self._products.run(
-                translation(self._work.model, source, target, labels=labels, vocabulary=self._work.vocabulary)
+                list_translation_products(
+                    self._work.model, source, target, labels=labels, vocabulary=self._work.vocabulary
+                )
             )
             tokens += labels
-        return Stretch(tokens, time.perf_counter() - began, time.process_time() - before, math.nan)
+        return TrainingMeasurement(tokens, time.perf_counter() - start, time.process_time() - before, math.nan)
 
 
-class Marian(nn.Module):
-    """MarianMT of transformers, called like the plain model."""
+class MarianLogits(nn.Module):
+    """MarianMT of transformers, with the interface of the plain model."""
 
-    def __init__(self, work: Work) -> None:
+    def __init__(self, work: TrainingWork) -> None:
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
@@ -217,51 +227,55 @@ class Marian(nn.Module):
         self.marian = MarianMTModel(config)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        found = self.marian(
+        output = self.marian(
             input_ids=source, attention_mask=(source != 0).long(), decoder_input_ids=target, use_cache=False
         )
-        logits: Tensor = found.logits
+        logits: Tensor = output.logits
         return logits
 
 
-def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What answers {"updates": n} for the contestant in the settings."""
+def build_job_runner(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return a function that does jobs {"updates": n} for the contestant in the settings."""
     torch.manual_seed(1)
-    work = Work(**settings["work"])
-    loop: Loop
+    work = TrainingWork(**settings["work"])
+    loop: TrainingLoop
     match settings["loop"]:
         case "heedful" | "products" as name:
-            ours = build_sequence_to_sequence(_config(work.model), DataSizes(work.vocabulary, work.vocabulary, 128))
-            loop = (Ours if name == "heedful" else Products)(ours, work, precision=settings["precision"])
+            model = build_sequence_to_sequence(
+                _build_config(work.model), DataSizes(work.vocabulary, work.vocabulary, 128)
+            )
+            loop = (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
         case "plain" | "marian" as name:
-            model = _plain(work) if name == "plain" else Marian(work)
-            loop = Plain(model, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False))
+            other = _build_plain_model(work) if name == "plain" else MarianLogits(work)
+            loop = PlainTrainingLoop(
+                other, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False)
+            )
         case unknown:
-            raise ValueError(f"no loop is called {unknown}")
+            raise ValueError(f"unknown loop {unknown}")
     return lambda job: vars(loop.train(job["updates"]))
 
 
-def _half(model: nn.Module, precision: str) -> bool:
-    """Whether our trainer computes in bf16."""
+def _computes_in_bf16(model: nn.Module, precision: str) -> bool:
+    """Return whether heedful's trainer computes in bf16."""
     return is_faster_in_bf16(model, torch.device("cpu")) if precision == "auto" else precision == "bf16"
 
 
-def _plain(work: Work) -> PlainTransformer:
+def _build_plain_model(work: TrainingWork) -> PlainTransformer:
     sizes = dict(work.model)
     return PlainTransformer(work.vocabulary, sizes.pop("d_model"), **sizes)
 
 
-def _config(sizes: dict[str, Any]) -> TransformerConfig:
+def _build_config(sizes: dict[str, Any]) -> TransformerConfig:
     kept = {name: value for name, value in sizes.items() if name != "inner_dropout"}
     inner = sizes["inner_dropout"]
     return TransformerConfig.model_validate({**kept, "attention_dropout": inner, "activation_dropout": inner})
 
 
-def _batches(work: Work) -> Iterator[Callable[[], PairBatch]]:
-    """The batches that our trainer takes, in its order; each is made when called, which counts as training."""
-    text = work.corpus()
+def _iterate_batches(work: TrainingWork) -> Iterator[Callable[[], PairBatch]]:
+    """Yield functions that build the batches of heedful's trainer, in its order; building counts as training."""
+    text = work.open_corpus()
     epoch = 0
     while True:
         for rows in batch_by_size(text.lengths, max_tokens=work.batch_tokens, seed=work.seed, epoch=epoch):
-            yield lambda rows=rows: collate_pairs(text, rows, bos=BOS)  # type: ignore[misc]  # the default binds this round's rows
+            yield lambda rows=rows: collate_pairs(text, rows, bos=BOS)  # type: ignore[misc]  # the default binds the rows of this batch
         epoch += 1

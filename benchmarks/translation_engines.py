@@ -1,6 +1,6 @@
-"""The engines that are compared: each loads the same weights and turns batches of sentences into translations.
+"""Engines to compare: each loads the same weights and translates batches of sentences.
 
-All of them cut text into tokens and back by heedful's tokenizer, so what is compared is the search and the model.
+All use heedful's tokenizer, so the comparison is of models and searches.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ Batches = list[list[str]]
 
 
 @dataclass(frozen=True)
-class Rules:
-    """What every search obeys: scores are plain log-probabilities, padding and begin of sentence are never written.
+class SearchRules:
+    """Rules for all searches: scores are log-probabilities; padding and begin of sentence are forbidden.
 
     Attributes:
-        limit: most tokens of a translation.
-        forced: whether every translation has exactly that many tokens, the end of sentence being forbidden.
+        limit: maximal number of tokens of a translation.
+        forced: whether the end of sentence is forbidden too, so that each translation has exactly `limit` tokens.
     """
 
     limit: int
@@ -47,17 +47,17 @@ class Rules:
 
 
 class Engine(ABC):
-    """Translates with a loaded model."""
+    """Engine with a loaded model."""
 
     @abstractmethod
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
-        """Translations of all sentences in their order; beam 1 is greedy search."""
+        """Return the translations of all sentences in their order; beam 1 is greedy search."""
 
 
-class Heedful(Engine):
-    """`heedful.load(run).translate(sentences)`, one call a batch; memory is kept as `heedful translate` keeps it."""
+class HeedfulEngine(Engine):
+    """`heedful.load(run).translate(sentences)` for each batch, with the memory settings of `heedful translate`."""
 
-    def __init__(self, run: Path, rules: Rules, *, engine: EngineName = "torch") -> None:
+    def __init__(self, run: Path, rules: SearchRules, *, engine: EngineName = "torch") -> None:
         tune_malloc()
         self._model = heedful.load(run, device="cpu", engine=engine)
         self._model.length = LengthLimits(0.0, rules.limit)
@@ -67,26 +67,26 @@ class Heedful(Engine):
         search: SearchStrategy = GreedySearch(EOS, self._filters)
         if beam > 1:
             search = BeamSearch(EOS, beam, NoLengthPenalty(), filters=self._filters)
-        found = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
-        return [translation.text for batch in found for translation in batch]
+        results = [self._model.translate(batch, search=search, batch_tokens=10**9) for batch in batches]
+        return [translation.text for batch in results for translation in batch]
 
 
-class ProductsAlone(Engine):
-    """The products of bytes that the same translations need, by native code, and nothing else: the limit.
+class ProductsEngine(Engine):
+    """Only the products of 8-bit integers that the same translations need, in native code: the upper limit.
 
-    Every matrix is one of its own, as in a model, so that all of them come from memory as they would. Attention's
-    products are left out, since they depend on what was read.
+    Each product has its own matrix, as in a model, so that the matrices are read from memory as in a model. The
+    products of attention are left out, because their sizes depend on the sentences.
     """
 
-    def __init__(self, sizes: Mapping[str, int], vocabulary: int, tokenizer: Tokenizer, rules: Rules) -> None:
+    def __init__(self, sizes: Mapping[str, int], vocabulary: int, tokenizer: Tokenizer, rules: SearchRules) -> None:
         width, wide = sizes["d_model"], sizes["d_ff"]
-        own, network = [(width, width), (2 * width, width), (width, width)], [(wide, width), (width, wide)]
+        attention, network = [(width, width), (2 * width, width), (width, width)], [(wide, width), (width, wide)]
         layers = range(sizes["layers"])
-        self._encoder = [_product(*shape) for _ in layers for shape in (*own, *network)]
-        self._across = [_product(2 * width, width) for _ in layers]
-        asked = [(width, width), (width, width)]
-        self._decoder = [_product(*shape) for _ in layers for shape in (*own, *asked, *network)]
-        self._decoder.append(_product(vocabulary, width))
+        self._encoder = [_build_product(*shape) for _ in layers for shape in (*attention, *network)]
+        self._cross_attention = [_build_product(2 * width, width) for _ in layers]
+        queries = [(width, width), (width, width)]
+        self._decoder = [_build_product(*shape) for _ in layers for shape in (*attention, *queries, *network)]
+        self._decoder.append(_build_product(vocabulary, width))
         self._tokenizer, self._rules = tokenizer, rules
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
@@ -94,7 +94,7 @@ class ProductsAlone(Engine):
             lengths = [len(self._tokenizer.encode(sentence)) + 1 for sentence in batch]
             for product in self._encoder:
                 product(sum(lengths))
-            for product in self._across:
+            for product in self._cross_attention:
                 product(max(lengths) * len(batch))
             for step in range(self._rules.limit):
                 for product in self._decoder:
@@ -102,8 +102,8 @@ class ProductsAlone(Engine):
         return ["" for batch in batches for _ in batch]
 
 
-def _product(n: int, k: int) -> Callable[[int], Tensor]:
-    """Multiplies so many vectors with a matrix."""
+def _build_product(n: int, k: int) -> Callable[[int], Tensor]:
+    """Return a function that multiplies the given number of vectors with a matrix."""
     from heedful.engines.native.plan import NativeProduct
 
     matrix = Int8Matrix.from_weight(torch.randn(n, k))
@@ -111,10 +111,10 @@ def _product(n: int, k: int) -> Callable[[int], Tensor]:
     return lambda count: multiply(vectors.expand(count, -1), None)
 
 
-class CTranslate2(Engine):
-    """`ctranslate2.Translator` with several workers of one thread; it batches by itself."""
+class CTranslate2Engine(Engine):
+    """`ctranslate2.Translator` with several workers of one thread; it forms batches itself."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules, settings: dict[str, Any]) -> None:
+    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: SearchRules, settings: dict[str, Any]) -> None:
         import ctranslate2
 
         self._translator = ctranslate2.Translator(
@@ -128,7 +128,7 @@ class CTranslate2(Engine):
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
         tokenizer, rules = self._tokenizer, self._rules
-        found = self._translator.translate_batch(
+        results = self._translator.translate_batch(
             [tokenizer.to_pieces(tokenizer.encode(sentence)) for batch in batches for sentence in batch],
             max_batch_size=len(batches[0]),
             beam_size=beam,
@@ -137,13 +137,13 @@ class CTranslate2(Engine):
             min_decoding_length=rules.limit if rules.forced else 1,
             suppress_sequences=[[piece] for piece in tokenizer.to_pieces((PAD, BOS))],
         )
-        return [tokenizer.decode(self._ids[piece] for piece in each.hypotheses[0]) for each in found]
+        return [tokenizer.decode(self._ids[piece] for piece in each.hypotheses[0]) for each in results]
 
 
-class Transformers(Engine):
+class TransformersEngine(Engine):
     """`MarianMTModel.generate`."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: Rules) -> None:
+    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: SearchRules) -> None:
         from transformers import MarianMTModel
 
         model: Any = MarianMTModel.from_pretrained(folder)
@@ -151,12 +151,12 @@ class Transformers(Engine):
         self._tokenizer, self._rules = tokenizer, rules
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
-        return [text for batch in batches for text in self._batch(batch, beam)]
+        return [text for batch in batches for text in self._translate_batch(batch, beam)]
 
-    def _batch(self, sentences: Sequence[str], beam: int) -> list[str]:
+    def _translate_batch(self, sentences: Sequence[str], beam: int) -> list[str]:
         source = collate_sources([self._tokenizer.encode(sentence) for sentence in sentences], eos=EOS)
         rules = self._rules
-        found = self._model.generate(
+        output = self._model.generate(
             source.ids,
             attention_mask=(source.positions >= 0).long(),
             num_beams=beam,
@@ -166,52 +166,52 @@ class Transformers(Engine):
             min_new_tokens=rules.limit if rules.forced else None,
             length_penalty=0.0,
         )
-        return [self._tokenizer.decode(row) for row in found.tolist()]
+        return [self._tokenizer.decode(row) for row in output.tolist()]
 
 
-def _share(batches: Batches, rank: int, workers: int) -> Batches:
-    """Every worker's batches, dealt out forth and back, because they are sorted by length."""
+def _select_worker_batches(batches: Batches, rank: int, workers: int) -> Batches:
+    """Return the batches of a worker; sorted batches are dealt in alternating directions, so that shares are equal."""
     return [batch for i, batch in enumerate(batches) if i % (2 * workers) in (rank, 2 * workers - 1 - rank)]
 
 
-def build(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
-    """What answers {"batch", "beam", "sentences"} for the contestant in the settings."""
-    run, rules = Path(settings["run"]), Rules(**settings["rules"])
-    everything = [line for line in read_lines(Path(settings["source"])) if line.strip()]
+def build_job_runner(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return a function that does jobs {"batch", "beam", "sentences"} for the contestant in the settings."""
+    run, rules = Path(settings["run"]), SearchRules(**settings["rules"])
+    lines = [line for line in read_lines(Path(settings["source"])) if line.strip()]
     tokenizer = heedful.load(run, device="cpu").source
-    engine = _engine(settings, run, tokenizer, rules)
+    engine = _build_engine(settings, run, tokenizer, rules)
     warm: set[tuple[int, int]] = set()
 
-    def answer(job: dict[str, Any]) -> dict[str, Any]:
-        batches = cut(everything, tokenizer, count=job["sentences"], size=job["batch"])
-        mine = _share(batches, settings["rank"], settings["workers"])
+    def run_job(job: dict[str, Any]) -> dict[str, Any]:
+        batches = build_batches(lines, tokenizer, count=job["sentences"], size=job["batch"])
+        own = _select_worker_batches(batches, settings["rank"], settings["workers"])
         kind = (job["batch"], job["beam"])
         if kind not in warm:
-            engine.translate(mine[:2], beam=job["beam"])
+            engine.translate(own[:2], beam=job["beam"])
             warm.add(kind)
-        began = time.perf_counter()
-        texts = engine.translate(mine, beam=job["beam"])
-        seconds = time.perf_counter() - began
-        sentences = [sentence for batch in mine for sentence in batch]
+        start = time.perf_counter()
+        texts = engine.translate(own, beam=job["beam"])
+        seconds = time.perf_counter() - start
+        sentences = [sentence for batch in own for sentence in batch]
         return {"seconds": seconds, "translations": dict(zip(sentences, texts, strict=True))}
 
-    return answer
+    return run_job
 
 
-def _engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: Rules) -> Engine:
+def _build_engine(settings: dict[str, Any], run: Path, tokenizer: Tokenizer, rules: SearchRules) -> Engine:
     torch.set_grad_enabled(False)
     match settings["engine"]:
         case "heedful":
-            return Heedful(run, rules, engine=settings.get("by", "torch"))
+            return HeedfulEngine(run, rules, engine=settings.get("by", "torch"))
         case "ctranslate2":
-            return CTranslate2(Path(settings["ctranslate2"]), tokenizer, rules, settings)
+            return CTranslate2Engine(Path(settings["ctranslate2"]), tokenizer, rules, settings)
         case "transformers":
-            return Transformers(Path(settings["marian"]), tokenizer, rules)
-    raise ValueError(f"no engine is called {settings['engine']}")
+            return TransformersEngine(Path(settings["marian"]), tokenizer, rules)
+    raise ValueError(f"unknown engine {settings['engine']}")
 
 
-def cut(everything: Sequence[str], tokenizer: Tokenizer, *, count: int, size: int) -> Batches:
-    """Sentences from all over the text, sorted by length so that little is padded, longest first."""
-    spread = [everything[number * len(everything) // count] for number in range(min(count, len(everything)))]
+def build_batches(lines: Sequence[str], tokenizer: Tokenizer, *, count: int, size: int) -> Batches:
+    """Return batches of sentences from the whole text, sorted by length to need little padding, longest first."""
+    spread = [lines[number * len(lines) // count] for number in range(min(count, len(lines)))]
     ordered = sorted(dict.fromkeys(spread), key=lambda sentence: -len(tokenizer.encode(sentence)))
     return [ordered[start : start + size] for start in range(0, len(ordered), size)]

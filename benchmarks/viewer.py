@@ -1,18 +1,18 @@
-"""heedful's page beside BertViz 1.4.1's, for the same weights: bytes, requests, and time until a person can use it.
+"""Compare heedful's page with BertViz 1.4.1's for the same weights: bytes, requests, and time until a page is usable.
 
     python benchmarks/viewer.py                                             # heedful alone
     python benchmarks/viewer.py --bertviz FOLDER --libraries FOLDER         # and BertViz
-    python benchmarks/viewer.py --quick                                     # whether all of it runs
+    python benchmarks/viewer.py --quick                                     # checks that everything runs
 
-Weights are random, of a Dirichlet distribution with concentration 0.1 for each query, which is about as sharp as
-trained heads are. Each page is opened by Chromium from the disk, in a new browser context each time, one page after
-the other in turns. Time runs from the navigation until what the page is for is drawn: heedful's map, lines or
-thumbnails, BertViz's SVG; scripts that draw block a page, so what is drawn can be used.
+The weights of each query are drawn from a Dirichlet distribution with concentration 0.1, and are about as sharp as
+those of trained heads. Chromium opens each page from the disk, in a new browser context each time; the pages take
+turns. The time runs from the navigation until the main content is drawn: heedful's map, lines or thumbnails, or
+BertViz's SVG. Scripts that draw block the page, so a drawn page is usable.
 
-BertViz is no dependency of heedful. Install it where nothing else is disturbed: `pip install --target FOLDER
---no-deps bertviz==1.4.1`, and into the same folder `ipython`, which it imports. Its pages ask a CDN for require.js,
-jQuery and d3. Here nothing answers, and they stay blank, as they do wherever there is no network; unless
-`--libraries` names a folder with require.min.js, jquery.min.js and d3.min.js, which are then there at once.
+BertViz is not a dependency of heedful. Install it in a separate folder: `pip install --target FOLDER --no-deps
+bertviz==1.4.1`, and also `ipython`, which it imports. Its pages load require.js, jQuery and d3 from a CDN. The
+benchmark blocks these requests, so the pages stay blank, as without a network. With `--libraries`, it serves
+require.min.js, jquery.min.js and d3.min.js from a folder.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from contest import Report, jsonable, machine, say
+from comparison import Report, describe_machine, options_to_json, print_progress
 
 from heedful.cli.arguments import parse_script_arguments
 
 sys.path.append(str(Path(__file__).parents[1] / "tests"))
 
-from inspected import dirichlet
+from random_records import build_dirichlet_record
 
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.web import render_viewer
@@ -43,18 +43,18 @@ from heedful.inspection.web import render_viewer
 
 @dataclass(frozen=True)
 class Options:
-    """What is measured.
+    """Compare the pages of heedful and BertViz.
 
     Attributes:
-        layers: of the model.
-        heads: of each layer.
-        length: tokens that look at each other.
-        repeats: how often each page is opened.
+        layers: number of layers of the model.
+        heads: number of heads of each layer.
+        length: number of tokens.
+        repeats: number of times that each page is opened.
         patience: seconds until a page counts as blank.
         bertviz: folder in which BertViz and IPython are installed.
-        libraries: folder with what its pages load from a CDN.
-        chromium: the browser.
-        quick: a small model, opened once.
+        libraries: folder with the libraries that BertViz's pages load from a CDN.
+        chromium: path of the browser.
+        quick: open the page of a small model once.
         json: file for all measurements.
         markdown: file for the table.
     """
@@ -74,13 +74,13 @@ class Options:
 
 @dataclass(frozen=True)
 class Page:
-    """A page and how one sees that it can be used.
+    """A page, and a selector that shows that it is usable.
 
     Attributes:
-        name: of the view.
-        html: all of it.
-        drawn: a selector of what is there then.
-        fragment: what its address ends with.
+        name: name of the view.
+        html: content of the page.
+        drawn: selector that matches when the page is drawn.
+        fragment: fragment of its URL.
     """
 
     name: str
@@ -90,13 +90,13 @@ class Page:
 
 
 @dataclass(frozen=True)
-class Opening:
-    """One time that a page was opened.
+class PageOpening:
+    """Measurement of one opening of a page.
 
     Attributes:
-        seconds: until it could be used; None if never.
-        busy: seconds that its main thread worked until then, which other programs hardly change.
-        asked: how many addresses it asked for.
+        seconds: time until the page was usable; None if it stayed blank.
+        busy: seconds of work of the main thread until then, which other programs hardly change.
+        asked: number of requests.
     """
 
     seconds: float | None
@@ -105,32 +105,37 @@ class Opening:
 
 
 def main() -> None:
-    """Measures and reports."""
+    """Run the benchmark with the options of the command line."""
     options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = replace(options, layers=2, heads=2, length=16, repeats=1, patience=20.0)
-    record = dirichlet(options.layers, options.heads, options.length)
-    with measured_with(options) as open_:
-        pages = [*_ours(record), *(_theirs(record, options.bertviz) if options.bertviz else [])]
-        openings: dict[str, list[Opening]] = {page.name: [] for page in pages}
+    record = build_dirichlet_record(options.layers, options.heads, options.length)
+    with start_browser(options) as measure_page:
+        pages = [
+            *_build_heedful_pages(record),
+            *(_build_bertviz_pages(record, options.bertviz) if options.bertviz else []),
+        ]
+        openings: dict[str, list[PageOpening]] = {page.name: [] for page in pages}
         for turn in range(options.repeats):
             for page in pages:
-                openings[page.name].append(open_(page))
-                say(f"{turn + 1}/{options.repeats} {page.name}: {openings[page.name][-1]}")
-    report = Report("The viewer", [*machine(), *_conditions(options)], raw={"options": jsonable(options)})
-    _fill(report, pages, openings)
+                openings[page.name].append(measure_page(page))
+                print_progress(f"{turn + 1}/{options.repeats} {page.name}: {openings[page.name][-1]}")
+    report = Report(
+        "The viewer", [*describe_machine(), *_describe_conditions(options)], raw={"options": options_to_json(options)}
+    )
+    _fill_report(report, pages, openings)
     report.publish(markdown=options.markdown, json_file=options.json)
 
 
-def _conditions(options: Options) -> list[str]:
-    served = "the folder given" if options.libraries else "nobody: there is no network"
+def _describe_conditions(options: Options) -> list[str]:
+    served = "the given folder" if options.libraries else "nothing, as without a network"
     return [
         f"{options.layers} layers of {options.heads} heads, {options.length} tokens, {options.repeats} openings each; "
-        f"what pages ask a CDN for is answered by {served}",
+        f"requests to a CDN are answered by {served}",
     ]
 
 
-def _fill(report: Report, pages: list[Page], openings: dict[str, list[Opening]]) -> None:
+def _fill_report(report: Report, pages: list[Page], openings: dict[str, list[PageOpening]]) -> None:
     rows = []
     for page in pages:
         found = openings[page.name]
@@ -143,13 +148,13 @@ def _fill(report: Report, pages: list[Page], openings: dict[str, list[Opening]])
     report.tables.append(("Pages", heads, rows))
 
 
-def _ours(record: InspectionRecord) -> Iterator[Page]:
+def _build_heedful_pages(record: InspectionRecord) -> Iterator[Page]:
     html = render_viewer(record)
     for view in ("alignment", "heads", "model"):
         yield Page(f"heedful, {view} view", html, f".view-{view}[data-shown]", f"#view={view}")
 
 
-def _theirs(record: InspectionRecord, folder: Path) -> Iterator[Page]:
+def _build_bertviz_pages(record: InspectionRecord, folder: Path) -> Iterator[Page]:
     sys.path.append(str(folder))
     from bertviz import head_view, model_view
 
@@ -161,25 +166,25 @@ def _theirs(record: InspectionRecord, folder: Path) -> Iterator[Page]:
 
 
 @contextmanager
-def measured_with(options: Options) -> Iterator[Callable[[Page], Opening]]:
-    """A browser, as a function that opens a page in it."""
+def start_browser(options: Options) -> Iterator[Callable[[Page], PageOpening]]:
+    """Start a browser; yield a function that opens and measures a page."""
     from playwright.sync_api import sync_playwright
 
     with tempfile.TemporaryDirectory() as folder, sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=options.chromium, args=["--no-sandbox"], timeout=120_000)
-        yield lambda page: _open(browser, page, Path(folder) / "page.html", options)
+        yield lambda page: _measure_page(browser, page, Path(folder) / "page.html", options)
         browser.close()
 
 
-# Two frames later, what was drawn is on the screen.
-_PAINTED = """async () => {
+# After two frames, everything drawn is on the screen.
+_WAIT_UNTIL_PAINTED = """async () => {
   await new Promise(requestAnimationFrame);
   await new Promise(requestAnimationFrame);
   return performance.now() / 1000;
 }"""
 
 
-def _open(browser: Any, page: Page, path: Path, options: Options) -> Opening:
+def _measure_page(browser: Any, page: Page, path: Path, options: Options) -> PageOpening:
     from playwright.sync_api import TimeoutError as TooLate
 
     path.write_text(page.html, encoding="utf-8")
@@ -201,12 +206,12 @@ def _open(browser: Any, page: Page, path: Path, options: Options) -> Opening:
     try:
         tab.goto(path.as_uri() + page.fragment, wait_until="commit", timeout=1000 * options.patience)
         tab.wait_for_selector(page.drawn, state="attached", timeout=1000 * options.patience)
-        seconds: float | None = tab.evaluate(_PAINTED)
+        seconds: float | None = tab.evaluate(_WAIT_UNTIL_PAINTED)
     except TooLate:
         seconds = None
     measured = {each["name"]: each["value"] for each in clock.send("Performance.getMetrics")["metrics"]}
     context.close()
-    return Opening(seconds, measured["TaskDuration"], len(asked))
+    return PageOpening(seconds, measured["TaskDuration"], len(asked))
 
 
 if __name__ == "__main__":

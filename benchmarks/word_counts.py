@@ -1,9 +1,9 @@
-"""What counting words reaches where networks are measured: TF-IDF of words and pairs of words, and logistic regression.
+"""Measure a baseline for classification: TF-IDF of words and pairs of words, and logistic regression.
 
 python benchmarks/word_counts.py recipes/sizes/scratch.toml --examples 125 500 2000 8000
 
-The recipe says which texts; with --examples the same ones are drawn as `data.examples` draws. The validation text is
-what is measured on, as in `recipes/sizes`. Needs scikit-learn, which the tests need too.
+The recipe names the texts; --examples draws the same training examples as `data.examples`. The accuracy is that on the
+validation text, as in `recipes/sizes`. This needs scikit-learn, as the tests do.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from heedful.tasks.classification.recipe import ClassificationRecipe
 
 @dataclass(frozen=True)
 class Result:
-    """How many texts were learned from, the share of right answers on the others, and the seconds that all took."""
+    """The number of training texts, the accuracy on the validation texts, and the seconds for both."""
 
     examples: int
     accuracy: float
@@ -33,33 +33,33 @@ class Result:
 
 
 def measure(recipe: ClassificationRecipe) -> Result:
-    """Learns the recipe's training texts and classifies those of its validation."""
-    (train, labels), (validation, right) = (_texts(recipe, part) for part in ("train", "validation"))
+    """Train on the recipe's training texts and classify its validation texts."""
+    (train, labels), (validation, validation_labels) = (_read_texts(recipe, part) for part in ("train", "validation"))
     start = time.perf_counter()
     model = make_pipeline(
         TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True), LogisticRegression(C=10, max_iter=1000)
     )
     model.fit(train, labels)
-    return Result(len(train), float(model.score(validation, right)), time.perf_counter() - start)
+    return Result(len(train), float(model.score(validation, validation_labels)), time.perf_counter() - start)
 
 
-def _texts(recipe: ClassificationRecipe, part: str) -> tuple[list[str], list[str]]:
+def _read_texts(recipe: ClassificationRecipe, part: str) -> tuple[list[str], list[str]]:
     examples = list(task.read_examples(recipe, part))
     return [" ".join(each.texts) for each in examples], [str(each.label) for each in examples]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Prints a line for each number of examples."""
+    """Print a line for each number of examples."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("recipe", type=Path)
-    parser.add_argument("--examples", type=int, nargs="+", default=[], help="how many are learned from; all as well")
-    given, overrides = parser.parse_known_args(arguments)
-    for count in (*given.examples, None):
-        drawn = [] if count is None else ["--data.examples", str(count)]
-        recipe = heedful.load_recipe(given.recipe, [*overrides, *drawn])
+    parser.add_argument("--examples", type=int, nargs="+", default=[], help="numbers of training texts, besides all")
+    options, overrides = parser.parse_known_args(arguments)
+    for count in (*options.examples, None):
+        override = [] if count is None else ["--data.examples", str(count)]
+        recipe = heedful.load_recipe(options.recipe, [*overrides, *override])
         assert isinstance(recipe, ClassificationRecipe)
-        found = measure(recipe)
-        print(f"{found.examples:>7,} examples  accuracy {100 * found.accuracy:.1f} %  {found.seconds:.1f} s")
+        result = measure(recipe)
+        print(f"{result.examples:>7,} examples  accuracy {100 * result.accuracy:.1f} %  {result.seconds:.1f} s")
 
 
 if __name__ == "__main__":

@@ -1,12 +1,12 @@
-"""How fast each engine of heedful goes on with texts, by processor time of one thread, beside CTranslate2's generator.
+"""Compare the speed of generating text with one thread: the engines of heedful and CTranslate2's generator.
 
     python benchmarks/writing.py                       # random weights, mini and small
     python benchmarks/writing.py --size mini --batch 1 16 --rounds 5
-    python benchmarks/writing.py --quick               # whether all of it runs, in a few seconds
+    python benchmarks/writing.py --quick               # checks in a few seconds that everything runs
 
-The same random weights in all engines; each goes on with the same prompts by greedy search, so many tokens as are asked
-for, the end of a text being forbidden. One process and one thread, engine after engine in each round; what counts is
-processor time, which a busy machine spoils less than the clock, and the best round of each.
+All engines have the same random weights and continue the same prompts by greedy search. The end of a text is forbidden,
+so each continuation has the same number of tokens. All engines run in one process, in turns. Speeds are from the
+processor time of the best round, because other programs change it less than the wall-clock time.
 """
 
 from __future__ import annotations
@@ -23,64 +23,64 @@ from heedful.cli.arguments import parse_script_arguments
 
 os.environ["OMP_NUM_THREADS"] = "1"
 
-from contest import Report, in_turns, installed, jsonable, machine, say
+from comparison import Report, describe_machine, is_installed, options_to_json, print_progress, time_in_turns
 
 SIZES: dict[str, dict[str, Any]] = {
     "mini": {"d_model": 128, "heads": 4, "layers": 4},
     "small": {"d_model": 384, "heads": 6, "layers": 6},
     "tiny": {"d_model": 16, "heads": 2, "layers": 1},
 }
-"""The settings of nanoGPT for a CPU and for a GPU, and one for trying the benchmark out."""
+"""nanoGPT's sizes for a CPU and for a GPU, and small ones for trying out the benchmark."""
 PROMPT = 8
-"""Letters of a prompt."""
+"""Number of letters of a prompt."""
 
-Write = Callable[[list[list[int]]], None]
+WriteTexts = Callable[[list[list[int]]], None]
 
 
 @dataclass(frozen=True)
 class Options:
-    """Tokens per second of processor time, compared."""
+    """Compare tokens per second of processor time."""
 
     size: tuple[Literal["mini", "small", "tiny"], ...] = ("mini", "small")
-    """of the models"""
+    """sizes of the models"""
     batch: tuple[int, ...] = (1, 16)
-    """texts at a time"""
+    """number of texts at a time"""
     rounds: int = 5
-    """turns of each engine at each setting"""
+    """number of turns of each engine for each setting"""
     tokens: int = 100
-    """of each continuation"""
+    """number of tokens of each continuation"""
     vocabulary: int = 65
     json: Path | None = None
-    """write every measurement there"""
+    """JSON file for all measurements"""
     markdown: Path | None = None
-    """write the tables there too"""
+    """Markdown file for the tables"""
     quick: bool = False
-    """tiny model, one round: whether the benchmark works"""
+    """check with a tiny model and one round that the benchmark works"""
 
 
 def main() -> None:
-    """Reads the command line."""
+    """Run the benchmark with the options of the command line."""
     options = parse_script_arguments(Options, __file__)
     if options.quick:
         options = Options(("tiny",), (1, 3), 1, 5, 20, json=options.json, markdown=options.markdown, quick=True)
     notes = [
-        *machine(),
+        *describe_machine(),
         f"one thread, processor time, best of {options.rounds} rounds",
         f"{options.tokens} tokens behind prompts of {PROMPT}",
     ]
-    report = Report("Writing", notes, raw={"options": jsonable(options)})
+    report = Report("Writing", notes, raw={"options": options_to_json(options)})
     for size in options.size:
         with tempfile.TemporaryDirectory() as folder:
-            _compare(size, Path(folder), options, report)
+            _compare_engines(size, Path(folder), options, report)
     report.publish(markdown=options.markdown, json_file=options.json)
 
 
-def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
+def _compare_engines(size: str, folder: Path, options: Options, report: Report) -> None:
     import torch
 
     torch.set_num_threads(1)
     torch.set_grad_enabled(False)
-    engines = _engines(size, folder, options)
+    engines = _build_engines(size, folder, options)
     dice = torch.Generator().manual_seed(1)
     measured: dict[str, list[list[float]]] = {name: [] for name in engines}
     for batch in options.batch:
@@ -88,7 +88,7 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
         work = {name: partial(write, prompts) for name, write in engines.items()}
         for write in work.values():
             write()
-        seconds = in_turns(work, rounds=options.rounds, about=f"{size}, batch {batch}: ")
+        seconds = time_in_turns(work, rounds=options.rounds, about=f"{size}, batch {batch}: ")
         for name, each in seconds.items():
             measured[name].append([batch * options.tokens / second for second in each])
     report.raw[size] = measured
@@ -105,8 +105,8 @@ def _compare(size: str, folder: Path, options: Options, report: Report) -> None:
         report.tables.append((f"{size}: over CTranslate2's int8", head, ratios))
 
 
-def _engines(size: str, folder: Path, options: Options) -> dict[str, Write]:
-    import made_up
+def _build_engines(size: str, folder: Path, options: Options) -> dict[str, WriteTexts]:
+    import synthetic_data
 
     import heedful
     from heedful.engines.select_engine import ENGINES
@@ -118,33 +118,33 @@ def _engines(size: str, folder: Path, options: Options) -> dict[str, Write]:
     tune_malloc()
     positions = {"kind": "learned", "length": 256}
     model = {"kind": "transformer", **SIZES[size], "positions": positions}
-    run = made_up.writer(folder, options.vocabulary, model)
-    names = [name for name in ENGINES if name != "auto" and (name != "native" or installed("heedful_native"))]
+    run = synthetic_data.create_language_model_run(folder, options.vocabulary, model)
+    names = [name for name in ENGINES if name != "auto" and (name != "native" or is_installed("heedful_native"))]
     writers = {name: heedful.load(run, kind=heedful.TextGenerator, device="cpu", engine=name) for name in names}
     tokenizer = writers["torch"].tokenizer
     eos = tokenizer.special.eos
     search = GreedySearch(eos, (SuppressTokens((eos,)),))
 
-    def with_heedful(writer: heedful.TextGenerator) -> Write:
-        return lambda prompts: _nothing(
+    def build_heedful_writer(writer: heedful.TextGenerator) -> WriteTexts:
+        return lambda prompts: _discard(
             writer.write([tokenizer.decode(prompt) for prompt in prompts], search=search, limit=options.tokens)
         )
 
-    found = {f"heedful {name}": with_heedful(writer) for name, writer in writers.items()}
-    if not installed("ctranslate2"):
-        say("CTranslate2 is left out: ctranslate2 is not installed")
-        return found
+    generators = {f"heedful {name}": build_heedful_writer(writer) for name, writer in writers.items()}
+    if not is_installed("ctranslate2"):
+        print_progress("CTranslate2 is left out: ctranslate2 is not installed")
+        return generators
     import ctranslate2
 
     export_ctranslate2(run, folder / "ct2")
     end = tokenizer.to_pieces([eos])
     for name in ("float32", "int8"):
         generator = ctranslate2.Generator(str(folder / "ct2"), compute_type=name, inter_threads=1, intra_threads=1)
-        found[f"ct2 {name}"] = _with_ctranslate2(generator, tokenizer, end, options.tokens)
-    return found
+        generators[f"ct2 {name}"] = _build_ctranslate2_writer(generator, tokenizer, end, options.tokens)
+    return generators
 
 
-def _with_ctranslate2(generator: Any, tokenizer: Any, end: list[str], tokens: int) -> Write:
+def _build_ctranslate2_writer(generator: Any, tokenizer: Any, end: list[str], tokens: int) -> WriteTexts:
     def write(prompts: list[list[int]]) -> None:
         generator.generate_batch(
             [[*end, *tokenizer.to_pieces(prompt)] for prompt in prompts],
@@ -159,8 +159,8 @@ def _with_ctranslate2(generator: Any, tokenizer: Any, end: list[str], tokens: in
     return write
 
 
-def _nothing(_: object) -> None:
-    """What is written is not looked at."""
+def _discard(_: object) -> None:
+    """Discard the generated texts."""
 
 
 if __name__ == "__main__":

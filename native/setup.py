@@ -1,4 +1,4 @@
-"""Builds one shared library that needs neither Python nor torch, so that one wheel serves all versions of both."""
+"""Build one shared library that needs neither Python nor torch, so that one wheel works with all versions of both."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from setuptools.command.build_ext import build_ext
 
 SOURCES = sorted(Path("src").glob("*.cpp"))
 X86 = platform.machine() in ("x86_64", "AMD64")
-INSTRUCTIONS = {  # what the processor is asked for before these files are used
+INSTRUCTIONS = {  # the library checks the processor before it uses these files
     "kernels_avx2.cpp": ["-mavx2", "-mfma"],
     "kernels_avx512.cpp": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma"],
 }
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-pthread", "-Wno-psabi"]
 
 
-class Library(build_ext):
-    """Compiles each file with the instructions that it is for."""
+class BuildLibrary(build_ext):
+    """Command that compiles each file with the flags for its instruction set."""
 
     def build_extensions(self) -> None:
-        """With instructions added file by file."""
+        """Build the library with additional flags for some files."""
         compile_one = self.compiler._compile
 
         def compile_for(obj: str, src: str, *given: Any) -> None:
@@ -35,29 +35,29 @@ class Library(build_ext):
         super().build_extensions()
 
     def get_ext_filename(self, fullname: str) -> str:
-        """Without the name of a Python."""
+        """Return a file name without the version of Python."""
         return str(Path(*fullname.split(".")).with_suffix(".so"))
 
 
-class AnyPython(bdist_wheel):
-    """A wheel for a kind of machine, and every Python."""
+class UniversalWheel(bdist_wheel):
+    """Command that builds a wheel for one kind of machine and all versions of Python."""
 
     def get_tag(self) -> tuple[str, str, str]:
-        """Python, its binary interface, machine."""
+        """Return the tags of Python, its binary interface and the machine."""
         return "py3", "none", super().get_tag()[2]
 
 
-class Native(Distribution):
-    """A distribution with a library, which belongs to a kind of machine."""
+class NativeDistribution(Distribution):
+    """Distribution that depends on the kind of machine, because it contains a library."""
 
     def has_ext_modules(self) -> bool:
-        """One."""
+        """Return whether there are extension modules."""
         return True
 
 
 setup(
-    distclass=Native,
-    cmdclass={"build_ext": Library, "bdist_wheel": AnyPython},
+    distclass=NativeDistribution,
+    cmdclass={"build_ext": BuildLibrary, "bdist_wheel": UniversalWheel},
     ext_modules=[
         Extension(
             "heedful_native.library",

@@ -32,11 +32,11 @@ from typing import Any
 
 import torch
 from table_one import (
-    Convolutional,
-    Dilated,
+    Convolution,
+    DilatedConvolution,
     Layer,
-    Recurrent,
-    Restricted,
+    RecurrentNetwork,
+    RestrictedAttention,
     SelfAttention,
     count_sequential_operations,
     measure_path_length,
@@ -149,10 +149,10 @@ def build_layers(options: Options) -> dict[str, Layer]:
     return {
         "self-attention, full": SelfAttention(),
         "self-attention, formed": SelfAttention(form_weights=True),
-        f"self-attention, restricted to {2 * options.reach + 1}": Restricted(options.reach),
-        "recurrent": Recurrent(),
-        "convolutional, k = 3": Convolutional(),
-        "the same, causal and dilated": Dilated(),
+        f"self-attention, restricted to {2 * options.reach + 1}": RestrictedAttention(options.reach),
+        "recurrent": RecurrentNetwork(),
+        "convolutional, k = 3": Convolution(),
+        "the same, causal and dilated": DilatedConvolution(),
     }
 
 

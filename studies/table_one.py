@@ -100,7 +100,7 @@ class SelfAttention(Layer):
 
 
 @dataclass(frozen=True)
-class Restricted(Layer):
+class RestrictedAttention(Layer):
     """Self-attention in a window around each token."""
 
     reach: int
@@ -127,7 +127,7 @@ class _RecurrentLayer(nn.Module):
         return result
 
 
-class Recurrent(Layer):
+class RecurrentNetwork(Layer):
     """Elman's network, from left to right."""
 
     theory = Theory((1, 2), (1, 1), 1, 1, ("n d²", "n", "n"))
@@ -184,7 +184,7 @@ class _CausalLayer(nn.Module):
 
 
 @dataclass(frozen=True)
-class Convolutional(Layer):
+class Convolution(Layer):
     """Convolution over windows of `width` tokens."""
 
     width: int = 3
@@ -196,7 +196,7 @@ class Convolutional(Layer):
 
 
 @dataclass(frozen=True)
-class Dilated(Layer):
+class DilatedConvolution(Layer):
     """Dilated causal convolution; each layer of a stack reaches k times as far as the layer below.
 
     It is causal because with windows to both sides some paths would leave the sequence.

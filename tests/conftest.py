@@ -1,4 +1,4 @@
-"""What holds for every test: seeds, one thread, and shapes that are checked while the tests run."""
+"""Setup of all tests: random seeds, one thread, and checks of shapes at run time."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from shapes import install_checks, unchecked
+from shape_checks import disable_shape_checks, install_checks
 
-# Only rooms whose signatures carry shapes. The hook must be there before any of them is imported, and stays
-# out of the library because it and torch.compile disagree. beartype wants their Protocols runtime_checkable.
+# Only packages whose signatures have shapes. The hook must be installed before they are imported. It is not part of the
+# library, because torch.compile does not support it. beartype requires that their Protocols are runtime_checkable.
 CHECKED = ("tensors", "attention", "blocks", "adapters", "models", "generation", "inspection")
 install_checks(f"heedful.{room}" for room in CHECKED)
 
 import numpy as np  # noqa: E402
 import pytest  # noqa: E402
 import torch  # noqa: E402
-from limits import (  # noqa: E402, F401 - hooks
+from time_limits import (  # noqa: E402, F401 - hooks
     pytest_collection_modifyitems,
     pytest_configure,
     pytest_enter_pdb,
@@ -50,8 +50,8 @@ def pytest_collection_finish() -> None:
 
 
 @pytest.fixture(autouse=True)
-def _seeded() -> None:
-    """Every test starts from the same random state, alone or among others."""
+def _set_seeds() -> None:
+    """Set the same random state before each test."""
     random.seed(1)
     np.random.seed(1)
     torch.default_generator.manual_seed(1)  # `torch.manual_seed` would visit every device, which takes time
@@ -60,15 +60,15 @@ def _seeded() -> None:
 
 
 @pytest.fixture(name="unchecked")
-def _unchecked() -> Iterator[None]:
-    """The shapes of what this test calls are not checked, since other tests call the same."""
-    with unchecked():
+def _disable_shape_checks() -> Iterator[None]:
+    """Disable the checks of shapes in a test whose calls other tests check."""
+    with disable_shape_checks():
         yield
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Why tests were skipped, and how many; what a summary of pytest's own says at length."""
-    if notes := os.environ.get("NOTES"):  # what .ci/run could not check here
+    """Print the reasons of skipped tests with their numbers, which is shorter than pytest's summary."""
+    if notes := os.environ.get("NOTES"):  # the checks that .ci/run skipped
         for line in Path(notes).read_text(encoding="utf-8").splitlines():
             terminalreporter.write_line(f"not checked: {line}")
     reasons = Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", ()))

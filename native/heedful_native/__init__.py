@@ -201,7 +201,7 @@ write = _declare(
     result=c_int32,
 )
 """Run several steps of greedy search: `write(stack, output, chunk, cache, memories, how, before, after, ids,
-log_probabilities, at, told, threads)`.
+log_probabilities, at, result, threads)`.
 
 Returns the same values as `forward`."""
 normalisers = _declare("heedful_normalisers", c_void_p, c_int64, c_int64, c_void_p, c_int32)
@@ -219,14 +219,14 @@ grow = _declare(
     *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p),
 )
 """Append a token to each row: `grow(logits, normalisers, rows, columns, copies, picked, ended, limits, before, after,
-log_probabilities, at, told)`."""
+log_probabilities, at, result)`."""
 select = _declare(
     "heedful_select",
     *(POINTER(Candidates), c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
     *(POINTER(Beams), POINTER(Beams), POINTER(Candidates), c_void_p),
 )
 """Advance each sentence of a beam search by a token: `select(found, sentences, width, kept, divisors, forced, limits,
-before, after, chosen, told)`."""
+before, after, chosen, result)`."""
 
 
 def processors() -> tuple[str, ...]:

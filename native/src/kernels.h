@@ -1,4 +1,4 @@
-// What is computed for a vector, or for a few, in the instructions of one kind of processor.
+// Kernels for one vector, or for a few, in one instruction set.
 #pragma once
 
 #include <cstdint>
@@ -7,32 +7,32 @@
 
 struct Kernels {
   const char* name;
-  bool (*here)();      // whether this processor has the instructions
-  int64_t columns;     // of a panel: so many numbers of a product are made side by side
-  bool offset;         // bytes of weights are stored as their value + 128
+  bool (*here)();      // returns whether this processor has the instructions
+  int64_t columns;     // columns of a panel, computed side by side
+  bool offset;         // int8 weights are stored as their value + 128
 
-  // Products of `count` vectors of whole numbers with one panel of bytes, [quads, columns, 4]; quads of 4 entries.
+  // Products of `count` quantized vectors with one panel of int8 weights, [quads, columns, 4]; a quad has 4 entries.
   // out[i * stride + j] = (sum - 128 sums[i] if offset) * steps[i] * scale[j] + bias[j]
   void (*bytes)(const int8_t* panel, int64_t quads, const int8_t* whole, int64_t whole_stride, const float* steps,
                 const int32_t* sums, int64_t count, const float* scale, const float* bias, float* out, int64_t stride);
-  // The same of floats, with a panel [k, columns].
+  // The same with floats and a panel [k, columns].
   void (*floats)(const float* panel, int64_t k, const float* x, int64_t x_stride, int64_t count, const float* bias,
                  float* out, int64_t stride);
-  // The nearest whole numbers when the largest entry is 127; returns the size of a step, and their sum.
+  // Quantize: scale the largest absolute entry to 127 and round. Returns the size of a step, and the sum in `sum`.
   float (*round)(const float* x, int64_t n, int8_t* whole, int32_t* sum);
-  // LayerNorm; bias may be null.
+  // LayerNorm; `bias` may be null.
   void (*norm)(const float* x, int64_t n, const float* gain, const float* bias, float epsilon, float* out);
   void (*add)(float* x, const float* y, int64_t n);
   void (*activate)(float* x, int64_t n, int32_t activation);
-  // softmax(q k / sqrt(size)) v for each head: keys lie at base + offset, values `width` behind them.
+  // softmax(q k / sqrt(size)) v for each head: keys are at base + offset, values `width` after them.
   void (*attend)(const float* query, const float* base, const int64_t* offsets, int64_t count, int64_t heads,
                  int64_t size, float* weights, float* out);
   // log(sum(exp(x))).
   float (*normaliser)(const float* x, int64_t n);
-  // The first place from `from` on where x + offset is not at most `least`; n where there is none.
+  // Returns the first index from `from` on where x + offset is not at most `least`; n if there is none.
   int64_t (*exceeds)(const float* x, int64_t from, int64_t n, float offset, float least);
 };
 
-constexpr int64_t PADDING = 64;  // bytes of whole numbers are a multiple of this, and `weights` has so many spare entries
+constexpr int64_t PADDING = 64;  // strides of quantized vectors are a multiple; `weights` has this many extra entries
 
 extern const Kernels PLAIN, AVX2, AVX512;

@@ -17,7 +17,7 @@ namespace {
 
 typedef int32_t Quads __attribute__((vector_size(32)));
 
-// Two products of sizes up to 127 fit into 16 bits.
+// The sum of two products of numbers up to 127 fits into 16 bits.
 inline Quads add_products(Quads sums, Quads weights, Quads whole) {
   __m256i x = (__m256i)whole;
   __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(x), _mm256_sign_epi8((__m256i)weights, x));

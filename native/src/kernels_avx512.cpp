@@ -1,4 +1,4 @@
-// For x86 processors with AVX-512 that add products of bytes in one instruction (VNNI).
+// For x86 processors with AVX-512 and VNNI, which adds products of 8-bit integers in one instruction.
 #include "kernels.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
@@ -19,7 +19,7 @@ namespace {
 
 typedef int32_t Quads __attribute__((vector_size(64)));
 
-// The instruction takes one side without a sign: that of the weights.
+// The instruction takes unsigned weights and signed inputs.
 inline Quads add_products(Quads sums, Quads weights, Quads whole) {
   return (Quads)_mm512_dpbusd_epi32((__m512i)sums, (__m512i)weights, (__m512i)whole);
 }

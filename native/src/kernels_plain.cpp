@@ -1,4 +1,4 @@
-// For any processor: vectors of four, which compilers turn into what there is.
+// For all processors: vectors of four numbers, which the compiler translates.
 #include <math.h>
 #include <string.h>
 

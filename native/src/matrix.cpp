@@ -8,8 +8,8 @@
 
 namespace {
 
-const std::vector<const Kernels*>& known() {
-  static const std::vector<const Kernels*> found = [] {
+const std::vector<const Kernels*>& list_kernels() {
+  static const std::vector<const Kernels*> kernels = [] {
     std::vector<const Kernels*> all;
 #if defined(__x86_64__)
     for (const Kernels* each : {&AVX512, &AVX2})
@@ -18,45 +18,45 @@ const std::vector<const Kernels*>& known() {
     all.push_back(&PLAIN);
     return all;
   }();
-  return found;
+  return kernels;
 }
 
-const Kernels*& chosen() {
-  static const Kernels* kernel = known().front();
+const Kernels*& current_kernels() {
+  static const Kernels* kernel = list_kernels().front();
   return kernel;
 }
 
-Matrix* empty(int64_t n, int64_t k) {
+Matrix* create_matrix(int64_t n, int64_t k) {
   const int64_t columns = kernels().columns;
   return new Matrix{kernels(), n, k, (n + columns - 1) / columns, {}, {}, {}};
 }
 
 }  // namespace
 
-const Kernels& kernels() { return *chosen(); }
+const Kernels& kernels() { return *current_kernels(); }
 
 const char* heedful_processors() {
   static const std::string names = [] {
     std::string all;
-    for (const Kernels* each : known()) all += (all.empty() ? "" : " ") + std::string(each->name);
+    for (const Kernels* each : list_kernels()) all += (all.empty() ? "" : " ") + std::string(each->name);
     return all;
   }();
   return names.c_str();
 }
 
 int32_t heedful_use(const char* name) {
-  for (const Kernels* each : known())
+  for (const Kernels* each : list_kernels())
     if (!std::strcmp(each->name, name)) {
-      chosen() = each;
+      current_kernels() = each;
       return true;
     }
   return false;
 }
 
 Matrix* heedful_bytes(const int8_t* rows, const float* scale, int64_t n, int64_t k) {
-  Matrix* matrix = empty(n, k);
+  Matrix* matrix = create_matrix(n, k);
   const int64_t columns = matrix->kernel.columns, quads = matrix->quads();
-  const int8_t offset = matrix->kernel.offset ? -128 : 0;  // adds 128, as what comes of it is read without a sign
+  const int8_t offset = matrix->kernel.offset ? -128 : 0;  // adds 128, because the kernel reads the result as unsigned
   matrix->bytes.assign(matrix->panels * quads * columns * 4, offset);
   matrix->scale.assign(matrix->panels * columns, 0.f);
   std::copy(scale, scale + n, matrix->scale.begin());
@@ -68,7 +68,7 @@ Matrix* heedful_bytes(const int8_t* rows, const float* scale, int64_t n, int64_t
 }
 
 Matrix* heedful_floats(const float* rows, int64_t n, int64_t k) {
-  Matrix* matrix = empty(n, k);
+  Matrix* matrix = create_matrix(n, k);
   const int64_t columns = matrix->kernel.columns;
   matrix->floats.assign(matrix->panels * k * columns, 0.f);
   for (int64_t row = 0; row < n; ++row)
@@ -82,32 +82,32 @@ void heedful_free(Matrix* matrix) { delete matrix; }
 void heedful_linear(const Matrix* matrix, const float* bias, const float* x, int64_t count, float* out, int32_t threads) {
   static thread_local Vectors vectors;
   vectors.set(x, count, matrix->k, threads);
-  vectors.times({matrix, bias}, out);
+  vectors.multiply({matrix, bias}, out);
 }
 
 void Vectors::set(const float* x, int64_t count, int64_t k, int32_t threads) {
-  x_ = x, count_ = count, k_ = k, threads_ = threads, rounded_ = false;
+  x_ = x, count_ = count, k_ = k, threads_ = threads, quantized_ = false;
 }
 
-void Vectors::round(const Kernels& kernel) {
+void Vectors::quantize(const Kernels& kernel) {
   stride_ = (k_ + PADDING - 1) / PADDING * PADDING;
   if ((int64_t)whole_.size() < count_ * stride_) whole_.resize(count_ * stride_);
   if ((int64_t)steps_.size() < count_) steps_.resize(count_), sums_.resize(count_);
-  parallel(count_, threads_, count_ * k_ * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
+  parallel(count_, threads_, count_ * k_ * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       steps_[i] = kernel.round(x_ + i * k_, k_, whole_.data() + i * stride_, &sums_[i]);
   });
-  rounded_ = true;
+  quantized_ = true;
 }
 
-void Vectors::times(const Linear& linear, float* out) {
+void Vectors::multiply(const Linear& linear, float* out) {
   const Matrix& matrix = *linear.weight;
   const Kernels& kernel = matrix.kernel;
-  const bool rounds = !matrix.bytes.empty();
-  if (rounds && !rounded_) round(kernel);
+  const bool is_int8 = !matrix.bytes.empty();
+  if (is_int8 && !quantized_) quantize(kernel);
   const int64_t columns = kernel.columns, n = matrix.n;
   parallel(matrix.panels, threads_, count_ * n * k_, [&](int64_t begin, int64_t end) {
-    static thread_local std::vector<float> edge;  // of the last panel, which may be wider than what is left of the rows
+    static thread_local std::vector<float> edge;  // output of the last panel, which may be too wide
     for (int64_t panel = begin; panel < end; ++panel) {
       const int64_t first = panel * columns, wide = std::min(columns, n - first);
       const float* bias = linear.bias ? linear.bias + first : nullptr;
@@ -122,7 +122,7 @@ void Vectors::times(const Linear& linear, float* out) {
           bias = padded;
         }
       }
-      if (rounds)
+      if (is_int8)
         kernel.bytes(matrix.bytes.data() + first * matrix.quads() * 4, matrix.quads(), whole_.data(), stride_,
                      steps_.data(), sums_.data(), count_, matrix.scale.data() + first, bias, place, stride);
       else

@@ -1,14 +1,14 @@
-// What crosses the border to Python: plain structures that own nothing, and the functions that read them.
+// Interface to Python: plain structures, which own no memory, and the functions that read them.
 //
-// Lengths count numbers, not bytes. All tensors are dense and row-major. Nothing is kept of what is handed over, but of a
-// Matrix, which is packed once and owned by whoever made it.
+// Lengths count numbers, not bytes. All tensors are dense and row-major. The library keeps no arguments, except a Matrix,
+// which is packed once; the caller frees it.
 #pragma once
 
 #include <cstdint>
 
 extern "C" {
 
-struct Matrix;  // of a linear map, packed for the processor: bytes with a scale for each row, or floats
+struct Matrix;  // matrix of a linear map, packed for the processor: int8 with a scale for each row, or floats
 
 struct Linear {         // x W' + b
   const Matrix* weight;  // null: the identity
@@ -16,12 +16,12 @@ struct Linear {         // x W' + b
 };
 
 struct Norm {          // LayerNorm
-  const float* gain;   // null: no norm at all
+  const float* gain;   // null: no norm
   const float* bias;   // null: none
   float epsilon;
 };
 
-struct Table {          // a vector for each entry; bytes with scales, or floats
+struct Table {          // embedding table: int8 with scales, or floats
   const int8_t* bytes;  // null: floats
   const float* scale;
   const float* floats;  // both null: no table
@@ -45,58 +45,58 @@ enum Activation : int32_t { RELU, GELU, GELU_TANH, SILU };
 struct Stack {
   Table words, segments;
   const float* places;           // [positions, width], added to words; null: none
-  const float *cosines, *sines;  // [positions, width / heads / 2], by which self-attention is turned; null: not at all
+  const float *cosines, *sines;  // [positions, width / heads / 2]: rotary positions; null: none
   Norm embedding_norm, final_norm;
   const Layer* layers;
   int64_t positions, depth, memories, width, heads;
-  int64_t before, after;  // positions that a token sees; -1: all
-  float scale;            // of words
+  int64_t before, after;  // positions before and after a token that it attends to; -1: all
+  float scale;            // factor of the word embeddings
   int32_t pre_norm, activation;
 };
 
 struct Chunk {                   // tokens [rows, length]
-  const int64_t *ids, *positions;  // positions: -1 where there is none
+  const int64_t *ids, *positions;  // positions: -1 for no token
   const int64_t* segments;         // null: 0
-  const float* vectors;            // [rows, length, width] instead of ids; null: ids
+  const float* vectors;            // [rows, length, width], used instead of ids; null: ids
   int64_t rows, length;
 };
 
-struct Cache {              // keys and values that tokens have left
+struct Cache {              // keys and values of earlier tokens
   float* numbers;           // [depth, rows, columns, 2, width]
   int64_t rows, columns;
-  int64_t layer;            // numbers from one layer to the next; 0: one after the other in the same place
-  const int32_t* past;      // [chunk.rows, read, 2]: of each key the cache's row, -1 where there is none, and position
-  int64_t read;             // columns that hold keys
-  int32_t* present;         // the same behind the chunk, [chunk.rows, read + chunk.length, 2]; written
+  int64_t layer;            // numbers from one layer to the next; 0: all layers share the same memory
+  const int32_t* past;      // [chunk.rows, read, 2]: row in the cache (-1: no key) and position of each key
+  int64_t read;             // number of columns with keys
+  int32_t* present;         // output: the same after the chunk, [chunk.rows, read + chunk.length, 2]
 };
 
-struct Memory {               // keys and values across
+struct Memory {               // keys and values of a cross-attention
   const float* numbers;       // [depth, rows, slots, 2, width]
-  const int32_t* positions;   // [rows, slots]: -1 where there is none
-  const int32_t* of;          // [chunk.rows]: the row of each row of the chunk
+  const int32_t* positions;   // [rows, slots]: -1 for no slot
+  const int32_t* of;          // [chunk.rows]: the row of the memory for each row of the chunk
   int64_t rows, slots;
 };
 
-struct Growing {  // the rows of greedy search and of sampling, before a token or behind it
+struct Growing {  // state of the rows of greedy search and sampling, before or after a token
   int64_t *positions, *lengths;
   uint8_t* done;
 };
 
-struct Writing {  // until when rows go on, and by what
+struct Writing {  // options of greedy search: limits, forbidden tokens, EOS and number of steps
   const int64_t *limits, *forbidden;
   int64_t forbidden_count, eos, steps;
 };
 
-struct Beams {  // the sentences of a beam search, before a token or behind it
+struct Beams {  // state of the sentences of a beam search, before or after a token
   int64_t* counts;   // [sentences]
-  float* live;       // [sentences, width]: log-probabilities, falling
+  float* live;       // [sentences, width]: log-probabilities in descending order
   uint8_t* done;     // [sentences]
-  float* ended;      // [sentences, kept, 3]: score, log-probability, that of the last token
+  float* ended;      // [sentences, kept, 3]: score, log-probability, log-probability of the last token
   int64_t* places;   // [sentences, kept]: tokens * width + beam
   int64_t* last;     // [sentences, kept]
 };
 
-struct Candidates {  // continuations, best first
+struct Candidates {  // candidate continuations, best first
   float *totals, *values;
   int64_t *beams, *ids;
   uint8_t* ends;
@@ -107,49 +107,48 @@ enum Status : int32_t { DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY };
 
 #pragma GCC visibility push(default)
 
-// The instruction sets that this processor has of those that there are kernels for, best first, separated by spaces.
+// Returns the instruction sets that this processor and the library support, best first, separated by spaces.
 const char* heedful_processors();
-// Which of them packs matrices and computes from now on; false: this processor has none of that name.
+// Uses an instruction set from now on; returns false if this processor has none of that name.
 int32_t heedful_use(const char* name);
 
 Matrix* heedful_bytes(const int8_t* rows, const float* scale, int64_t n, int64_t k);
 Matrix* heedful_floats(const float* rows, int64_t n, int64_t k);
 void heedful_free(Matrix* matrix);
-// out[i] = x[i] W' + b, for `count` vectors.
+// Computes out[i] = x[i] W' + b for `count` vectors.
 void heedful_linear(const Matrix* matrix, const float* bias, const float* x, int64_t count, float* out, int32_t threads);
 
-// Hidden vectors [rows, length, width] of a chunk, zero where there is no token.
+// Computes the hidden vectors [rows, length, width] of a chunk, with zeros for positions without a token.
 Status heedful_forward(const Stack* stack, const Chunk* chunk, const Cache* cache, const Memory* memories, float* hidden,
                        int32_t threads);
 
-// Up to `steps` tokens of each row, each the most probable one but for those that are forbidden; of equal ones that with
-// the smallest number, and -1 where none is possible. What is read first is `chunk`, of length 1; the last token is picked
-// and not read. `before` and `after` are as in `heedful_grow`, and so are ids, log_probabilities and at, [steps, rows].
-// cache->present is the table behind what was read, as wide as that. told: steps taken, and the first row without a
-// token, or -1.
+// Runs up to `steps` steps of greedy search. Each token is the most probable one that is not forbidden; if several are
+// equal, the smallest id; -1 if no token is possible. The first input is `chunk`, of length 1; the last token is not read.
+// `before`, `after`, `ids`, `log_probabilities` and `at`, [steps, rows], are as in `heedful_grow`. cache->present is the
+// table after the last token that was read. result: the number of steps, and the first row without a token, or -1.
 Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
                      const Writing* how, const Growing* before, const Growing* after, int64_t* ids,
-                     float* log_probabilities, int64_t* at, int64_t* told, int32_t threads);
+                     float* log_probabilities, int64_t* at, int64_t* result, int32_t threads);
 
-// log(sum(exp(x))) of each row.
+// Computes log(sum(exp(x))) of each row.
 void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* out, int32_t threads);
-// The k largest of x + offsets in each group of `width` rows, falling; equal ones in the order of rows, then columns.
-// Not a number is larger than infinity. k is at most width * columns. The last three may be null: numbers in the same
-// places less those of their rows.
+// Finds the k largest of x + offsets in each group of `width` rows, in descending order; equal ones in the order of rows,
+// then columns. NaN is larger than infinity. k is at most width * columns. The last three arguments may be null; otherwise
+// log_probabilities are the logits at the same places minus the normaliser of their row.
 void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t width, int64_t columns, int64_t k,
                  float* values, int64_t* members, int64_t* places, const float* logits, const float* normalisers,
                  float* log_probabilities, int32_t threads);
-// Rows behind the tokens `picked`, -1 where none is possible, which `ended` says to be their last or not: log-probabilities
-// of the tokens, and the positions at which they stand, -1 in rows that were done before. told: how many groups of `copies`
-// rows are done, and the first row that goes on and has no token, or -1.
+// Appends the tokens `picked` to the rows, -1 if no token is possible; `ended` is true for the last token of a row. Outputs
+// the log-probabilities and the positions `at` of the tokens, -1 in rows that were done before. result: the number of done
+// groups of `copies` rows, and the first row that is not done and has no token, or -1.
 void heedful_grow(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
                   const int64_t* picked, const uint8_t* ended, const int64_t* limits, const Growing* before,
-                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* told);
-// Sentences behind one more token of each beam, and the `width` continuations of 2 * width that live on. The divisor of a
-// hypothesis of n tokens is divisors[n]. told: how many sentences are done, and whether beams of others changed places.
+                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* result);
+// Advances each sentence by a token of each beam, and selects `width` of the 2 * width continuations. The divisor of a
+// hypothesis of n tokens is divisors[n]. result: the number of done sentences, and whether beams of others changed places.
 void heedful_select(const Candidates* found, int64_t sentences, int64_t width, int64_t kept, const float* divisors,
                     const int64_t* forced, const int64_t* limits, const Beams* before, const Beams* after,
-                    const Candidates* chosen, int64_t* told);
+                    const Candidates* chosen, int64_t* result);
 
 #pragma GCC visibility pop
 }

@@ -1,4 +1,4 @@
-// What a search asks of logits, how much all of them weigh and which are the largest, and what it notes of the answers.
+// Normalisers and the largest values of logits, and the state of searches after a token.
 #include <algorithm>
 #include <cmath>
 #include <cstring>
@@ -11,13 +11,13 @@
 
 namespace {
 
-struct Found {
+struct RankedValue {
   int64_t order, row, column;
   float value;
 };
 
-// A whole number for each float, in their order; not a number comes last, and both zeros are one.
-int64_t order(float x) {
+// Maps floats to integers with the same order; NaN is the largest, and both zeros are equal.
+int64_t to_ordered_integer(float x) {
   if (std::isnan(x)) return std::numeric_limits<int32_t>::max();
   int32_t bits;
   x += 0.f;
@@ -25,10 +25,10 @@ int64_t order(float x) {
   return bits ^ ((bits >> 31) & 0x7FFFFFFF);
 }
 
-// The k largest of the rows of one group, falling.
-class Best {
+// The k largest values of the rows of one group, in descending order.
+class TopValues {
  public:
-  explicit Best(int64_t k) : k_(k) { found_.reserve(k + 1); }
+  explicit TopValues(int64_t k) : k_(k) { found_.reserve(k + 1); }
 
   void read(const float* x, int64_t columns, int64_t row, float offset) {
     for (int64_t at = 0; at < columns; ++at) {
@@ -36,14 +36,14 @@ class Best {
         at = kernels().exceeds(x, at, columns, offset, found_.back().value);
         if (at == columns) return;
       }
-      insert({order(x[at] + offset), row, at, x[at] + offset});
+      insert({to_ordered_integer(x[at] + offset), row, at, x[at] + offset});
     }
   }
 
-  const std::vector<Found>& found() const { return found_; }
+  const std::vector<RankedValue>& found() const { return found_; }
 
  private:
-  void insert(const Found& one) {
+  void insert(const RankedValue& one) {
     if ((int64_t)found_.size() == k_) {
       if (one.order <= found_.back().order) return;
       found_.pop_back();
@@ -55,25 +55,24 @@ class Best {
   }
 
   int64_t k_;
-  std::vector<Found> found_;
+  std::vector<RankedValue> found_;
 };
 
-struct Ended {
+struct FinishedHypothesis {
   float score, total, value;
   int64_t place, last;
 };
 
-// What a beam search does in one sentence that is not done; see `heedful.generation.beam_decoding`, where the same is said in
-// tensors.
+// Step of a beam search in one sentence; `heedful.generation.beam_decoding` does the same with tensors.
 class Sentence {
  public:
   Sentence(int64_t number, int64_t width, int64_t kept, const Candidates& found, const Candidates& chosen)
       : number_(number), width_(width), kept_(kept), found_(found), chosen_(chosen) {}
 
-  // The finished ones of the first `width` continuations among those that there are, by falling score.
+  // Adds the finished ones of the first `width` continuations to the finished hypotheses, best score first.
   void finish(const Beams& before, const Beams& after, float divisor) const {
     const int64_t first = number_ * kept_, count = before.counts[number_];
-    std::vector<Ended> all;
+    std::vector<FinishedHypothesis> all;
     for (int64_t i = first; i < first + kept_; ++i)
       all.push_back({before.ended[3 * i], before.ended[3 * i + 1], before.ended[3 * i + 2], before.places[i],
                      before.last[i]});
@@ -83,18 +82,19 @@ class Sentence {
         all.push_back({found_.totals[i] / divisor, found_.totals[i], found_.values[i], count * width_ + found_.beams[i],
                        found_.ids[i]});
     }
-    std::stable_sort(all.begin(), all.end(), 
-                     [](const Ended& a, const Ended& b) { return order(a.score) > order(b.score); });
+    std::stable_sort(all.begin(), all.end(), [](const FinishedHypothesis& a, const FinishedHypothesis& b) {
+      return to_ordered_integer(a.score) > to_ordered_integer(b.score);
+    });
     for (int64_t i = 0; i < kept_; ++i) {
-      const Ended& one = all[i];
+      const FinishedHypothesis& one = all[i];
       float* ended = after.ended + 3 * (first + i);
       ended[0] = one.score, ended[1] = one.total, ended[2] = one.value;
       after.places[first + i] = one.place, after.last[first + i] = one.last;
     }
   }
 
-  // The best others; where they are too few, those that have ended, as impossible ones.
-  void live_on() const {
+  // Selects the best unfinished continuations; if they are too few, finished ones with probability 0.
+  void select_beams() const {
     int64_t at = number_ * width_;
     const int64_t first = number_ * 2 * width_, end = at + width_;
     for (bool ends : {false, true})
@@ -116,7 +116,7 @@ class Sentence {
 
 void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* out, int32_t threads) {
   const Kernels& kernel = kernels();
-  parallel(rows, threads, rows * columns * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
+  parallel(rows, threads, rows * columns * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t row = begin; row < end; ++row) out[row] = kernel.normaliser(x + row * columns, columns);
   });
 }
@@ -124,15 +124,15 @@ void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* o
 void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t width, int64_t columns, int64_t k,
                  float* values, int64_t* members, int64_t* places, const float* logits, const float* normalisers,
                  float* log_probabilities, int32_t threads) {
-  parallel(groups, threads, groups * width * columns * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
+  parallel(groups, threads, groups * width * columns * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
     for (int64_t group = begin; group < end; ++group) {
-      Best best(k);
+      TopValues best(k);
       for (int64_t member = 0; member < width; ++member) {
         const int64_t row = group * width + member;
         best.read(x + row * columns, columns, member, offsets ? offsets[row] : 0.f);
       }
       int64_t at = group * k;
-      for (const Found& each : best.found()) {
+      for (const RankedValue& each : best.found()) {
         values[at] = each.value, members[at] = each.row, places[at] = each.column;
         if (logits) {
           const int64_t row = group * width + each.row;
@@ -146,32 +146,32 @@ void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t w
 
 void heedful_grow(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
                   const int64_t* picked, const uint8_t* ended, const int64_t* limits, const Growing* before,
-                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* told) {
-  told[0] = 0, told[1] = -1;
-  int64_t running = 0;  // in a group
+                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* result) {
+  result[0] = 0, result[1] = -1;
+  int64_t running = 0;  // rows of the group that are not done
   for (int64_t row = 0; row < rows; ++row) {
     const bool done = before->done[row];
-    if (picked[row] < 0 && !done && told[1] < 0) told[1] = row;
+    if (picked[row] < 0 && !done && result[1] < 0) result[1] = row;
     log_probabilities[row] = logits[row * columns + std::max<int64_t>(picked[row], 0)] - normalisers[row];
     at[row] = done ? -1 : before->positions[row];
     after->positions[row] = before->positions[row] + 1;
     after->lengths[row] = before->lengths[row] + 1;
     after->done[row] = done || ended[row] || after->lengths[row] >= limits[row];
     running += !after->done[row];
-    if ((row + 1) % copies == 0) told[0] += !running, running = 0;
+    if ((row + 1) % copies == 0) result[0] += !running, running = 0;
   }
 }
 
 void heedful_select(const Candidates* found, int64_t sentences, int64_t width, int64_t kept, const float* divisors,
                     const int64_t* forced, const int64_t* limits, const Beams* before, const Beams* after,
-                    const Candidates* chosen, int64_t* told) {
-  told[0] = told[1] = 0;
+                    const Candidates* chosen, int64_t* result) {
+  result[0] = result[1] = 0;
   for (int64_t s = 0; s < sentences; ++s) {
     const Sentence sentence(s, width, kept, *found, *chosen);
     const bool done = before->done[s];
     const int64_t length = forced[s] + before->counts[s] + 1, count = kept * s;
-    sentence.live_on();
-    if (done) {  // all stays as it was
+    sentence.select_beams();
+    if (done) {  // the sentence does not change
       std::copy_n(before->ended + 3 * count, 3 * kept, after->ended + 3 * count);
       std::copy_n(before->places + count, kept, after->places + count);
       std::copy_n(before->last + count, kept, after->last + count);
@@ -184,7 +184,7 @@ void heedful_select(const Candidates* found, int64_t sentences, int64_t width, i
     const bool beaten = std::min(after->live[s * width], 0.f) / largest <= after->ended[3 * (count + kept - 1)];
     after->counts[s] = before->counts[s] + !done;
     after->done[s] = done || length >= limits[s] || beaten;
-    told[0] += after->done[s];
-    for (int64_t beam = 0; beam < width && !after->done[s]; ++beam) told[1] |= chosen->beams[s * width + beam] != beam;
+    result[0] += after->done[s];
+    for (int64_t beam = 0; beam < width && !after->done[s]; ++beam) result[1] |= chosen->beams[s * width + beam] != beam;
   }
 }

@@ -1,4 +1,4 @@
-// A chunk of tokens through a whole stack of layers: those of one step of all beams, a prompt, or a text that is encoded.
+// Forward pass of a chunk of tokens: one step of all beams, a prompt, or a text to encode.
 #include <algorithm>
 #include <cstring>
 #include <vector>
@@ -13,28 +13,28 @@ struct Token {
   int64_t row, column, position;
 };
 
-// What a query sees: so many offsets of keys from a place on.
-struct Seen {
+// The keys that a query sees: `count` offsets from index `begin` on.
+struct KeyRange {
   int64_t begin, count;
 };
 
 struct Keys {
   std::vector<int64_t> offsets;
-  std::vector<Seen> seen;  // of each token
-  int64_t most = 0;        // that any of them sees
+  std::vector<KeyRange> seen;  // keys of each token
+  int64_t most = 0;        // maximal number of keys of a token
 
   void clear() { offsets.clear(), seen.clear(), most = 0; }
 };
 
-// What lives for one call; kept, so that memory is asked for once.
+// Buffers of one call, kept to allocate them only once.
 struct Scratch {
   std::vector<Token> tokens;
-  std::vector<Keys> keys;  // of the past, then of each memory
+  std::vector<Keys> keys;  // of self-attention, then of each memory
   std::vector<float> x, h, query, key_value, context, result, inner;
   Vectors vectors;
 };
 
-float* room(std::vector<float>& numbers, int64_t count) {
+float* grow_buffer(std::vector<float>& numbers, int64_t count) {
   if ((int64_t)numbers.size() < count) numbers.resize(count);
   return numbers.data();
 }
@@ -48,10 +48,10 @@ class Forward {
     Status status = find_tokens();
     if (status != DONE) return status;
     write_table();
-    look_around();
-    for (int64_t i = 0; i < s_.memories; ++i) look_across(memories_[i], keys(1 + i));
+    find_own_keys();
+    for (int64_t i = 0; i < s_.memories; ++i) find_memory_keys(memories_[i], keys(1 + i));
     embed();
-    for (int64_t layer = 0; layer < s_.depth; ++layer) pass(layer);
+    for (int64_t layer = 0; layer < s_.depth; ++layer) run_layer(layer);
     finish(hidden);
     return DONE;
   }
@@ -70,7 +70,7 @@ class Forward {
 
   template <class Each>
   void each_token(int64_t numbers, Each&& each) {
-    parallel(count_, threads_, count_ * numbers * OF_A_NUMBER, [&](int64_t begin, int64_t end) {
+    parallel(count_, threads_, count_ * numbers * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
       for (int64_t i = begin; i < end; ++i) each(i);
     });
   }
@@ -93,7 +93,7 @@ class Forward {
     return DONE;
   }
 
-  // A key stands in the row of the cache that has the number of its token's row, in a column of its own.
+  // Each key of the chunk is in the cache's row with the number of its token's row, in a new column.
   void write_table() {
     const int64_t read = cache_.read, wide = read + chunk_.length;
     for (int64_t row = 0; row < chunk_.rows; ++row) {
@@ -107,8 +107,8 @@ class Forward {
     }
   }
 
-  // Which keys of its row each token sees; those of a row are listed once where they stand in the order of positions.
-  void look_around() {
+  // Finds the keys of its row that each token sees; they are listed once for a row if positions are sorted.
+  void find_own_keys() {
     Keys& found = keys(0);
     found.clear();
     const int64_t wide = cache_.read + chunk_.length;
@@ -124,17 +124,17 @@ class Forward {
             found.offsets.push_back((present[column * 2] * cache_.columns + column) * 2 * s_.width);
             places.push_back(present[column * 2 + 1]);
           }
-        rising_ = std::is_sorted(places.begin(), places.end());
+        sorted_ = std::is_sorted(places.begin(), places.end());
       }
-      found.seen.push_back(visible(found.offsets, begin, token.position));
+      found.seen.push_back(select_visible(found.offsets, begin, token.position));
       found.most = std::max(found.most, found.seen.back().count);
     }
   }
 
-  Seen visible(std::vector<int64_t>& offsets, int64_t begin, int64_t position) {
+  KeyRange select_visible(std::vector<int64_t>& offsets, int64_t begin, int64_t position) {
     const int64_t least = s_.before < 0 ? INT64_MIN : position - s_.before;
     const int64_t most = s_.after < 0 ? INT64_MAX : position + s_.after;
-    if (rising_) {
+    if (sorted_) {
       auto first = std::lower_bound(places_.begin(), places_.end(), least);
       auto last = std::upper_bound(first, places_.end(), most);
       return {begin + (first - places_.begin()), last - first};
@@ -145,9 +145,9 @@ class Forward {
     return {own, (int64_t)offsets.size() - own};
   }
 
-  void look_across(const Memory& memory, Keys& found) {
+  void find_memory_keys(const Memory& memory, Keys& found) {
     found.clear();
-    std::vector<Seen> rows;
+    std::vector<KeyRange> rows;
     for (int64_t row = 0; row < memory.rows; ++row) {
       const int64_t begin = (int64_t)found.offsets.size();
       for (int64_t slot = 0; slot < memory.slots; ++slot)
@@ -161,7 +161,7 @@ class Forward {
     }
   }
 
-  void entry(const Table& table, int64_t number, float scale, float* out) const {
+  void copy_embedding(const Table& table, int64_t number, float scale, float* out) const {
     const int64_t at = number * s_.width;
     if (table.bytes) {
       scale *= table.scale[number];
@@ -173,8 +173,8 @@ class Forward {
 
   void embed() {
     const int64_t width = s_.width;
-    float* x = room(w_.x, count_ * width);
-    float* part = room(w_.h, count_ * width);
+    float* x = grow_buffer(w_.x, count_ * width);
+    float* part = grow_buffer(w_.h, count_ * width);
     each_token(s_.width, [&](int64_t i) {
       const Token& token = w_.tokens[i];
       const int64_t at = token.row * chunk_.length + token.column;
@@ -182,10 +182,10 @@ class Forward {
       if (chunk_.vectors)
         for (int64_t j = 0; j < width; ++j) out[j] = chunk_.vectors[at * width + j] * s_.scale;
       else
-        entry(s_.words, chunk_.ids[at], s_.scale, out);
+        copy_embedding(s_.words, chunk_.ids[at], s_.scale, out);
       if (s_.places) kernel_.add(out, s_.places + token.position * width, width);
       if (s_.segments.bytes || s_.segments.floats) {
-        entry(s_.segments, chunk_.segments ? chunk_.segments[at] : 0, 1.f, part + i * width);
+        copy_embedding(s_.segments, chunk_.segments ? chunk_.segments[at] : 0, 1.f, part + i * width);
         kernel_.add(out, part + i * width, width);
       }
       normalise(s_.embedding_norm, out, out);
@@ -199,36 +199,37 @@ class Forward {
       std::copy(x, x + s_.width, out);
   }
 
-  void pass(int64_t number) {
+  void run_layer(int64_t number) {
     const Layer& layer = s_.layers[number];
     float* own = cache_.numbers + number * cache_.layer;
-    float* h = enter(layer.self.norm);
+    float* h = prepare_input(layer.self.norm);
     w_.vectors.set(h, count_, s_.width, threads_);
-    float* query = room(w_.query, count_ * s_.width);
-    float* key_value = room(w_.key_value, count_ * 2 * s_.width);
-    w_.vectors.times(layer.self.query, query);
-    w_.vectors.times(layer.self.key_value, key_value);
-    each_token(s_.width, [&](int64_t i) { remember(i, query, key_value, own); });
-    leave(layer.self, attend(query, own, keys(0)));
+    float* query = grow_buffer(w_.query, count_ * s_.width);
+    float* key_value = grow_buffer(w_.key_value, count_ * 2 * s_.width);
+    w_.vectors.multiply(layer.self.query, query);
+    w_.vectors.multiply(layer.self.key_value, key_value);
+    each_token(s_.width, [&](int64_t i) { store_key_value(i, query, key_value, own); });
+    add_projection(layer.self, attend(query, own, keys(0)));
     for (int64_t i = 0; i < s_.memories; ++i) {
       const Attention& across = layer.across[i];
       const Memory& memory = memories_[i];
-      w_.vectors.set(enter(across.norm), count_, s_.width, threads_);
-      w_.vectors.times(across.query, query);
-      leave(across, attend(query, memory.numbers + number * memory.rows * memory.slots * 2 * s_.width, keys(1 + i)));
+      w_.vectors.set(prepare_input(across.norm), count_, s_.width, threads_);
+      w_.vectors.multiply(across.query, query);
+      const float* numbers = memory.numbers + number * memory.rows * memory.slots * 2 * s_.width;
+      add_projection(across, attend(query, numbers, keys(1 + i)));
     }
     feed_forward(layer);
   }
 
-  // What a sublayer reads.
-  float* enter(const Norm& norm) {
+  // Returns the input of a sublayer.
+  float* prepare_input(const Norm& norm) {
     if (!s_.pre_norm) return w_.x.data();
-    float* h = room(w_.h, count_ * s_.width);
+    float* h = grow_buffer(w_.h, count_ * s_.width);
     each_token(s_.width, [&](int64_t i) { normalise(norm, w_.x.data() + i * s_.width, h + i * s_.width); });
     return h;
   }
 
-  // What a sublayer has made, added to what it has read.
+  // Adds the output of a sublayer to its input.
   void add(const Norm& norm, const float* result) {
     each_token(s_.width, [&](int64_t i) {
       float* x = w_.x.data() + i * s_.width;
@@ -237,36 +238,36 @@ class Forward {
     });
   }
 
-  void leave(const Attention& attention, const float* context) {
+  void add_projection(const Attention& attention, const float* context) {
     if (!attention.output.weight) return add(attention.norm, context);
-    float* result = room(w_.result, count_ * s_.width);
+    float* result = grow_buffer(w_.result, count_ * s_.width);
     w_.vectors.set(context, count_, s_.width, threads_);
-    w_.vectors.times(attention.output, result);
+    w_.vectors.multiply(attention.output, result);
     add(attention.norm, result);
   }
 
   void feed_forward(const Layer& layer) {
     const int64_t wide = layer.inner.weight->n;
-    float* inner = room(w_.inner, count_ * wide);
-    float* result = room(w_.result, count_ * s_.width);
-    w_.vectors.set(enter(layer.norm), count_, s_.width, threads_);
-    w_.vectors.times(layer.inner, inner);
+    float* inner = grow_buffer(w_.inner, count_ * wide);
+    float* result = grow_buffer(w_.result, count_ * s_.width);
+    w_.vectors.set(prepare_input(layer.norm), count_, s_.width, threads_);
+    w_.vectors.multiply(layer.inner, inner);
     each_token(wide, [&](int64_t i) { kernel_.activate(inner + i * wide, wide, s_.activation); });
     w_.vectors.set(inner, count_, wide, threads_);
-    w_.vectors.times(layer.outer, result);
+    w_.vectors.multiply(layer.outer, result);
     add(layer.norm, result);
   }
 
-  // Puts keys and values where others find them, and turns queries and keys (Su et al. 2021, eq. 34).
-  void remember(int64_t i, float* query, const float* key_value, float* own) {
+  // Stores keys and values in the cache, and rotates queries and keys (Su et al. 2021, eq. 34).
+  void store_key_value(int64_t i, float* query, const float* key_value, float* own) {
     const Token& token = w_.tokens[i];
     const int64_t width = s_.width;
     float* key = own + (token.row * cache_.columns + cache_.read + token.column) * 2 * width;
     std::memcpy(key, key_value + i * 2 * width, 2 * width * sizeof *key);
-    if (s_.cosines) turn(query + i * width, token.position), turn(key, token.position);
+    if (s_.cosines) rotate(query + i * width, token.position), rotate(key, token.position);
   }
 
-  void turn(float* heads, int64_t position) const {
+  void rotate(float* heads, int64_t position) const {
     const int64_t pairs = s_.width / s_.heads / 2;
     const float *cosines = s_.cosines + position * pairs, *sines = s_.sines + position * pairs;
     for (int64_t head = 0; head < s_.heads; ++head)
@@ -278,11 +279,11 @@ class Forward {
   }
 
   const float* attend(const float* query, const float* base, const Keys& keys) {
-    float* context = room(w_.context, count_ * s_.width);
-    parallel(count_, threads_, count_ * s_.width * keys.most * OF_A_NUMBER,
+    float* context = grow_buffer(w_.context, count_ * s_.width);
+    parallel(count_, threads_, count_ * s_.width * keys.most * COST_PER_NUMBER,
              [&](int64_t begin, int64_t end) {
                static thread_local std::vector<float> weights;
-               room(weights, keys.most + PADDING);
+               grow_buffer(weights, keys.most + PADDING);
                for (int64_t i = begin; i < end; ++i)
                  kernel_.attend(query + i * s_.width, base, keys.offsets.data() + keys.seen[i].begin, keys.seen[i].count,
                                 s_.heads, s_.width / s_.heads, weights.data(), context + i * s_.width);
@@ -308,7 +309,7 @@ class Forward {
   Scratch& w_ = scratch();
   int64_t count_ = 0;
   std::vector<int64_t> places_;
-  bool rising_ = false;
+  bool sorted_ = false;
 };
 
 }  // namespace

@@ -10,7 +10,7 @@
 
 namespace {
 
-constexpr int PATIENCE = 20000;  // turns of a waiting thread before it sleeps: about as long as a step takes
+constexpr int PATIENCE = 20000;  // iterations of a waiting thread before it sleeps: about the duration of a step
 
 void pause() {
 #if defined(__x86_64__)
@@ -18,11 +18,11 @@ void pause() {
 #endif
 }
 
-class Crew {
+class ThreadPool {
  public:
   bool begin(int64_t work) {
     if (busy_.exchange(true)) return false;
-    if (work >= WAKES || (!threads_.empty() && !sleeping_.load())) return true;
+    if (work >= MIN_WORK_TO_WAKE || (!threads_.empty() && !sleeping_.load())) return true;
     busy_.store(false);
     return false;
   }
@@ -39,7 +39,7 @@ class Crew {
       turn_.fetch_add(1);
     }
     if (sleeping_.load()) wake_.notify_all();
-    piece(0);
+    run_piece(0);
     for (int i = 0; left_.load(); ++i)
       if (i < PATIENCE)
         pause();
@@ -49,7 +49,7 @@ class Crew {
   }
 
  private:
-  void piece(int32_t number) {
+  void run_piece(int32_t number) {
     if (number < parts_) {
       int64_t begin = count_ * number / parts_, end = count_ * (number + 1) / parts_;
       if (begin < end) part_(data_, begin, end);
@@ -66,7 +66,7 @@ class Crew {
         sleeping_.fetch_sub(1);
       }
       ++seen;
-      piece(number);
+      run_piece(number);
       left_.fetch_sub(1);
     }
   }
@@ -83,20 +83,20 @@ class Crew {
   int32_t parts_ = 0;
 };
 
-// One for each process: a child has none of its parent's threads, and leaves what stands for them alone.
-Crew* crew() {
+// One pool for each process: a child has none of the parent's threads, and does not touch the parent's pool.
+ThreadPool* get_pool() {
   static std::mutex guard;
-  static Crew* ours = nullptr;
+  static ThreadPool* pool = nullptr;
   static pid_t owner = 0;
   std::lock_guard<std::mutex> lock(guard);
-  if (owner != getpid()) ours = new Crew, owner = getpid();
-  return ours;
+  if (owner != getpid()) pool = new ThreadPool, owner = getpid();
+  return pool;
 }
 
 }  // namespace
 
-void share(int64_t count, int32_t threads, int64_t work, void (*part)(void*, int64_t, int64_t), void* data) {
-  Crew* ours = crew();
-  if (!ours->begin(work)) return part(data, 0, count);
-  ours->run(count, threads < count ? threads : (int32_t)count, part, data);
+void run_parallel(int64_t count, int32_t threads, int64_t work, void (*part)(void*, int64_t, int64_t), void* data) {
+  ThreadPool* pool = get_pool();
+  if (!pool->begin(work)) return part(data, 0, count);
+  pool->run(count, threads < count ? threads : (int32_t)count, part, data);
 }

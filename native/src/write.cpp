@@ -8,8 +8,8 @@
 
 namespace {
 
-// The place of the largest number, the first of equal ones; -1 where none is above minus infinity or some are none.
-int64_t best(const Kernels& kernel, const float* x, int64_t n) {
+// Returns the index of the largest number, the first of equal ones; -1 if all are minus infinity or some are NaN.
+int64_t find_largest(const Kernels& kernel, const float* x, int64_t n) {
   int64_t found = -1;
   float most = -INFINITY;
   for (int64_t i = kernel.exceeds(x, 0, n, 0.f, most); i < n; i = kernel.exceeds(x, i + 1, n, 0.f, most)) {
@@ -23,7 +23,7 @@ int64_t best(const Kernels& kernel, const float* x, int64_t n) {
 
 Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
                      const Writing* how, const Growing* before, const Growing* after, int64_t* ids,
-                     float* log_probabilities, int64_t* at, int64_t* told, int32_t threads) {
+                     float* log_probabilities, int64_t* at, int64_t* result, int32_t threads) {
   const int64_t rows = chunk->rows, words = output->weight->n;
   const Kernels& kernel = kernels();
   static thread_local Vectors vectors;
@@ -39,30 +39,30 @@ Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chun
   Chunk next = *chunk;
   Cache now = *cache;
   next.ids = read.data(), next.positions = positions.data();
-  int64_t step = 0, news[2] = {0, -1};
-  for (; step < how->steps && news[0] < rows && news[1] < 0; ++step) {
+  int64_t step = 0, state[2] = {0, -1};
+  for (; step < how->steps && state[0] < rows && state[1] < 0; ++step) {
     now.present = tables[step % 2].data();
     const Status status = heedful_forward(stack, &next, &now, memories, hidden.data(), threads);
     if (status != DONE) return status;
     now.past = now.present, ++now.read;
     vectors.set(hidden.data(), rows, stack->width, threads);
-    vectors.times(*output, logits.data());
+    vectors.multiply(*output, logits.data());
     heedful_normalisers(logits.data(), rows, words, totals.data(), threads);
     int64_t* picked = ids + step * rows;
     for (int64_t row = 0; row < rows; ++row) {
       float* own = logits.data() + row * words;
       for (int64_t i = 0; i < how->forbidden_count; ++i) own[how->forbidden[i]] = -INFINITY;
-      picked[row] = after->done[row] ? 0 : best(kernel, own, words);
+      picked[row] = after->done[row] ? 0 : find_largest(kernel, own, words);
       ended[row] = picked[row] == how->eos;
     }
     heedful_grow(logits.data(), totals.data(), rows, words, 1, picked, ended.data(), how->limits, after, after,
-                 log_probabilities + step * rows, at + step * rows, news);
+                 log_probabilities + step * rows, at + step * rows, state);
     for (int64_t row = 0; row < rows; ++row) {
       positions[row] = after->done[row] ? -1 : positions[row] + 1;
       read[row] = std::max<int64_t>(picked[row], 0);
     }
   }
   std::copy_n(now.past, rows * now.read * 2, cache->present);
-  told[0] = step, told[1] = news[1];
+  result[0] = step, result[1] = state[1];
   return DONE;
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# build.sh OUT [FLAGS...]: the fuzzer as a program, each file with the instructions that it is for.
+# build.sh OUT [FLAGS...]: build the fuzzer, each file with the flags for its instruction set.
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 out=$1
@@ -12,7 +12,7 @@ for source in "$here"/../src/*.cpp "$here"/fuzz.cpp; do
     x86_64/kernels_avx512.cpp) own="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma" ;;
   esac
   # shellcheck disable=SC2086
-  "${CXX:-c++}" -std=c++17 -DHEEDFUL_WORTH=0 -DHEEDFUL_WAKES=0 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror -Wno-psabi -pthread $own "$@" -c "$source" \
+  "${CXX:-c++}" -std=c++17 -DHEEDFUL_MIN_WORK=0 -DHEEDFUL_MIN_WORK_TO_WAKE=0 -O1 -g -ffp-contract=fast -Wall -Wextra -Werror -Wno-psabi -pthread $own "$@" -c "$source" \
     -o "$objects/$(basename "$source").o"
 done
 "${CXX:-c++}" -pthread "$@" "$objects"/*.o -o "$out"

@@ -1,4 +1,4 @@
-// Random shapes through every function, beside the same in plain loops of doubles; for runs under sanitizers.
+// Calls all functions with random shapes and compares them with plain loops of doubles; for runs under sanitizers.
 //
 //     fuzz ROUNDS SEED
 #include <algorithm>
@@ -17,7 +17,7 @@ namespace {
 
 using Floats = std::vector<float>;
 
-struct Chance {
+struct RandomSource {
   std::mt19937 engine;
 
   int64_t whole(int64_t least, int64_t most) { return std::uniform_int_distribution<int64_t>(least, most)(engine); }
@@ -37,8 +37,8 @@ void expect(bool holds, const char* what) {
 
 bool near(double a, double b, double slack) { return std::fabs(a - b) <= slack * (1 + std::fabs(b)); }
 
-// x W' + b of whole numbers, and of floats.
-void linear(Chance& chance) {
+// x W' + b with int8 weights and with floats.
+void check_linear(RandomSource& chance) {
   const int64_t n = chance.whole(1, 150), k = chance.whole(1, 200), count = chance.whole(0, 17);
   std::vector<int8_t> rows(n * k);
   for (int8_t& each : rows) each = (int8_t)chance.whole(-127, 127);
@@ -62,7 +62,7 @@ void linear(Chance& chance) {
   }
 }
 
-void ranking(Chance& chance) {
+void check_ranking(RandomSource& chance) {
   const int64_t groups = chance.whole(1, 9), width = chance.whole(1, 5), columns = chance.whole(1, 400);
   const int64_t k = chance.whole(1, std::min<int64_t>(64, width * columns)), rows = groups * width;
   Floats x(rows * columns), offsets = chance.numbers(rows), totals(rows), values(groups * k), own(groups * k);
@@ -90,7 +90,7 @@ void ranking(Chance& chance) {
   }
 }
 
-void searching(Chance& chance) {
+void check_beam_search(RandomSource& chance) {
   const int64_t groups = chance.whole(1, 6), width = chance.whole(1, 5), kept = chance.whole(1, width), most = 2 * width;
   std::vector<int64_t> counts(groups, 3), places(groups * kept), last(groups * kept), forced(groups), limits(groups, 9);
   Floats live = chance.numbers(groups * width), ended(groups * kept * 3, -INFINITY), divisors(20, 1.f);
@@ -112,16 +112,16 @@ void searching(Chance& chance) {
   const Beams before{counts.data(), live.data(), done.data(), ended.data(), places.data(), last.data()};
   const Beams after{counts_after.data(), live_after.data(),   done_after.data(),
                     ended_after.data(),  places_after.data(), last_after.data()};
-  int64_t told[2];
-  heedful_select(&found, groups, width, kept, divisors.data(), forced.data(), limits.data(), &before, &after, &chosen, told);
+  int64_t result[2];
+  heedful_select(&found, groups, width, kept, divisors.data(), forced.data(), limits.data(), &before, &after, &chosen, result);
   for (int64_t group = 0; group < groups; ++group) {
     expect(counts_after[group] == 4 - done[group], "counts");
     for (int64_t i = 1; i < kept; ++i)
-      expect(ended_after[3 * (group * kept + i)] <= ended_after[3 * (group * kept + i - 1)], "finished ones fall");
+      expect(ended_after[3 * (group * kept + i)] <= ended_after[3 * (group * kept + i - 1)], "finished hypotheses are sorted");
   }
 }
 
-struct Weights {  // of a stack, and whatever it points to
+struct Weights {  // weights of a stack, and all that it points to
   std::vector<Matrix*> matrices;
   std::vector<Floats> floats;
   std::vector<Attention> across;
@@ -134,7 +134,7 @@ struct Weights {  // of a stack, and whatever it points to
     floats.push_back(std::move(numbers));
     return floats.back().data();
   }
-  Linear linear(Chance& chance, int64_t n, int64_t k) {
+  Linear linear(RandomSource& chance, int64_t n, int64_t k) {
     Floats rows = chance.numbers(n * k), scale(n, 0.01f);
     std::vector<int8_t> bytes(n * k);
     for (int8_t& each : bytes) each = (int8_t)chance.whole(-127, 127);
@@ -142,21 +142,24 @@ struct Weights {  // of a stack, and whatever it points to
                                           : heedful_floats(rows.data(), n, k));
     return {matrices.back(), chance.whole(0, 1) ? keep(chance.numbers(n)) : nullptr};
   }
-  Norm norm(Chance& chance, int64_t width) { return {keep(chance.numbers(width)), keep(chance.numbers(width)), 1e-5f}; }
-  Attention attention(Chance& chance, int64_t width) {
+  Norm norm(RandomSource& chance, int64_t width) {
+    return {keep(chance.numbers(width)), keep(chance.numbers(width)), 1e-5f};
+  }
+  Attention attention(RandomSource& chance, int64_t width) {
     return {linear(chance, width, width), linear(chance, 2 * width, width), linear(chance, width, width),
             norm(chance, width)};
   }
 };
 
-// Several steps of greedy search; with one thread and with several the same tokens.
-void write(Chance& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen, Chunk first) {
+// Several steps of greedy search; one thread and several threads must pick the same tokens.
+void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen,
+                         Chunk first) {
   const int64_t rows = first.rows, steps = chance.whole(1, 4), width = stack.width;
   const std::vector<int64_t> positions(rows, 0), limits(rows, chance.whole(1, 5)), forbidden{chance.whole(0, 10)};
   std::vector<uint8_t> done(rows), done_after(rows);
   for (uint8_t& each : done) each = (uint8_t)chance.whole(0, 1);
   std::vector<int64_t> starts(rows), lengths(rows), starts_after(rows), lengths_after(rows);
-  std::vector<int64_t> ids(steps * rows), at(steps * rows), told(2), again;
+  std::vector<int64_t> ids(steps * rows), at(steps * rows), result(2), again;
   Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
   std::vector<int32_t> present(rows * steps * 2);
   first.positions = positions.data();
@@ -166,20 +169,20 @@ void write(Chance& chance, const Stack& stack, const Linear& output, const std::
   for (int32_t threads : {1, 3}) {
     const Cache cache{pages.data(), rows, steps, rows * steps * 2 * width, nullptr, 0, present.data()};
     const Status status = heedful_write(&stack, &output, &first, &cache, seen.data(), &how, &before, &after, ids.data(),
-                                        values.data(), at.data(), told.data(), threads);
+                                        values.data(), at.data(), result.data(), threads);
     if (status == POSITION_TOO_LARGE) return;
-    expect(status == DONE && told[0] >= 1 && told[0] <= steps, "steps");
-    std::vector<int64_t> taken(ids.begin(), ids.begin() + told[0] * rows);
+    expect(status == DONE && result[0] >= 1 && result[0] <= steps, "steps");
+    std::vector<int64_t> taken(ids.begin(), ids.begin() + result[0] * rows);
     expect(std::find(taken.begin(), taken.end(), forbidden[0]) == taken.end() || !forbidden[0], "forbidden tokens");
     if (threads == 1)
       again = taken;
     else
-      expect(again == taken, "threads write the same");
+      expect(again == taken, "threads pick the same tokens");
   }
 }
 
-// A prompt and a step behind it; one thread and several, whatever the instructions, make the same numbers.
-void forward(Chance& chance) {
+// A prompt and a step after it; one thread and several threads must compute the same numbers.
+void check_forward(RandomSource& chance) {
   const int64_t heads = chance.whole(1, 3), width = heads * 2 * chance.whole(1, 20), depth = chance.whole(1, 2);
   const int64_t rows = chance.whole(1, 5), length = chance.whole(1, 6), slots = chance.whole(1, 5), words = 11;
   const int64_t wide = chance.whole(1, 50), memories = chance.whole(0, 2), room = length + 1;
@@ -236,9 +239,10 @@ void forward(Chance& chance) {
     if (threads == 1)
       again = step;
     else
-      expect(again == step, "threads make no difference");
+      expect(again == step, "threads compute the same numbers");
   }
-  write(chance, stack, weights.linear(chance, words, width), seen, {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
+  check_greedy_search(chance, stack, weights.linear(chance, words, width), seen,
+                      {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
   behind[0] = room + 1;
   const Chunk far{next.data(), behind.data(), nullptr, nullptr, rows, 1};
   const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};
@@ -249,11 +253,12 @@ void forward(Chance& chance) {
 
 int main(int count, char** words) {
   const int64_t rounds = count > 1 ? std::atoll(words[1]) : 100;
-  Chance chance{std::mt19937(count > 2 ? (unsigned)std::atoll(words[2]) : 1)};
+  RandomSource chance{std::mt19937(count > 2 ? (unsigned)std::atoll(words[2]) : 1)};
   std::istringstream names(heedful_processors());
   for (std::string name; names >> name;) {
-    expect(heedful_use(name.c_str()), "an instruction set that is here");
-    for (int64_t round = 0; round < rounds; ++round) linear(chance), ranking(chance), searching(chance), forward(chance);
+    expect(heedful_use(name.c_str()), "an instruction set of this processor");
+    for (int64_t round = 0; round < rounds; ++round)
+      check_linear(chance), check_ranking(chance), check_beam_search(chance), check_forward(chance);
     std::printf("%s: %lld rounds\n", name.c_str(), (long long)rounds);
   }
   return 0;

@@ -1,16 +1,16 @@
-"""Trees of files, which no other tests need."""
+"""Parsed files, which no other tests need."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
 import pytest
-from architecture.sources import parse, walk
+from architecture.sources import parse
 
 
 @pytest.fixture(scope="package", autouse=True)
-def _trees() -> Iterator[None]:
-    """Forget them in the end: they are millions of objects."""
+def _drop_trees() -> Iterator[None]:
+    """Drop the parsed trees at the end, because they are millions of objects."""
     yield
     parse.cache_clear()
-    walk.cache_clear()
+    list_nodes.cache_clear()

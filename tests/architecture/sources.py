@@ -13,18 +13,18 @@ TESTS = ROOT / "tests"
 
 
 @cache
-def read(path: Path) -> str:
+def read_source(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
 @cache
 def parse(path: Path) -> ast.Module:
-    return ast.parse(read(path), filename=str(path))
+    return ast.parse(read_source(path), filename=str(path))
 
 
 @cache
-def walk(path: Path) -> tuple[ast.AST, ...]:
-    """All nodes of a file; what is wanted of most files is only looked for, and walking takes longer than looking."""
+def list_nodes(path: Path) -> tuple[ast.AST, ...]:
+    """List all nodes of a file; the list is kept, because walking the tree takes longer than most searches."""
     return tuple(walk_tree(parse(path)))
 
 
@@ -40,16 +40,16 @@ def walk_tree(tree: ast.AST) -> Iterator[ast.AST]:
                 waiting.append(value)
 
 
-def dotted(node: ast.AST) -> str:
+def format_dotted_name(node: ast.AST) -> str:
     """Return `a.b` of the node of `a.b`; what stands before the first name is left out, as in `.b` of `f().b`."""
     if isinstance(node, ast.Attribute):
-        return f"{dotted(node.value)}.{node.attr}"
+        return f"{format_dotted_name(node.value)}.{node.attr}"
     return node.id if isinstance(node, ast.Name) else ""
 
 
 @cache
-def modules() -> dict[str, Path]:
-    """Each module of the package by its name below heedful; a room's `__init__` is the room itself."""
+def find_modules() -> dict[str, Path]:
+    """Return the files of all modules by module name below heedful; a package stands for its `__init__`."""
     found = {}
     for path in sorted(PACKAGE.rglob("*.py")):
         parts = path.relative_to(PACKAGE).with_suffix("").parts

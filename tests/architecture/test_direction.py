@@ -1,4 +1,4 @@
-"""Who may import whom; the arrows of docs/architecture.md."""
+"""Imports go only in the direction of docs/architecture.md."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import ast
 from collections.abc import Iterable, Iterator
 
 import pytest
-from architecture.sources import dotted, modules, walk
+from architecture.sources import find_modules, format_dotted_name, list_nodes
 
-# What each room may import besides itself and errors, as prefixes of module names below heedful. A file that
-# is listed has its own rule instead of its room's.
+# Modules that a room may import besides itself and errors, as prefixes of module names below heedful. A file that
+# is listed has its own rule instead of the rule of its room.
 BELOW_MODELS = ("blocks", "attention", "tensors")
 BELOW_ARCHITECTURES = ("recipes", "registry", "models", *BELOW_MODELS)
 BELOW_TASKS = (
@@ -56,7 +56,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "generation": ("deprecation", "models.interface", "tensors", "native"),
     "metrics": ("deprecation", "characters", "argument_checks"),
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
-    # "data" for what reads their files, when asked to
+    # "data" for the readers of their files
     "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),
     "architectures": BELOW_ARCHITECTURES,
     "tasks": ("deprecation", "version", *BELOW_TASKS),
@@ -69,12 +69,12 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "atomic_io",
         "native",
         "recipes.recipe",
-    ),  # where the names of engines are
+    ),  # names of engines
     "runs": ("english_words", *BELOW_RUNS),
     "retrieval": ("deprecation", "runs", *BELOW_RUNS),
     "serving": ("retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
     "cli": ("serving", "retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
-    # The modules of its lazy names, which type checkers see as imports.
+    # modules of lazy names, which type checkers see as imports
     "__init__": (
         "deprecation",
         "inspection.record_files",
@@ -84,15 +84,15 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "runs.load",
         "runs.export",
         "runs.train",
-        "tasks",  # what `load` gives
+        "tasks",  # types of what `load` returns
         "version",
     ),
     "__main__": ("cli.commands", "cli.failures", "cli.output", "version", "english_words"),
 }
 
 
-def imported(nodes: Iterable[ast.AST], *, module: str, is_package: bool) -> Iterator[str]:
-    """What a module imports of heedful, wherever in the file, as names below heedful ("" for heedful)."""
+def list_imports(nodes: Iterable[ast.AST], *, module: str, is_package: bool) -> Iterator[str]:
+    """Yield all imports of heedful in a file, as names below heedful ("" for heedful)."""
     package = ["heedful", *module.split(".")]
     package = package if is_package else package[:-1]
     for node in nodes:
@@ -101,48 +101,48 @@ def imported(nodes: Iterable[ast.AST], *, module: str, is_package: bool) -> Iter
         elif isinstance(node, ast.ImportFrom):
             start = package[: len(package) + 1 - node.level] if node.level else []
             origin = ".".join([*start, *([node.module] if node.module else [])])
-            # What is imported may be a module itself: from heedful.attention import kernels.
+            # An imported name may be a module itself: from heedful.attention import kernels.
             names = [f"{origin}.{alias.name}" for alias in node.names]
-        elif isinstance(node, ast.Call) and dotted(node.func).endswith("import_module"):
+        elif isinstance(node, ast.Call) and format_dotted_name(node.func).endswith("import_module"):
             names = [argument.value for argument in node.args[:1] if isinstance(argument, ast.Constant)]
         else:
             continue
-        yield from (name.removeprefix("heedful").lstrip(".") for name in names if _is_ours(name))
+        yield from (name.removeprefix("heedful").lstrip(".") for name in names if _is_heedful(name))
 
 
-def _is_ours(name: str) -> bool:
+def _is_heedful(name: str) -> bool:
     return name == "heedful" or name.startswith("heedful.")
 
 
-def rule(module: str) -> tuple[str, ...]:
-    """The rule of the file if it has its own, else that of its room."""
+def get_rule(module: str) -> tuple[str, ...]:
+    """Return the rule of the file if it has its own, otherwise that of its room."""
     room = module.partition(".")[0]
-    assert room in ALLOWED, f"heedful/{room} is a new room: say in ALLOWED what it may import"
+    assert room in ALLOWED, f"heedful/{room} is a new room: add to ALLOWED what it may import"
     return ALLOWED.get(module, ALLOWED[room])
 
 
-def forbidden(nodes: Iterable[ast.AST], *, module: str, is_package: bool = False) -> list[str]:
+def find_forbidden_imports(nodes: Iterable[ast.AST], *, module: str, is_package: bool = False) -> list[str]:
     room = module.partition(".")[0]
-    allowed = ("errors", room, *rule(module))
-    names = set(imported(nodes, module=module, is_package=is_package))
-    return sorted(name for name in names if not _within(name, allowed))
+    allowed = ("errors", room, *get_rule(module))
+    names = set(list_imports(nodes, module=module, is_package=is_package))
+    return sorted(name for name in names if not _is_within(name, allowed))
 
 
-def _within(name: str, allowed: tuple[str, ...]) -> bool:
+def _is_within(name: str, allowed: tuple[str, ...]) -> bool:
     return any(name == prefix or name.startswith(f"{prefix}.") for prefix in allowed)
 
 
 def test_arrows_point_down() -> None:
     faults = []
-    for module, path in modules().items():
-        names = forbidden(walk(path), module=module, is_package=path.name == "__init__.py")
+    for module, path in find_modules().items():
+        names = find_forbidden_imports(list_nodes(path), module=module, is_package=path.name == "__init__.py")
         if names:
             faults.append(f"heedful/{module.replace('.', '/')} may not import {', '.join(names)}")
     assert not faults, "\n".join(faults)
 
 
-def test_every_rule_has_its_room() -> None:
-    known = {*modules(), "__init__"}
+def test_each_rule_is_for_an_existing_room() -> None:
+    known = {*find_modules(), "__init__"}
     assert not set(ALLOWED) - known
     assert not [name for names in ALLOWED.values() for name in names if name not in known]
 
@@ -172,5 +172,5 @@ def test_every_rule_has_its_room() -> None:
         ("models.transformer", "from heedful import __version__, load", ["__version__", "load"]),
     ],
 )
-def test_the_rule_finds_each_way_of_importing(module: str, source: str, found: list[str]) -> None:
-    assert forbidden(ast.walk(ast.parse(source)), module=module) == found
+def test_the_rule_finds_all_kinds_of_imports(module: str, source: str, found: list[str]) -> None:
+    assert find_forbidden_imports(ast.walk(ast.parse(source)), module=module) == found

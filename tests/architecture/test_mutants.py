@@ -1,4 +1,4 @@
-"""The catalogue of planted bugs fits the package and its tests; `make mutants` runs it."""
+"""The known bugs of `tests/mutants.py` fit the package and its tests; `make mutants` runs them."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from functools import cache
 from types import ModuleType
 
 import pytest
-from architecture.sources import ROOT, parse, read, walk
+from architecture.sources import ROOT, list_nodes, parse, read_source
 
 
 def load() -> ModuleType:
@@ -18,7 +18,7 @@ def load() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["mutants"] = module  # dataclasses look there for the types of their fields
+    sys.modules["mutants"] = module  # dataclasses look up the types of their fields there
     spec.loader.exec_module(module)
     return module
 
@@ -26,15 +26,15 @@ def load() -> ModuleType:
 MUTANTS = load().MUTANTS
 
 
-def test_the_catalogue_is_long_and_each_bug_has_its_name() -> None:
+def test_there_are_many_bugs_with_unique_names() -> None:
     assert len(MUTANTS) >= 30
     assert len({mutant.name for mutant in MUTANTS}) == len(MUTANTS)
     assert len({(mutant.file, mutant.old, mutant.new) for mutant in MUTANTS}) == len(MUTANTS)
 
 
 @pytest.mark.slow
-def test_every_test_that_should_notice_is_there() -> None:
-    """With its parameters, which only pytest knows."""
+def test_the_tests_of_all_bugs_exist() -> None:
+    """A test may have parameters, which only pytest knows."""
     tests = dict.fromkeys(test for mutant in MUTANTS for test in mutant.tests)
     files = dict.fromkeys(test.partition("::")[0] for test in tests)
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "--override-ini=addopts=--import-mode=importlib"]
@@ -48,28 +48,28 @@ def test_each_bug_can_be_planted_and_has_its_tests() -> None:
     faults = []
     for mutant in MUTANTS:
         path = ROOT / "heedful" / mutant.file
-        text = read(path) if path.is_file() else ""
+        text = read_source(path) if path.is_file() else ""
         if (count := text.count(mutant.old)) != 1:
             faults.append(f"{mutant.file}: {mutant.name}: the text to change occurs {count} times")
             continue
-        if fault := planting_fault(text, parse(path), mutant.old, mutant.new):
+        if fault := find_planting_fault(text, parse(path), mutant.old, mutant.new):
             faults.append(f"{mutant.file}: {mutant.name}: {fault}")
         if not mutant.tests:
             faults.append(f"{mutant.name}: has no tests")
         for test in mutant.tests:
             file, _, name = test.partition("::")
-            if name and name.partition("[")[0] not in functions(file):
+            if name and name.partition("[")[0] not in list_functions(file):
                 faults.append(f"{mutant.name}: there is no test {test}")
     assert not faults, "\n".join(faults)
 
 
 @cache
-def functions(file: str) -> frozenset[str]:
-    return frozenset(node.name for node in walk(ROOT / file) if isinstance(node, ast.FunctionDef))
+def list_functions(file: str) -> frozenset[str]:
+    return frozenset(node.name for node in list_nodes(ROOT / file) if isinstance(node, ast.FunctionDef))
 
 
-def planting_fault(text: str, tree: ast.Module, old: str, new: str) -> str:
-    """Say what is wrong with a planted text; "" if it is valid Python and differs in more than spaces and comments.
+def find_planting_fault(text: str, tree: ast.Module, old: str, new: str) -> str:
+    """Describe the fault of a mutated text; "" if it is valid Python and differs in more than spaces and comments.
 
     Only the statements of the module that the change touches are parsed again.
     """
@@ -90,9 +90,9 @@ def begin(node: ast.stmt) -> int:
     return min((decorator.lineno for decorator in getattr(node, "decorator_list", [])), default=node.lineno)
 
 
-def test_faulty_plantings_are_noticed() -> None:
+def test_invalid_mutations_are_found() -> None:
     text = "x = 1\n\n\n@f\ndef g():\n    return x  # one\n"
     tree = ast.parse(text)
-    assert planting_fault(text, tree, "return x", "return -x") == ""
-    assert "nothing but" in planting_fault(text, tree, "x  # one", "x  # two")
-    assert planting_fault(text, tree, "return x", "return (x")
+    assert find_planting_fault(text, tree, "return x", "return -x") == ""
+    assert "nothing but" in find_planting_fault(text, tree, "x  # one", "x  # two")
+    assert find_planting_fault(text, tree, "return x", "return (x")

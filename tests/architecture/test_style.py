@@ -1,4 +1,4 @@
-"""Names, sizes and dangerous calls."""
+"""Names, sizes and dangerous calls in the package."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
-from architecture.sources import PACKAGE, dotted, read, walk
+from architecture.sources import PACKAGE, format_dotted_name, list_nodes, read_source
 
 FILES = sorted(PACKAGE.rglob("*.py"))
 
 NAMELESS = {"utils", "util", "helpers", "helper", "common", "base", "misc"}
 PICKLING = {"pickle", "cPickle", "dill", "cloudpickle", "shelve", "marshal", "joblib"}
-# Where something is pickled nevertheless, and why.
+# Files that use pickle, with the reason.
 PICKLED = {
     "serving/workers/messages.py": "a process and one that it has begun speak through a pipe that nobody else has"
 }
 EXECUTING = {"eval", "exec", "compile", "__import__"}
 FILE_LINES, FUNCTION_LINES = 500, 60
-"""Most lines of a file and of a function, without docstrings."""
-# What is longer, and why: "room/file.py" or "room/file.py:function".
+"""Maximal numbers of lines of a file and of a function, without docstrings."""
+# Exceptions with their reason: "room/file.py" or "room/file.py:function".
 LONGER: dict[str, str] = {
     "cli/new.py:_write_recipe": "the questions and remarks of `heedful new` in the order in which users see them",
     "tasks/translation/translator.py:translate": "one signature with all options, each checked in turn",
 }
 LEAST_CODE = 25
-"""Least lines of code of a file."""
+"""Minimal number of lines of code of a file."""
 TINY: dict[str, str] = {
     "attention/mask_functions.py": "what masks and recipes both name",
     "data/detect/registry.py": "where a new file format is listed",
@@ -41,22 +41,22 @@ TINY: dict[str, str] = {
     "tasks/records.py": "needs no torch, unlike the predictors that build records",
     "version.py": "the build reads it",
 }
-"""Files with less code, and why they are files."""
+"""Files with less code, with the reason."""
 
 
-def name(path: Path) -> str:
+def get_relative_name(path: Path) -> str:
     return path.relative_to(PACKAGE).as_posix()
 
 
-def dangers(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """What would run code that comes from a file or a string."""
+def find_dangers(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield calls that would execute code from a file or a string."""
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] in PICKLING)
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] in PICKLING:
             yield str(node.module)
         elif isinstance(node, ast.Call):
-            called = dotted(node.func)
+            called = format_dotted_name(node.func)
             loads = called.endswith("torch.load") and "weights_only=True" not in map(ast.unparse, node.keywords)
             if called in EXECUTING or loads or called.endswith("torch.save"):
                 yield called
@@ -66,10 +66,10 @@ def dangers(nodes: Iterable[ast.AST]) -> Iterator[str]:
             yield "allow_pickle"
 
 
-def unchecked(nodes: Iterable[ast.AST]) -> Iterator[str]:
-    """What an `isinstance` of a protocol would ask of the instance.
+def find_protocol_attributes(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    """Yield the attributes of runtime-checkable protocols.
 
-    Since Python 3.12 it looks at classes alone, so that a module whose submodule has the name is passed over.
+    Since Python 3.12, `isinstance` looks only at the class, so it ignores a submodule with the name of the attribute.
     """
     for each in nodes:
         if isinstance(each, ast.ClassDef) and any("runtime_checkable" in ast.unparse(d) for d in each.decorator_list):
@@ -79,7 +79,7 @@ def unchecked(nodes: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def count_code(source: str, nodes: Iterable[ast.AST]) -> int:
-    """Return the number of lines that are no docstring, import, comment or blank line."""
+    """Return the number of lines that are not a docstring, import, comment or blank line."""
     lines = {number for number, line in enumerate(source.splitlines(), 1) if line.strip() and line.strip()[0] != "#"}
     for node in nodes:
         if isinstance(node, ast.Import | ast.ImportFrom) or is_docstring(node):
@@ -106,27 +106,29 @@ def count_lines(nodes: Sequence[ast.AST]) -> tuple[int, list[tuple[str, int]]]:
 
 
 def test_runtime_checkable_protocols_have_only_methods() -> None:
-    faults = {name(path): found for path in FILES if (found := list(unchecked(walk(path))))}
+    faults = {
+        get_relative_name(path): found for path in FILES if (found := list(find_protocol_attributes(list_nodes(path))))
+    }
     assert faults == {}
 
 
-def test_a_protocol_with_an_attribute_is_noticed() -> None:
+def test_a_protocol_with_an_attribute_is_found() -> None:
     source = "@typing.runtime_checkable\nclass Seen(Protocol):\n    probe: Probe\n    def see(self): ...\n"
-    assert list(unchecked(ast.walk(ast.parse(source)))) == ["Seen.probe"]
+    assert list(find_protocol_attributes(ast.walk(ast.parse(source)))) == ["Seen.probe"]
 
 
-def test_no_file_is_a_drawer() -> None:
+def test_no_file_has_an_unspecific_name() -> None:
     folders = {path.parent for path in FILES}
     assert not [str(path) for path in (*FILES, *folders) if path.stem.strip("_") in NAMELESS]
 
 
 def test_nothing_in_a_file_or_string_is_executed() -> None:
-    found = {name(path): set(dangers(walk(path))) for path in FILES}
+    found = {get_relative_name(path): set(find_dangers(list_nodes(path))) for path in FILES}
     assert {file: calls for file, calls in found.items() if calls} == {file: {"pickle"} for file in PICKLED}
 
 
 def test_each_exception_is_a_file() -> None:
-    assert set(PICKLED) <= set(map(name, FILES))
+    assert set(PICKLED) <= set(map(get_relative_name, FILES))
 
 
 @pytest.mark.parametrize(
@@ -144,16 +146,16 @@ def test_each_exception_is_a_file() -> None:
         "def f():\n    return __import__('x')",
     ],
 )
-def test_each_danger_is_seen(line: str) -> None:
-    assert list(dangers(ast.walk(ast.parse(line))))
+def test_each_danger_is_found(line: str) -> None:
+    assert list(find_dangers(ast.walk(ast.parse(line))))
 
 
 def test_files_and_functions_are_short() -> None:
     long = {}
     for path in FILES:
-        lines, functions = count_lines(walk(path))
-        long |= {name(path): lines} if lines > FILE_LINES else {}
-        long |= {f"{name(path)}:{function}": n for function, n in functions if n > FUNCTION_LINES}
+        lines, functions = count_lines(list_nodes(path))
+        long |= {get_relative_name(path): lines} if lines > FILE_LINES else {}
+        long |= {f"{get_relative_name(path)}:{function}": n for function, n in functions if n > FUNCTION_LINES}
     assert {place: lines for place, lines in long.items() if place not in LONGER} == {}
     assert set(LONGER) <= set(long), "an exception that is no longer needed"
     assert all(LONGER.values())
@@ -165,8 +167,12 @@ def test_docstrings_are_not_counted() -> None:
 
 
 def test_no_file_is_tiny() -> None:
-    """A reader opens a file for a subject; what is a few lines belongs to the subject that uses it."""
-    counts = {name(path): count_code(read(path), walk(path)) for path in FILES if path.name != "__init__.py"}
+    """A file is about a subject; a few lines belong to the file of the subject that uses them."""
+    counts = {
+        get_relative_name(path): count_code(read_source(path), list_nodes(path))
+        for path in FILES
+        if path.name != "__init__.py"
+    }
     tiny = {file: lines for file, lines in counts.items() if lines < LEAST_CODE}
     assert {file: lines for file, lines in tiny.items() if file not in TINY} == {}
     assert set(TINY) <= set(tiny), "an exception that is no longer needed"

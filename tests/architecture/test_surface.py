@@ -1,4 +1,4 @@
-"""What users see: names, commands, and what is loaded before they see help."""
+"""What users see: exported names, commands, and the modules that help imports."""
 
 from __future__ import annotations
 
@@ -43,13 +43,13 @@ EXPORTED = [
 HEAVY = {"torch", "numpy", "pydantic", "rich", "sentencepiece", "sacrebleu"}
 
 
-def python(code: str) -> str:
+def run_python(code: str) -> str:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return done.stdout
 
 
-def loaded_after(code: str) -> set[str]:
-    words = python(f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{code}\n"
+def list_heavy_imports(code: str) -> set[str]:
+    words = run_python(f"import contextlib, io\nwith contextlib.redirect_stdout(io.StringIO()):\n{code}\n"
                    "import sys; print(*sys.modules)").split()  # fmt: skip
     return HEAVY & {word.split(".")[0] for word in words}
 
@@ -59,7 +59,7 @@ def test_exported_names_are_frozen() -> None:
     assert dir(heedful) == EXPORTED
 
 
-def test_every_exported_name_can_be_had() -> None:
+def test_each_exported_name_can_be_imported() -> None:
     assert all(getattr(heedful, name) is not None for name in heedful.__all__)
     names: dict[str, object] = {}
     exec("from heedful import *", names)
@@ -99,27 +99,28 @@ def test_commands_are_frozen() -> None:
 
 
 def test_importing_heedful_loads_nothing_heavy() -> None:
-    assert loaded_after("    import heedful") == set()
+    assert list_heavy_imports("    import heedful") == set()
 
 
 def test_help_loads_nothing_heavy() -> None:
     for words in ([], ["--help"], ["--version"], ["trian"]):
         code = f"    from heedful.__main__ import main; main({words!r})"
-        assert loaded_after(code) == set(), words
+        assert list_heavy_imports(code) == set(), words
 
 
 def test_recipes_are_read_without_torch() -> None:
     assert (
-        loaded_after("    import heedful.recipes.load, heedful.cli.arguments") & {"torch", "numpy", "sentencepiece"}
+        list_heavy_imports("    import heedful.recipes.load, heedful.cli.arguments")
+        & {"torch", "numpy", "sentencepiece"}
         == set()
     )
 
 
 def test_help_opens_eight_modules_of_heedful_and_no_package() -> None:
-    """Nothing else takes time there: what is loaded besides are a few modules of Python itself."""
+    """Help needs no other time: it also imports a few modules of Python itself."""
     code = "import sys; before = set(sys.modules)\nfrom heedful.__main__ import main; main(['--help'])\n"
     code += "print(*sorted(name for name in set(sys.modules) - before))"
-    loaded = python(code).splitlines()[-1].split()
+    loaded = run_python(code).splitlines()[-1].split()
     ours = [name for name in loaded if name.split(".")[0] == "heedful"]
     assert ours == [
         "heedful",

@@ -1,4 +1,4 @@
-"""A task is one folder: nothing generic knows it, nobody imports all; and no files import each other in a circle."""
+"""A task is one folder: general code does not know it, no file imports all tasks, and imports have no circles."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from architecture.sources import PACKAGE, modules, read, walk
-from architecture.test_direction import imported
+from architecture.sources import PACKAGE, find_modules, list_nodes, read_source
+from architecture.test_direction import list_imports
 
 from heedful.registry import _BUILTIN_TASKS
 
 FOLDERS = {task: place.split(".")[2] for task, place in _BUILTIN_TASKS.items()}
-"""Each task's folder below heedful/tasks."""
+"""The folder of each task below heedful/tasks."""
 GOLDEN = Path(__file__).parents[1] / "golden"
 
-# Who may know a task by its folder or its name, besides the task itself.
+# Modules that may name a task's folder or a task, besides the task itself.
 KNOWN: dict[str, tuple[str, ...]] = {
-    # what `load` gives has a name for whoever writes types
+    # types of what `load` returns
     "__init__": (
         *("captioning", "classification", "conversation", "glimpses", "language", "pretraining", "spans", "speech"),
         *("stories", "tagging", "translation"),
@@ -47,8 +47,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     "cli.search": ("spans",),
     "retrieval.highlights": ("spans",),
-    # protocols have words for each thing that models do
-    # protocols, and our own interface, each for what is asked of some tasks
+    # protocols have words for each function of models
+    # protocols and heedful's own interface, each for some tasks
     "serving.languages": ("translation",),
     "serving.libretranslate": ("translation",),
     "serving.openai": ("language", "conversation"),
@@ -59,33 +59,33 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.api.captioning": ("captioning",),
     "serving.api.glimpses": ("glimpses",),
     "serving.api.speech": ("speech",),
-    # which of our tasks a model of somebody else's is for
+    # the tasks of models from other projects
     "foreign": ("translation", "language", "pretraining"),
     "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
     "runs.export": ("translation",),
-    # one task that is made of others
+    # a task that combines others
     "tasks.multitask": ("classification", "tagging", "spans"),
     # masks of tokens, words and spans of words
     "tasks.pretraining": ("spans",),
-    # a family of models is called as the task that was made for it
+    # an architecture with the name of its task
     "architectures.glimpses": ("glimpses",),
-    "inspection.figures": ("glimpses",),  # and what is drawn of it
+    "inspection.figures": ("glimpses",),  # and its figures
     # benchmarks are tables that two tasks read
     "tasks.benchmarks": ("classification", "spans"),
 }
 
 
-def knows(module: str) -> tuple[str, ...]:
-    return tuple(task for known, tasks in KNOWN.items() if _within(module, known) for task in tasks)
+def list_known_tasks(module: str) -> tuple[str, ...]:
+    return tuple(task for known, tasks in KNOWN.items() if _is_within(module, known) for task in tasks)
 
 
-def _within(module: str, room: str) -> bool:
+def _is_within(module: str, room: str) -> bool:
     return module == room or module.startswith(f"{room}.")
 
 
-def named(nodes: Sequence[ast.AST], *, module: str, is_package: bool = False) -> Iterator[str]:
-    """The folders of tasks that a module imports, or whose task it names in a string of its own."""
-    for name in imported(nodes, module=module, is_package=is_package):
+def find_named_tasks(nodes: Sequence[ast.AST], *, module: str, is_package: bool = False) -> Iterator[str]:
+    """Yield the folders of tasks that a module imports or whose task it names in a string."""
+    for name in list_imports(nodes, module=module, is_package=is_package):
         parts = name.split(".")
         if parts[0] == "tasks" and len(parts) > 1 and parts[1] in FOLDERS.values():
             yield parts[1]
@@ -96,22 +96,22 @@ def named(nodes: Sequence[ast.AST], *, module: str, is_package: bool = False) ->
 
 def test_only_a_task_itself_knows_it() -> None:
     faults = []
-    for module, path in modules().items():
+    for module, path in find_modules().items():
         if module == "registry":
             continue
         own = module.split(".")[1] if module.startswith("tasks.") else ""
-        tasks = set(named(walk(path), module=module, is_package=path.name == "__init__.py"))
-        if odd := tasks - {own, *knows(module)}:
+        tasks = set(find_named_tasks(list_nodes(path), module=module, is_package=path.name == "__init__.py"))
+        if odd := tasks - {own, *list_known_tasks(module)}:
             faults.append(f"heedful/{module.replace('.', '/')} knows {', '.join(sorted(odd))}")
     assert not faults, "\n".join(faults)
 
 
 def test_each_permission_to_know_a_task_is_used() -> None:
     for known, tasks in KNOWN.items():
-        if known == "tasks.benchmarks":  # whose heads are called as the tasks that answer them
+        if known == "tasks.benchmarks":  # classes of heads have the names of their tasks
             continue
-        sources = [(name, path) for name, path in modules().items() if _within(name, known)]
-        found = {task for name, path in sources for task in named(walk(path), module=name)}
+        sources = [(name, path) for name, path in find_modules().items() if _is_within(name, known)]
+        found = {task for name, path in sources for task in find_named_tasks(list_nodes(path), module=name)}
         assert set(tasks) <= found, f"{known} need not know {', '.join(sorted(set(tasks) - found))}"
 
 
@@ -119,7 +119,7 @@ def test_each_task_has_a_recipe_and_a_task_class() -> None:
     for task in FOLDERS.values():
         folder = PACKAGE / "tasks" / task
         assert {"recipe.py", "task.py"} <= {path.name for path in folder.glob("*.py")}, task
-        assert "TASK: Final" in read(folder / "task.py"), task
+        assert "TASK: Final" in read_source(folder / "task.py"), task
 
 
 @pytest.mark.parametrize(
@@ -131,12 +131,12 @@ def test_each_task_has_a_recipe_and_a_task_class() -> None:
         ("runs.load", "from heedful.tasks.task import Run", set()),
     ],
 )
-def test_the_rule_finds_each_way_of_knowing(module: str, source: str, found: set[str]) -> None:
-    assert set(named(list(ast.walk(ast.parse(source))), module=module)) == found
+def test_the_rule_finds_all_kinds_of_knowing(module: str, source: str, found: set[str]) -> None:
+    assert set(find_named_tasks(list(ast.walk(ast.parse(source))), module=module)) == found
 
 
-def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
-    """Groups of nodes that lead to each other (Tarjan 1972)."""
+def find_circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
+    """Return the strongly connected components of a graph (Tarjan 1972)."""
     order: dict[str, int] = {}
     low: dict[str, int] = {}
     open_: list[str] = []
@@ -166,15 +166,15 @@ def circles(graph: Mapping[str, set[str]]) -> list[list[str]]:
 RETURNS = {
     ("inspection.record", "inspection.web"): "a record shows itself in a notebook, where the page is asked for",
 }
-"""Imports that lead back, each with its reason."""
+"""Imports that form circles, each with its reason."""
 
 
-def imports() -> dict[str, set[str]]:
-    """Which file imports which, wherever in the file, for type checkers too."""
-    known = modules()
+def build_import_graph() -> dict[str, set[str]]:
+    """Return all imports between files, including those for type checkers."""
+    known = find_modules()
     graph: dict[str, set[str]] = {}
     for module, path in known.items():
-        names = imported(walk(path), module=module, is_package=path.name == "__init__.py")
+        names = list_imports(list_nodes(path), module=module, is_package=path.name == "__init__.py")
         targets = {name if name in known else name.rpartition(".")[0] for name in names}
         graph[module] = {
             target for target in targets if target in known and target != module and (module, target) not in RETURNS
@@ -183,12 +183,12 @@ def imports() -> dict[str, set[str]]:
 
 
 def test_no_files_import_each_other_in_a_circle() -> None:
-    assert circles(imports()) == []
+    assert find_circles(build_import_graph()) == []
 
 
 def test_circles_are_found() -> None:
-    assert circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
-    assert circles({"a": {"b"}, "b": set()}) == []
+    assert find_circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == [["a", "b", "c"]]
+    assert find_circles({"a": {"b"}, "b": set()}) == []
 
 
 def test_to_translate_a_sentence_no_other_task_is_imported() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import PATIENCE, browser
+from browser_fixture import PATIENCE, browser
 
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.web import render_viewer

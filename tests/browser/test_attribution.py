@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from attributing import attributed
-from inspected import GERMAN, judged, made_up
+from attribution_samples import add_random_attribution
+from random_records import GERMAN, build_answer_record, build_random_record
 
 HALF = 2e-3  # numbers of 16 bits, some of them 3
 
@@ -25,7 +25,7 @@ def scores(page: Any) -> list[float]:
 
 
 def test_scores_and_weights_of_a_step(open_page: Callable[..., Any]) -> None:
-    record = attributed(made_up())
+    record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     page = open_view(open_page, record)
     np.testing.assert_allclose(scores(page), each.scores[0], atol=HALF)
@@ -45,7 +45,7 @@ def test_scores_and_weights_of_a_step(open_page: Callable[..., Any]) -> None:
 
 
 def test_a_large_gap_is_a_warning(open_page: Callable[..., Any]) -> None:
-    record = attributed(made_up())
+    record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     assert each.baselines is not None
     off = replace(each, baselines=each.values - each.scores.sum(1) - 5)
@@ -58,7 +58,7 @@ def test_a_large_gap_is_a_warning(open_page: Callable[..., Any]) -> None:
 
 
 def test_answers_have_scores_too(open_page: Callable[..., Any]) -> None:
-    record = attributed(judged(), about="answers", method="gradient")
+    record = add_random_attribution(build_answer_record(), about="answers", method="gradient")
     page = open_view(open_page, record)
     names = page.get_by_role("radio").all_text_contents()
     assert names[0] == "hidden token [MASK]: blue"
@@ -70,7 +70,7 @@ def test_answers_have_scores_too(open_page: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_read_by_keys_and_as_a_table(open_page: Callable[..., Any], scheme: str) -> None:
-    record = attributed(made_up())
+    record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     page = open_view(open_page, record, color_scheme=scheme)
     page.locator(".grid").focus()
@@ -87,7 +87,7 @@ def test_it_is_read_by_keys_and_as_a_table(open_page: Callable[..., Any], scheme
 
 
 def test_the_tour_ends_with_it(open_page: Callable[..., Any]) -> None:
-    record = attributed(made_up(walk=True))
+    record = add_random_attribution(build_random_record(walk=True))
     (each,) = record.attributions
     page = open_page(record)
     page.get_by_role("button", name="Guided tour").click()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import ENGLISH, GERMAN, dirichlet, made_up
+from random_records import ENGLISH, GERMAN, build_dirichlet_record, build_random_record
 
 from heedful.inspection.web import render_viewer
 
@@ -23,7 +23,7 @@ def state(page: Any) -> dict[str, str]:
 
 
 def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(walk=True))
+    page = open_page(build_random_record(walk=True))
     tabs = page.locator("[role=tab]")
     for i in range(tabs.count()):
         tabs.nth(i).click()
@@ -36,7 +36,7 @@ def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., A
 @pytest.mark.parametrize("roles", [("encoder",), ("cross",), ("decoder",), ("summary",), ("encoder", "summary"), ()])
 def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> None:
     """Views are those that the record has something for, and each attention is found in them."""
-    record = made_up(heads=1, roles=roles)
+    record = build_random_record(heads=1, roles=roles)
     page = open_page(record)
     tabs = page.locator("[role=tab]")
     there = tabs.evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
@@ -74,7 +74,7 @@ def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> N
 
 
 def test_tokens_are_never_html(open_page: Callable[..., Any]) -> None:
-    record = made_up(source=HOSTILE, written=HOSTILE, walk=True)
+    record = build_random_record(source=HOSTILE, written=HOSTILE, walk=True)
     page = open_page(record)
     page.on("dialog", lambda dialog: pytest.fail(f"a token ran: {dialog.message}"))
     tabs = page.locator("[role=tab]")
@@ -91,7 +91,7 @@ def test_tokens_are_never_html(open_page: Callable[..., Any]) -> None:
 
 
 def test_a_policy_forbids_to_load(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert "default-src 'none'" in policy
     assert "http" not in policy
@@ -99,7 +99,7 @@ def test_a_policy_forbids_to_load(open_page: Callable[..., Any]) -> None:
 
 
 def test_keys(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(layers=3, heads=3))
+    page = open_page(build_random_record(layers=3, heads=3))
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-alignment"
     page.keyboard.press("2")
     assert state(page)["view"] == "heads"
@@ -128,7 +128,7 @@ def test_keys(open_page: Callable[..., Any]) -> None:
 
 
 def test_tabs_follow_the_arrows(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     page.locator("[role=tab]").first.focus()
     count = page.locator("[role=tab]").count()
     page.keyboard.press("ArrowRight")
@@ -142,7 +142,7 @@ def test_tabs_follow_the_arrows(open_page: Callable[..., Any]) -> None:
 
 
 def test_the_address_keeps_what_is_chosen(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(), query="#view=model&map=1&head=1&theme=dark&ramp=grey&query=99")
+    page = open_page(build_random_record(), query="#view=model&map=1&head=1&theme=dark&ramp=grey&query=99")
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-model"
     assert page.get_by_label("Layer", exact=True).input_value() == "1"
     page.keyboard.press("1")
@@ -152,7 +152,7 @@ def test_the_address_keeps_what_is_chosen(open_page: Callable[..., Any]) -> None
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_all_text_stands_out(open_page: Callable[..., Any], scheme: str) -> None:
-    page = open_page(made_up(sharpness=0.0), color_scheme=scheme)
+    page = open_page(build_random_record(sharpness=0.0), color_scheme=scheme)
     tabs = page.locator("[role=tab]")
     for i in range(tabs.count()):
         tabs.nth(i).click()
@@ -199,7 +199,7 @@ CONTRAST = """() => {
 
 
 def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(), color_scheme="dark")
+    page = open_page(build_random_record(), color_scheme="dark")
     page.wait_for_selector(".view[data-shown]")
     page.emulate_media(media="print", color_scheme="dark")
     page.wait_for_timeout(300)
@@ -212,7 +212,7 @@ def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callabl
 
 
 def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(source=ENGLISH * 3, written=GERMAN * 3))
+    page = open_page(build_random_record(source=ENGLISH * 3, written=GERMAN * 3))
     page.wait_for_selector(".view[data-shown]")
     page.get_by_text("How to read this").click()
     for _ in range(6):
@@ -242,7 +242,7 @@ def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Call
 
 def test_in_a_notebook(opened: Any) -> None:
     """A frame without an address: everything works, and choices never load the page around it into the frame."""
-    inner = render_viewer(made_up())
+    inner = render_viewer(build_random_record())
     page = opened.page(
         "<!DOCTYPE html><title>notebook</title>"
         f'<iframe srcdoc="{escape(inner)}" sandbox="allow-scripts" style="width:1200px;height:800px"></iframe>'
@@ -257,7 +257,7 @@ def test_in_a_notebook(opened: Any) -> None:
 
 def test_twelve_layers_of_twelve_heads_are_small(opened: Any) -> None:
     """In bytes, and in what a browser lays out: two parts for each head, and pixels for cells."""
-    html = render_viewer(dirichlet(12, 12, 128))
+    html = render_viewer(build_dirichlet_record(12, 12, 128))
     assert len(html.encode()) < 1_500_000
     page = opened.page(html, query="#view=model")
     page.wait_for_selector(".view-model[data-shown]")
@@ -268,7 +268,7 @@ def test_twelve_layers_of_twelve_heads_are_small(opened: Any) -> None:
 
 
 def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
-    record = dirichlet(1, 2, 1000, concentration=0.02)
+    record = build_dirichlet_record(1, 2, 1000, concentration=0.02)
     page = open_page(record, query="#head=1")
     page.wait_for_selector(".view[data-shown]")
     for _ in range(12):
@@ -293,7 +293,7 @@ def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
 
 
 def test_the_numbers_of_the_payload_are_the_records(opened: Any) -> None:
-    record = made_up(layers=1, heads=2, walk=True)
+    record = build_random_record(layers=1, heads=2, walk=True)
     html = render_viewer(record)
     page = opened.page(html)
     page.wait_for_selector("html[data-ready=true]")

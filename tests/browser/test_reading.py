@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import judged, made_up
+from random_records import build_answer_record, build_random_record
 
 PHONE = {"width": 320, "height": 640}
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
@@ -26,16 +26,16 @@ def go(page: Any, view: str) -> None:
 
 def test_the_heading_has_what_was_said(open_page: Callable[..., Any]) -> None:
     """Also without scripts; a text of a policy's enemies stays a text."""
-    page = open_page(replace(made_up(), title="a man", said="ein <b>Mann</b>"))
+    page = open_page(replace(build_random_record(), title="a man", said="ein <b>Mann</b>"))
     assert page.locator("h1").text_content() == "a man"
     assert page.locator("h1 + .said").text_content() == "ein <b>Mann</b>"
-    page = open_page(judged())
+    page = open_page(build_answer_record())
     assert page.locator("h1 + .said").text_content().startswith("class: entailment · number: -2.5")
-    assert open_page(made_up()).locator(".said").count() == 0
+    assert open_page(build_random_record()).locator(".said").count() == 0
 
 
 def test_an_explanation_is_open_once(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     help_ = page.locator("details.help")
     shown = "each => each.open"
     assert help_.evaluate(shown)
@@ -59,7 +59,7 @@ def test_explanations_do_without_storage(opened: Any) -> None:
     """As frames without an address, and browsers that keep nothing for files."""
     from heedful.inspection.web import render_viewer
 
-    html = render_viewer(made_up()).replace(
+    html = render_viewer(build_random_record()).replace(
         "<head>",
         "<head><script>Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})</script>",
     )
@@ -73,7 +73,7 @@ def test_explanations_do_without_storage(opened: Any) -> None:
 
 @pytest.mark.parametrize("width", [320, 360])
 def test_nothing_scrolls_a_phone_sideways(open_page: Callable[..., Any], width: int) -> None:
-    for record in (made_up(2, 8, walk=True), judged(walk=True)):
+    for record in (build_random_record(2, 8, walk=True), build_answer_record(walk=True)):
         page = open_page(record, query="#theme=dark")
         page.set_viewport_size({"width": width, "height": 640})
         for view in views(page):
@@ -86,7 +86,7 @@ def test_nothing_scrolls_a_phone_sideways(open_page: Callable[..., Any], width: 
 
 
 def test_controls_unfold(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     assert page.get_by_label("Layer", exact=True).is_visible()
     fold = page.get_by_role("button", name="Controls")
     assert not fold.is_visible(), "there is room"
@@ -101,7 +101,7 @@ def test_controls_unfold(open_page: Callable[..., Any]) -> None:
 
 
 def test_paper_has_no_hints_and_no_controls(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(walk=True))
+    page = open_page(build_random_record(walk=True))
     for view in views(page):
         go(page, view)
         page.emulate_media(media="print")
@@ -124,14 +124,14 @@ LIGHTNESS = """async ([name, dark]) => {
 
 @pytest.mark.parametrize("name", ["paper", "ink"])
 def test_ramps_begin_at_the_paper_and_end_away_from_it(open_page: Callable[..., Any], name: str) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     for dark in (False, True):
         nothing, all_ = page.evaluate(LIGHTNESS, [name, dark])
         assert (nothing < 0.15 and all_ > 0.8) if dark else (nothing > 0.95 and all_ < 0.35)
 
 
 def test_a_map_changes_its_colours_with_the_theme(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(sharpness=0.0), color_scheme="light", query="#map=0")
+    page = open_page(build_random_record(sharpness=0.0), color_scheme="light", query="#map=0")
     page.wait_for_selector(".view[data-shown]")
     corner = """() => { const frame = document.querySelector(".scroller"), ratio = devicePixelRatio;
       const [x, y] = [Number(frame.dataset.left) + 5, Number(frame.dataset.top) + 5];
@@ -147,7 +147,7 @@ def test_a_map_changes_its_colours_with_the_theme(open_page: Callable[..., Any])
 
 
 def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(1, 8), query="#view=heads")
+    page = open_page(build_random_record(1, 8), query="#view=heads")
     page.wait_for_selector(".view-heads[data-shown]")
     slider = page.get_by_label("Lines from")
     assert slider.input_value() == "19"
@@ -157,13 +157,13 @@ def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., An
     slider.fill("40")
     page.get_by_role("button", name="head 4").click()
     assert slider.input_value() == "40", "a choice stays"
-    even = open_page(made_up(1, 8, sharpness=0.0), query="#view=heads")
+    even = open_page(build_random_record(1, 8, sharpness=0.0), query="#view=heads")
     even.wait_for_selector(".view-heads[data-shown]")
     assert even.get_by_label("Lines from").input_value() == "5", "half of 1/10, or there would be no line at all"
 
 
 def test_lines_between_the_same_tokens_run_side_by_side(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     offsets = page.evaluate(
         """async () => {
           const {getLineOffset} = await import("heedful/head_lines.js");

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from browser.test_errors import SIDEWAYS
 from browser.test_page import CONTRAST
-from browsing import PATIENCE
-from served import runs
-from serving import Live, opened, serving
+from browser_fixture import PATIENCE
+from live_server import LiveServer, open_registry, run_server
+from task_runs import create_task_runs
 
 from heedful import load
 from heedful.retrieval.index_folder import build_index
@@ -42,15 +42,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def live(folder: Path) -> Iterator[Live]:
-    made = runs(folder)
+def live(folder: Path) -> Iterator[LiveServer]:
+    made = create_task_runs(folder)
     (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
     build_index(folder / "index", PassageLines(folder / "passages.txt"))
     encoder: Any = load(made["fill"], device="cpu")
     build_index(folder / "vectors", PassageLines(folder / "passages.txt"), encoder=encoder, model=made["fill"])
     indices = {"notes": {"folder": str(folder / "index")}, "vectors": {"folder": str(folder / "vectors")}}
-    house = opened(made, indices=indices)
-    with serving(house) as running:
+    registry = open_registry(made, indices=indices)
+    with run_server(registry) as running:
         yield running
 
 
@@ -59,7 +59,7 @@ def show(browser: Any) -> Iterator[Open]:
     """Opens the page of a server; at the end nothing may have complained, or been asked of anybody else."""
     contexts, troubles = [], []
 
-    def open_(live: Live, *, query: str = "", path: str = "/", width: int = 1280, **options: Any) -> Any:
+    def open_(live: LiveServer, *, query: str = "", path: str = "/", width: int = 1280, **options: Any) -> Any:
         context = browser.new_context(viewport={"width": width, "height": 900}, **options)
         contexts.append(context)
         page = context.new_page()
@@ -80,7 +80,7 @@ def show(browser: Any) -> Iterator[Open]:
     assert [each for each in troubles if not any(told in each for told in expected)] == []
 
 
-def _ours(url: str, live: Live, troubles: list[str]) -> None:
+def _ours(url: str, live: LiveServer, troubles: list[str]) -> None:
     if not url.startswith((live.url, "data:", "blob:")):
         troubles.append(f"request: {url}")
 
@@ -148,7 +148,7 @@ def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
-def test_every_view_can_be_read(show: Open, live: Live, folder: Path, width: int, scheme: str) -> None:
+def test_every_view_can_be_read(show: Open, live: LiveServer, folder: Path, width: int, scheme: str) -> None:
     page = show(live, width=width, color_scheme=scheme, reduced_motion="reduce")
     seen = []
     for name in everything(page, folder):
@@ -159,14 +159,14 @@ def test_every_view_can_be_read(show: Open, live: Live, folder: Path, width: int
     assert set(seen) == set(page.get_by_role("tab").all_text_contents())
 
 
-def test_texts_are_never_html(show: Open, live: Live, folder: Path) -> None:
+def test_texts_are_never_html(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live)
     for name in everything(page, folder, text=HOSTILE):
         assert panel(page).locator("[onerror], script").count() == 0, name
         assert panel(page).locator("img:not([alt='the picture that you chose'])").count() == 0, name
 
 
-def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> None:
+def test_a_translation_grows_with_what_it_looks_at(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.evaluate(
         """() => {
@@ -191,7 +191,7 @@ def test_a_translation_grows_with_what_it_looks_at(show: Open, live: Live) -> No
     assert max(lines for _, _, lines in grown) > 0
 
 
-def test_tokens_are_reached_by_keys(show: Open, live: Live) -> None:
+def test_tokens_are_reached_by_keys(show: Open, live: LiveServer) -> None:
     page = show(live)
     ask(page, "Translate", "Translate", Text="1 2 3")
     row = page.get_by_role("listbox", name="Tokens of the source")
@@ -209,7 +209,7 @@ def test_tokens_are_reached_by_keys(show: Open, live: Live) -> None:
     assert page.locator(".piece[aria-selected=true]").count() == 0
 
 
-def test_another_word_can_be_had_in_a_translation(show: Open, live: Live) -> None:
+def test_another_word_can_be_had_in_a_translation(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     words = card.locator("button.word")
@@ -234,7 +234,7 @@ def test_another_word_can_be_had_in_a_translation(show: Open, live: Live) -> Non
     wait_until(page, lambda: said.text_content().startswith(f"{first} {other}"))
 
 
-def test_alternatives_are_told_and_taken(show: Open, live: Live) -> None:
+def test_alternatives_are_told_and_taken(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_text("Options").first.click()
     panel(page).get_by_label("Alternatives").fill("5")
@@ -247,7 +247,7 @@ def test_alternatives_are_told_and_taken(show: Open, live: Live) -> None:
     wait_until(page, lambda: card.locator(".answer-text").text_content().startswith(texts[place]))
 
 
-def test_several_lines_are_several_translations(show: Open, live: Live) -> None:
+def test_several_lines_are_several_translations(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_label("Text", exact=True).fill("1 2\n\n3")
     page.get_by_label("Text", exact=True).press("Control+Enter")
@@ -256,7 +256,7 @@ def test_several_lines_are_several_translations(show: Open, live: Live) -> None:
     assert page.locator(".answer-text").all_text_contents() == [each["translation"] for each in told]
 
 
-def test_writing_can_be_stopped(show: Open, live: Live) -> None:
+def test_writing_can_be_stopped(show: Open, live: LiveServer) -> None:
     page = show(live, query="#generate")
     page.get_by_text("Options").last.click()
     panel(page).get_by_label("Tokens").fill("2000")
@@ -272,7 +272,7 @@ def test_writing_can_be_stopped(show: Open, live: Live) -> None:
     assert panel(page).get_by_role("button", name="Show attention").is_visible()
 
 
-def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: Live) -> None:
+def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     with page.context.expect_page() as opening:
@@ -284,7 +284,7 @@ def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: Live) -> None
     assert inspector.evaluate("window.opener") is None
 
 
-def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
+def test_views_say_what_the_server_answers(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Answer", "Answer", **{"Question": "eins", "Context": "eins 😀 zwei drei"})
     (told,) = live.ask("/v1/heedful/answer", {"question": "eins", "context": "eins 😀 zwei drei"}).json["answers"]
@@ -299,7 +299,7 @@ def test_views_say_what_the_server_answers(show: Open, live: Live) -> None:
     assert card.locator(".answer-text").text_content() == found["label"]
 
 
-def test_passages_are_in_the_order_that_was_chosen(show: Open, live: Live) -> None:
+def test_passages_are_in_the_order_that_was_chosen(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_role("tab", name="Search", exact=True).click()
     order, index = (panel(page).get_by_label(name, exact=True) for name in ("Order", "Index"))
@@ -321,7 +321,7 @@ def test_passages_are_in_the_order_that_was_chosen(show: Open, live: Live) -> No
         assert shown == [each["text"] for each in told["orders"][by]]
 
 
-def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Live, folder: Path) -> None:
+def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live)
 
     def told(name: str, field: str, path: Path) -> Any:
@@ -367,7 +367,7 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
 
 @pytest.mark.parametrize(("tab", "name"), [("Transcribe", SOUND), ("Look", PICTURE)])
 def test_how_something_was_heard_or_seen_opens_in_a_tab(
-    show: Open, live: Live, folder: Path, tab: str, name: str
+    show: Open, live: LiveServer, folder: Path, tab: str, name: str
 ) -> None:
     page = show(live)
     card = send(page, tab, folder / name)
@@ -376,7 +376,7 @@ def test_how_something_was_heard_or_seen_opens_in_a_tab(
     opening.value.wait_for_selector("html[data-ready=true]")
 
 
-def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, folder: Path) -> None:
+def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live, query="#transcribe")
     panel(page).get_by_role("button", name="Transcribe").click()
     alert = panel(page).get_by_role("alert")
@@ -401,12 +401,12 @@ def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: Live, fol
     assert "sound: is not a sound that can be read" in alert.text_content()
 
 
-def test_a_file_is_translated(show: Open, live: Live, folder: Path) -> None:
+def test_a_file_is_translated(show: Open, live: LiveServer, folder: Path) -> None:
     assert show(live).get_by_role("tab", name="Files").count() == 0, "it is not known what is translated"
     _, key = add_key(folder / "files.txt", "files")
     translates = {"run": str(folder / "translate"), "source_language": "en", "target_language": "de"}
     access = {"keys": str(folder / "files.txt")}
-    with serving(opened({"en-de": translates}, access=access, limits={"body": 1_000})) as locked:
+    with run_server(open_registry({"en-de": translates}, access=access, limits={"body": 1_000})) as locked:
         page = show(locked, width=320)
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Continue").click()
@@ -438,7 +438,7 @@ def test_a_file_is_translated(show: Open, live: Live, folder: Path) -> None:
         assert "'numbers.odd' is none of" in alert.text_content()
 
 
-def test_what_is_wrong_is_said(show: Open, live: Live) -> None:
+def test_what_is_wrong_is_said(show: Open, live: LiveServer) -> None:
     page = show(live, query="#fill")
     panel(page).get_by_label("Text").fill("no gap")
     panel(page).get_by_role("button", name="Fill", exact=True).click()
@@ -451,7 +451,7 @@ def test_what_is_wrong_is_said(show: Open, live: Live) -> None:
     assert not alert.is_visible()
 
 
-def test_tabs_follow_the_arrows(show: Open, live: Live) -> None:
+def test_tabs_follow_the_arrows(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_role("tab").first.focus()
     page.keyboard.press("ArrowRight")
@@ -466,7 +466,7 @@ def test_tabs_follow_the_arrows(show: Open, live: Live) -> None:
 def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path) -> None:
     keys = folder / "keys"
     _, key = add_key(keys, "me")
-    with serving(opened({"t": folder / "tag"}, access={"keys": str(keys)})) as locked:
+    with run_server(open_registry({"t": folder / "tag"}, access={"keys": str(keys)})) as locked:
         page = show(locked)
         page.get_by_label("API key").fill("wrong")
         page.get_by_role("button", name="Continue").click()
@@ -483,8 +483,8 @@ def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path)
         opening.value.wait_for_selector("html[data-ready=true]")
 
 
-def test_the_page_can_be_left_out(live: Live, folder: Path) -> None:
-    with serving(opened({"t": folder / "tag"}, page=False)) as without:
+def test_the_page_can_be_left_out(live: LiveServer, folder: Path) -> None:
+    with run_server(open_registry({"t": folder / "tag"}, page=False)) as without:
         assert without.ask("/").status == 404
         assert without.ask("/page/main.js").status == 404
         assert without.ask("/docs").status == 200
@@ -497,7 +497,7 @@ def test_the_page_can_be_left_out(live: Live, folder: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
-def test_the_description_can_be_read(show: Open, live: Live, width: int, scheme: str) -> None:
+def test_the_description_can_be_read(show: Open, live: LiveServer, width: int, scheme: str) -> None:
     page = show(live, path="/docs", width=width, color_scheme=scheme)
     for each in page.locator("summary").all():
         each.click()

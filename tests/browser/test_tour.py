@@ -8,8 +8,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import ENGLISH, GERMAN, judged, made_up
-from pictured import captioned, chained, glimpsed, leveled, spoken, told
+from random_records import ENGLISH, GERMAN, build_answer_record, build_random_record
+from view_records import (
+    build_caption_record,
+    build_chain_record,
+    build_dialogue_record,
+    build_glimpse_record,
+    build_level_record,
+    build_story_record,
+)
 
 from heedful.inspection.record import InspectionRecord, VectorSize
 
@@ -51,23 +58,23 @@ BERT = [*TRANSLATOR[:5], "The answer"]
 
 
 def gpt() -> InspectionRecord:
-    record = made_up(walk=True, roles=("decoder",))
+    record = build_random_record(walk=True, roles=("decoder",))
     return replace(record, axes=record.axes[1:], embedded=record.embedded[1:], tree=())
 
 
 @pytest.mark.parametrize(
     ("record", "road"),
     [
-        (made_up(walk=True), TRANSLATOR),
-        (made_up(1, 1), ["Tokens", "Embedding and position", "One head", *TRANSLATOR[5:]]),
+        (build_random_record(walk=True), TRANSLATOR),
+        (build_random_record(1, 1), ["Tokens", "Embedding and position", "One head", *TRANSLATOR[5:]]),
         (gpt(), GPT),
-        (judged(walk=True), BERT),
-        (spoken(), None),
-        (leveled(), None),
-        (captioned(), None),
-        (glimpsed(), None),
-        (told(), None),
-        (chained(), None),
+        (build_answer_record(walk=True), BERT),
+        (build_dialogue_record(), None),
+        (build_level_record(), None),
+        (build_caption_record(), None),
+        (build_glimpse_record(), None),
+        (build_story_record(), None),
+        (build_chain_record(), None),
     ],
     ids=["translator", "small", "gpt", "bert", "dialogue", "recurrent", "picture", "glimpses", "hops", "chain"],
 )
@@ -86,7 +93,7 @@ def test_each_model_has_its_own_road(
 
 
 def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
-    record = replace(made_up(walk=True), widths=(VectorSize("output", "decoder", 12345),))
+    record = replace(build_random_record(walk=True), widths=(VectorSize("output", "decoder", 12345),))
     place = 5  # shirt
     page = open_page(record)
     begin(page)
@@ -116,7 +123,7 @@ def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
 
 
 def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(walk=True))
+    page = open_page(build_random_record(walk=True))
     begin(page)
     marks = {
         "Tokens": "[data-box='tokens/encoder'].tour-mark",
@@ -143,7 +150,7 @@ def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
 
 @pytest.mark.parametrize("end", ["Escape", "button"])
 def test_it_leaves_the_page_as_it_was(open_page: Callable[..., Any], end: str) -> None:
-    page = open_page(made_up(walk=True), query="#view=alignment&map=1&head=1&query=3")
+    page = open_page(build_random_record(walk=True), query="#view=alignment&map=1&head=1&query=3")
     page.wait_for_selector(".view[data-shown]")
     assert page.locator("details.help").evaluate("each => each.open")
     page.get_by_role("button", name="Zoom in").click()
@@ -165,7 +172,7 @@ def test_it_leaves_the_page_as_it_was(open_page: Callable[..., Any], end: str) -
 
 
 def test_arrows_in_a_picture_stay_there(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(walk=True))
+    page = open_page(build_random_record(walk=True))
     begin(page)
     for _ in range(5):
         page.keyboard.press("ArrowRight")
@@ -176,7 +183,7 @@ def test_arrows_in_a_picture_stay_there(open_page: Callable[..., Any]) -> None:
 
 
 def test_on_a_phone_and_on_paper(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(walk=True))
+    page = open_page(build_random_record(walk=True))
     page.set_viewport_size({"width": 320, "height": 640})
     begin(page)
     for _ in range(8):
@@ -193,7 +200,9 @@ def test_on_a_phone_and_on_paper(open_page: Callable[..., Any]) -> None:
 
 def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable[..., Any]) -> None:
     record = replace(
-        leveled(), widths=(VectorSize("embedding", "encoder", 32), VectorSize("output", "decoder", 99)), answers=()
+        build_level_record(),
+        widths=(VectorSize("embedding", "encoder", 32), VectorSize("output", "decoder", 99)),
+        answers=(),
     )
     page = open_page(record, query="#view=architecture")
     boxes = page.locator("[data-box]").evaluate_all("all => all.map((each) => each.dataset.box)")
@@ -202,7 +211,7 @@ def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable
     assert page.locator("[data-box='embedding/encoder'] .part-width").text_content() == "32"
     page.locator("[data-box='level/encoder/0'] .part-name").click()
     assert hash_of(page)["view"] == "unrolled"
-    translator = open_page(made_up(3, 2), query="#view=architecture")
+    translator = open_page(build_random_record(3, 2), query="#view=architecture")
     page = translator
     page.locator("[data-box='level/decoder/2']").get_by_role("button", name="attention to source, 2 heads").click()
     assert hash_of(page) | {"view": "alignment", "map": "8", "head": "mean"} == hash_of(page)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import ENGLISH, GERMAN, made_up
+from random_records import ENGLISH, GERMAN, build_random_record
 
 from heedful.inspection.heads import measure_map
 from heedful.inspection.record import InspectionRecord
@@ -33,7 +33,7 @@ def readout(page: Any) -> tuple[int, int, float]:
 
 @pytest.mark.parametrize("head", [0, 1, "mean"])
 def test_alignment_hovered_value_is_the_records(open_page: Callable[..., Any], head: Any) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query=f"#map=4&head={head}")
     page.wait_for_selector(f".view[data-shown='4/{head}']")
     weights = record.maps[4].mean_weights if head == "mean" else record.maps[4].get_head_weights(head)
@@ -47,7 +47,7 @@ def test_alignment_hovered_value_is_the_records(open_page: Callable[..., Any], h
 
 
 def test_alignment_by_keys(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#map=5&head=1")
     page.wait_for_selector(".view[data-shown]")
     page.locator(".scroller").focus()
@@ -67,7 +67,7 @@ def test_alignment_by_keys(open_page: Callable[..., Any]) -> None:
 
 
 def test_alignment_as_a_table(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#map=2&head=0")
     page.wait_for_selector(".view[data-shown]")
     page.get_by_role("button", name="As a table").click()
@@ -90,7 +90,7 @@ def pixel(page: Any, query: int, key: int) -> list[int]:
 
 
 def test_white_is_high_in_the_decks_grey(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#map=4&head=0&ramp=grey")
     page.wait_for_selector(".view[data-shown]")
     for query, key in ((0, 0), (4, 4), (8, 3)):
@@ -104,7 +104,7 @@ def test_white_is_high_in_the_decks_grey(open_page: Callable[..., Any]) -> None:
 def test_colours_are_those_of_the_python_pictures(open_page: Callable[..., Any]) -> None:
     from heedful.inspection.heatmap import GLOW, INK
 
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     for name, ramp in (("glow", GLOW), ("ink", INK)):
         levels = [i / 255 for i in range(0, 256, 15)]
         found = page.evaluate(
@@ -119,14 +119,14 @@ def test_colours_are_those_of_the_python_pictures(open_page: Callable[..., Any])
 
 
 def test_row_sums(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(), query="#map=4&head=0")
+    page = open_page(build_random_record(), query="#map=4&head=0")
     page.wait_for_selector(".view[data-shown]")
     page.get_by_label("row sums").check()
     assert page.locator(".scroller svg text.soft").all_text_contents() == ["1.000"] * len(GERMAN)
 
 
 def test_zooming_keeps_what_is_pointed_at_right(open_page: Callable[..., Any]) -> None:
-    record = made_up(1, 1, source=[f"s{i}" for i in range(60)], written=[f"t{i}" for i in range(50)])
+    record = build_random_record(1, 1, source=[f"s{i}" for i in range(60)], written=[f"t{i}" for i in range(50)])
     page = open_page(record)
     page.wait_for_selector(".view[data-shown]")
     for _ in range(4):
@@ -156,7 +156,7 @@ def inked(page: Any) -> int:
 
 
 def test_heads_are_switched_by_chips(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#view=heads&map=4")
     page.wait_for_selector(".view[data-shown='4']")
     both = inked(page)
@@ -172,7 +172,7 @@ def test_heads_are_switched_by_chips(open_page: Callable[..., Any]) -> None:
 
 
 def test_a_token_shows_its_lines_alone(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#view=heads&map=4&head=1")
     page.wait_for_selector(".view[data-shown='4']")
     whole = inked(page)
@@ -190,7 +190,7 @@ def test_a_token_shows_its_lines_alone(open_page: Callable[..., Any]) -> None:
 
 
 def test_layers_are_stepped_through(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(layers=2), query="#view=heads&map=4")
+    page = open_page(build_random_record(layers=2), query="#view=heads&map=4")
     page.wait_for_selector(".view[data-shown='4']")
     before, after = (page.locator(".view .group button").nth(i) for i in range(2))
     assert before.is_disabled()
@@ -201,7 +201,7 @@ def test_layers_are_stepped_through(open_page: Callable[..., Any]) -> None:
 
 
 def test_model_opens_a_head_by_click_or_key(open_page: Callable[..., Any]) -> None:
-    page = open_page(made_up(layers=2, heads=3), query="#view=model&map=0")
+    page = open_page(build_random_record(layers=2, heads=3), query="#view=model&map=0")
     page.wait_for_selector(".view[data-shown=encoder]")
     assert page.locator(".thumbnail").count() == 6
     page.locator(".thumbnail").first.focus()
@@ -212,7 +212,7 @@ def test_model_opens_a_head_by_click_or_key(open_page: Callable[..., Any]) -> No
 
 
 def test_model_draws_every_head(open_page: Callable[..., Any]) -> None:
-    record = made_up()
+    record = build_random_record()
     page = open_page(record, query="#view=model&map=4&ramp=grey")
     page.wait_for_selector(".view[data-shown=cross]")
     page.get_by_label("Scale").select_option("1")
@@ -236,7 +236,7 @@ def numbers(page: Any) -> list[list[str]]:
 
 
 def test_summary_has_the_numbers_of_python(open_page: Callable[..., Any]) -> None:
-    record = made_up(layers=2, heads=2)
+    record = build_random_record(layers=2, heads=2)
     page = open_page(record, query="#view=summary")
     page.wait_for_selector("table.summary td")
     names = ("relative_entropy", "distance", "diagonal", "previous", "next", "first", "last", "largest")
@@ -249,7 +249,7 @@ def test_summary_has_the_numbers_of_python(open_page: Callable[..., Any]) -> Non
 
 
 def test_summary_sorts_and_opens(open_page: Callable[..., Any]) -> None:
-    record = made_up(layers=2, heads=2)
+    record = build_random_record(layers=2, heads=2)
     page = open_page(record, query="#view=summary")
     page.get_by_role("button", name="Entropy").click()
     found = [float(row[3]) for row in numbers(page)]
@@ -273,7 +273,7 @@ def with_odd_heads(record: InspectionRecord) -> InspectionRecord:
 
 
 def test_warnings(open_page: Callable[..., Any]) -> None:
-    page = open_page(with_odd_heads(made_up()), query="#view=summary")
+    page = open_page(with_odd_heads(build_random_record()), query="#view=summary")
     page.wait_for_selector(".banner")
     said = page.locator(".banner li").all_text_contents()
     assert len(said) == 2

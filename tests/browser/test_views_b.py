@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import D_K, ENGLISH, GERMAN, judged, made_up
+from random_records import D_K, ENGLISH, GERMAN, build_answer_record, build_random_record
 
 from heedful.attention.hooks import READ_AXIS, WRITTEN_AXIS
 from heedful.inspection.flow import compute_attention_flow, compute_rollout
@@ -60,7 +60,7 @@ def bars(page: Any, place: int) -> list[float]:
 class TestSteps:
     @pytest.mark.parametrize(("role", "head", "query"), [("encoder", 0, 3), ("decoder", 1, 4), ("cross", 1, 8)])
     def test_every_number_is_that_of_the_walk(self, open_page: OpenPage, role: str, head: int, query: int) -> None:
-        record = made_up(walk=True)
+        record = build_random_record(walk=True)
         each = record.find_map(role, layer=1)  # type: ignore[arg-type]
         page = open_page(record, query=address(record, "steps", map=(role, 1), head=head, query=query))
         page.wait_for_selector("table.scores tbody tr")
@@ -78,7 +78,7 @@ class TestSteps:
         assert page.locator("table.scores tbody s").count() == int((~visible).sum())
 
     def test_the_weights_shown_are_the_softmax_of_the_masked_scores(self, open_page: OpenPage) -> None:
-        record = made_up(walk=True)
+        record = build_random_record(walk=True)
         page = open_page(record, query=address(record, "steps", map=("decoder", 0), head=1, query=5))
         found = page.evaluate(
             """async () => {
@@ -99,7 +99,7 @@ class TestSteps:
         assert found == []
 
     def test_another_measure_and_another_choice_are_not_called_dot_and_softmax(self, open_page: OpenPage) -> None:
-        record = made_up(layers=1, walk=True, roles=("cross",))
+        record = build_random_record(layers=1, walk=True, roles=("cross",))
         [each] = record.maps
         assert each.walk is not None
         strange = replace(each.walk, scores=each.walk.scores[:, ::-1].copy(), scale=1.0)
@@ -112,7 +112,7 @@ class TestSteps:
         assert "Scaled" not in titles
 
     def test_a_bias_of_positions_has_a_stage_and_is_no_part_of_the_products(self, open_page: OpenPage) -> None:
-        record = made_up(layers=1, walk=True, roles=("encoder",))
+        record = build_random_record(layers=1, walk=True, roles=("encoder",))
         [each] = record.maps
         assert each.walk is not None
         bias = np.random.default_rng(0).normal(size=each.weights.shape).astype(np.float32)
@@ -129,7 +129,7 @@ class TestSteps:
         assert [number(text) for text in column(page, "Score")] == pytest.approx(list(products), abs=0.03)
 
     def test_stages_appear_one_after_the_other(self, open_page: OpenPage) -> None:
-        record = made_up(walk=True)
+        record = build_random_record(walk=True)
         page = open_page(record, query=address(record, "steps", map=("encoder", 0), head=0, query=0))
         badges = page.locator(".stage .badge")
         page.wait_for_selector(".stage .badge")
@@ -146,7 +146,7 @@ class TestSteps:
         expect(badges).to_have_count(everything - 1)
 
     def test_arrow_keys_choose_the_query(self, open_page: OpenPage) -> None:
-        record = made_up(walk=True)
+        record = build_random_record(walk=True)
         page = open_page(record, query=address(record, "steps", map=("cross", 0), head=0, query=0))
         page.locator(".token-row .token").first.focus()
         page.keyboard.press("ArrowRight")
@@ -157,7 +157,7 @@ class TestSteps:
         assert page.evaluate("document.activeElement.textContent") == GERMAN[2]
 
     def test_a_strip_tells_its_numbers(self, open_page: OpenPage) -> None:
-        record = made_up(walk=True)
+        record = build_random_record(walk=True)
         page = open_page(record, query=address(record, "steps", map=("encoder", 1), head=1, query=2))
         strip = page.get_by_role("img", name="query of in")
         box = strip.bounding_box()
@@ -169,7 +169,7 @@ class TestSteps:
         assert number(said) == pytest.approx(float(walk.queries[1, 2, 2]), abs=5e-3)
 
     def test_without_a_walk_the_page_says_how_to_get_one(self, open_page: OpenPage) -> None:
-        record = made_up()
+        record = build_random_record()
         page = open_page(record, query=address(record, "steps"))
         page.locator(".view-steps .command").wait_for()
         assert "--detail yes" in page.locator(".view-steps").inner_text()
@@ -177,7 +177,7 @@ class TestSteps:
 
 class TestDecoding:
     def test_each_step_shows_its_weights_and_chances(self, open_page: OpenPage) -> None:
-        record = made_up()
+        record = build_random_record()
         page = open_page(record, query=address(record, "decoding"))
         mean = record.find_map("cross", layer=-1).mean_weights
         for step in (0, 1, 2):
@@ -191,7 +191,7 @@ class TestDecoding:
         assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
     def test_play_runs_to_the_end_and_stops(self, open_page: OpenPage) -> None:
-        record = made_up(written=("eins", "zwei", "</s>"))
+        record = build_random_record(written=("eins", "zwei", "</s>"))
         page = open_page(record, query=address(record, "decoding"))
         page.get_by_role("button", name="Play").click()
         expect(page.locator(".word.is-current")).to_have_text("</s>")
@@ -204,7 +204,7 @@ class TestDecoding:
     def test_the_tree_has_the_returned_path_on_one_line_and_pruned_branches_on_demand(
         self, open_page: OpenPage
     ) -> None:
-        record = made_up()
+        record = build_random_record()
         page = open_page(record, query=address(record, "decoding"))
         best = page.locator(".branch.is-best")
         assert best.locator("text:not(.score)").all_text_contents() == ["start", *GERMAN]
@@ -219,7 +219,7 @@ class TestDecoding:
         assert set(page.locator(".branch .score").all_text_contents()) == scores
 
     def test_works_without_a_tree_and_without_attention(self, open_page: OpenPage) -> None:
-        record = replace(made_up(), tree=(), maps=())
+        record = replace(build_random_record(), tree=(), maps=())
         page = open_page(record, query=address(record, "decoding"))
         page.get_by_role("button", name="Step", exact=True).click()
         page.wait_for_selector("text=Step 2")
@@ -227,7 +227,7 @@ class TestDecoding:
         assert "no beam" in page.locator(".view-decoding").inner_text()
 
     def test_a_language_model_looks_at_what_it_read(self, open_page: OpenPage) -> None:
-        record = only(made_up(), "decoder")
+        record = only(build_random_record(), "decoder")
         page = open_page(record, query=address(record, "decoding", map=("decoder", 1), head=1))
         weights = page.eval_on_selector_all(".shaded", "found => found.map((each) => Number(each.dataset.weight))")
         assert weights == pytest.approx(list(record.find_map("decoder", layer=1).get_head_weights(1)[0]), abs=1e-4)
@@ -261,7 +261,7 @@ class TestMasks:
         assert named(visible) == name
 
     def test_maps_with_one_mask_share_a_picture(self, open_page: OpenPage) -> None:
-        record = made_up(layers=3)
+        record = build_random_record(layers=3)
         page = open_page(record, query=address(record, "masks"))
         page.wait_for_selector(".mask-card")
         titles = page.locator(".mask-card h2").all_inner_texts()
@@ -273,7 +273,7 @@ class TestMasks:
         }
 
     def test_arrow_keys_read_the_cells(self, open_page: OpenPage) -> None:
-        record = only(made_up(), "decoder")
+        record = only(build_random_record(), "decoder")
         page = open_page(record, query=address(record, "masks"))
         page.locator(".grid").focus()
         page.keyboard.press("ArrowRight")
@@ -286,7 +286,7 @@ class TestMasks:
 def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[np.ndarray], str]:
     """The page's name of a mask."""
     path = tmp_path_factory.mktemp("named") / "page.html"
-    path.write_text(render_viewer(made_up(layers=1, heads=1)), encoding="utf-8")
+    path.write_text(render_viewer(build_random_record(layers=1, heads=1)), encoding="utf-8")
     page = browser.new_page()
     page.goto(path.as_uri())
     page.wait_for_selector("html[data-ready=true]")
@@ -301,7 +301,7 @@ def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[n
 
 class TestPositions:
     def test_pictures_and_numbers_are_those_of_the_encoding(self, open_page: OpenPage) -> None:
-        record = made_up()
+        record = build_random_record()
         [encoding] = record.encodings
         page = open_page(record, query=address(record, "positions"))
         page.wait_for_selector(".position-card")
@@ -316,7 +316,7 @@ class TestPositions:
         assert "to 1.00" in page.locator(".position-card").nth(1).inner_text()
 
     def test_the_lines_follow_the_chosen_row(self, open_page: OpenPage) -> None:
-        record = made_up()
+        record = build_random_record()
         page = open_page(record, query=address(record, "positions"))
         page.get_by_label("Selected row").focus()
         page.keyboard.press("Home")
@@ -329,7 +329,7 @@ class TestPositions:
     def test_relative_encodings_count_distances(self, open_page: OpenPage) -> None:
         vectors = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
         shaw = PositionEncoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
-        record = replace(made_up(), encodings=(shaw,))
+        record = replace(build_random_record(), encodings=(shaw,))
         page = open_page(record, query=address(record, "positions"))
         page.wait_for_selector("text=Compared with distance 0")
         assert "7 distances" in page.locator(".position-card").first.inner_text()
@@ -347,7 +347,7 @@ class TestFlow:
         "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
     )
     def test_rollout_and_flow_are_those_of_python(self, open_page: OpenPage, roles: Sequence[str]) -> None:
-        record = only(made_up(layers=3, source=ENGLISH[:6], written=GERMAN[-5:]), *roles)
+        record = only(build_random_record(layers=3, source=ENGLISH[:6], written=GERMAN[-5:]), *roles)
         page = open_page(record, query=address(record, "flow"))
         side = "encoder" if roles == ("encoder",) else "decoder"
         found = json.loads(
@@ -377,7 +377,7 @@ class TestFlow:
         np.testing.assert_allclose(found["flows"], flows, atol=5e-4)
 
     def test_a_chosen_token_shows_rollout_flow_and_the_last_layer(self, open_page: OpenPage) -> None:
-        record = made_up()
+        record = build_random_record()
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector(".token-row .token")
         page.locator(".token-row .token").nth(4).click()
@@ -394,7 +394,7 @@ class TestFlow:
 
     def test_of_many_inputs_those_with_the_largest_rollout_are_shown(self, open_page: OpenPage) -> None:
         names = [f"w{number}" for number in range(66)]
-        record = made_up(1, 1, names, GERMAN[:3])
+        record = build_random_record(1, 1, names, GERMAN[:3])
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector(".token-row .token")
         page.locator(".token-row .token").nth(1).click()
@@ -407,7 +407,7 @@ class TestFlow:
         assert bars(page, 2) == pytest.approx(list(shares[largest]), abs=1e-3)
 
     def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
-        record = only(made_up(layers=1), "cross")
+        record = only(build_random_record(layers=1), "cross")
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector("text=This decoder has no self-attention. One half of each token stays")
         settled_flow(page)
@@ -420,7 +420,7 @@ class TestFlow:
         assert bars(page, 4) == pytest.approx(list(last), abs=1e-3)
 
     def test_missing_layers_are_named(self, open_page: OpenPage) -> None:
-        record = made_up(layers=3).keep_maps(layers=[2])
+        record = build_random_record(layers=3).keep_maps(layers=[2])
         page = open_page(record, query=address(record, "flow"))
         page.wait_for_selector("text=encoder layers 0, 1 are not in this record")
         assert page.locator("table.bars").count() == page.locator(".view-flow canvas").count() == 0, (
@@ -431,34 +431,34 @@ class TestFlow:
 
 def recurrent() -> InspectionRecord:
     """One attention with one head to the source, nothing embedded, no positions, no tree."""
-    record = only(made_up(layers=1, heads=1, walk=True), "cross")
+    record = only(build_random_record(layers=1, heads=1, walk=True), "cross")
     return replace(record, model="recurrent", embedded=(), encodings=(), tree=())
 
 
 def language_model() -> InspectionRecord:
-    record = only(made_up(walk=True), "decoder")
+    record = only(build_random_record(walk=True), "decoder")
     axes = tuple(axis for axis in record.axes if axis.name in (READ_AXIS, WRITTEN_AXIS))
     return replace(record, axes=axes, embedded=record.embedded[1:], tree=())
 
 
 def bert() -> InspectionRecord:
-    record = only(made_up(walk=True), "encoder")
+    record = only(build_random_record(walk=True), "encoder")
     return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=())
 
 
 def long() -> InspectionRecord:
     words = [f"word{i}" for i in range(120)]
-    return made_up(layers=1, heads=2, source=words, written=GERMAN, walk=True)
+    return build_random_record(layers=1, heads=2, source=words, written=GERMAN, walk=True)
 
 
 def strange_tokens() -> InspectionRecord:
     evil = ("</script><img src=x onerror=alert(1)>", "", " ", "\u202e", "👩‍👩‍👧", "&amp;")
-    return made_up(source=evil, written=evil, walk=True)
+    return build_random_record(source=evil, written=evil, walk=True)
 
 
 def blind() -> InspectionRecord:
     """A query that sees nothing."""
-    record = made_up(walk=True)
+    record = build_random_record(walk=True)
     maps = tuple(blinded(each) if each.role == "decoder" else each for each in record.maps)
     return replace(record, maps=maps)
 
@@ -470,7 +470,7 @@ def blinded(each: AttentionMap) -> AttentionMap:
     return replace(each, weights=weights, visible=visible)
 
 
-KINDS = (recurrent, language_model, bert, long, strange_tokens, blind, made_up)
+KINDS = (recurrent, language_model, bert, long, strange_tokens, blind, build_random_record)
 
 
 @pytest.mark.parametrize("make", KINDS)
@@ -498,7 +498,7 @@ def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callab
 
 class TestAnswers:
     def test_every_answer_has_its_options_and_what_its_token_looks_at(self, open_page: OpenPage) -> None:
-        record = judged()
+        record = build_answer_record()
         page = open_page(record, query=address(record, "answers", map=("encoder", 1), head=1))
         options = page.locator(".decoding-options tbody tr")
         for count, each in enumerate(record.answers):
@@ -529,7 +529,7 @@ class TestAnswers:
         assert page.locator(".as-table tbody tr").count() == len(record.answers)
 
     def test_tokens_that_may_be_the_answer_are_shaded(self, open_page: OpenPage) -> None:
-        record = judged()
+        record = build_answer_record()
         record = replace(record, answers=record.answers[-1:])
         page = open_page(record, query=address(record, "answers"))
         shaded = page.locator(".decoding-text [data-probability]")
@@ -540,7 +540,7 @@ class TestAnswers:
         assert found == [[tokens[place], chance] for place, chance in expected]
 
     def test_without_attention_the_answers_are_all_there_is(self, open_page: OpenPage) -> None:
-        page = open_page(replace(judged(), maps=(), embedded=(), encodings=()))
+        page = open_page(replace(build_answer_record(), maps=(), embedded=(), encodings=()))
         assert page.locator("[role=tab]").all_inner_texts() == ["Answers"]
         page.get_by_role("button", name="tag: shirt").click()
         expect(page.locator(".decoding-options h2")).to_have_text("tag: shirt")

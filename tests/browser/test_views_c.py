@@ -9,8 +9,18 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import ENGLISH, made_up
-from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mapped, spoken, told
+from random_records import ENGLISH, build_random_record
+from view_records import (
+    build_caption_record,
+    build_chain_record,
+    build_clip_record,
+    build_cross_map,
+    build_dialogue_record,
+    build_glimpse_record,
+    build_level_record,
+    build_speech_record,
+    build_story_record,
+)
 
 from heedful.inspection.figures.sheet import MapSelection
 from heedful.inspection.figures.stories import sum_over_spans
@@ -23,13 +33,13 @@ expect.set_options(timeout=60_000)
 OpenPage = Callable[..., Any]
 HOSTILE = ("</script><script>alert(1)</script>", "<img src=x onerror=alert(2)>", "\u202eabc", "")
 RECORDS: dict[str, Callable[[], InspectionRecord]] = {
-    "regions": captioned,
-    "frames": filmed,
-    "glimpses": glimpsed,
-    "hops": told,
-    "chain": chained,
-    "turns": spoken,
-    "unrolled": leveled,
+    "regions": build_caption_record,
+    "frames": build_clip_record,
+    "glimpses": build_glimpse_record,
+    "hops": build_story_record,
+    "chain": build_chain_record,
+    "turns": build_dialogue_record,
+    "unrolled": build_level_record,
 }
 
 
@@ -53,14 +63,25 @@ def test_each_record_has_its_view_that_says_how_to_read_it(open_page: OpenPage, 
 
 
 def test_other_records_have_none_of_them(open_page: OpenPage) -> None:
-    page = open_page(made_up())
+    page = open_page(build_random_record())
     tabs = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
     assert not set(tabs) & set(RECORDS)
 
 
-@pytest.mark.parametrize("make", [captioned, filmed, glimpsed, told, chained, spoken, leveled])
+@pytest.mark.parametrize(
+    "make",
+    [
+        build_caption_record,
+        build_clip_record,
+        build_glimpse_record,
+        build_story_record,
+        build_chain_record,
+        build_dialogue_record,
+        build_level_record,
+    ],
+)
 def test_words_are_never_html(open_page: OpenPage, make: Callable[..., InspectionRecord]) -> None:
-    named = {told: "facts", chained: "facts"}.get(make, "words")
+    named = {build_story_record: "facts", build_chain_record: "facts"}.get(make, "words")
     page = open_page(make(**{named: HOSTILE}))
     page.on("dialog", lambda dialog: pytest.fail(f"a token ran: {dialog.message}"))
     page.wait_for_timeout(100)
@@ -71,7 +92,7 @@ def test_words_are_never_html(open_page: OpenPage, make: Callable[..., Inspectio
 
 class TestRegions:
     def test_each_word_has_its_picture_and_its_probability(self, open_page: OpenPage) -> None:
-        page = open_page(captioned())
+        page = open_page(build_caption_record())
         expect(page.locator(".region")).to_have_count(4)
         assert page.locator(".region").all_inner_texts() == ["A(1.00)", "red(0.87)", "ball(0.64)", "</s>(0.40)"]
         page.locator(".region").nth(2).click()
@@ -80,7 +101,7 @@ class TestRegions:
         assert page.evaluate("document.activeElement.textContent") == "ball(0.64)"
 
     def test_the_arrow_keys_read_the_regions(self, open_page: OpenPage) -> None:
-        record = captioned()
+        record = build_caption_record()
         page = open_page(record, query="#query=1&head=1")
         board = page.locator(".regions [role=img]")
         board.focus()
@@ -93,7 +114,7 @@ class TestRegions:
         weights = np.zeros((1, 1, 24), np.float32)
         weights[0, 0, 8] = 1  # row 1, column 2
         axes = (MapAxis.from_grid("regions", rows=4, columns=6), MapAxis("written", ("dog",)))
-        page = open_page(InspectionRecord("m", axes, (mapped(weights, keys="regions"),)), query="#ramp=grey")
+        page = open_page(InspectionRecord("m", axes, (build_cross_map(weights, keys="regions"),)), query="#ramp=grey")
         look = """(canvas) => {
           const { width, height } = canvas;
           const { data } = canvas.getContext("2d").getImageData(0, 0, width, height);
@@ -111,7 +132,7 @@ class TestRegions:
         assert canvas.evaluate(look) == [255, 0, 255, 0]
 
     def test_the_table_has_the_strongest_regions(self, open_page: OpenPage) -> None:
-        record = captioned()
+        record = build_caption_record()
         page = open_page(record)
         page.get_by_role("button", name="As a table").click()
         first = page.locator(".as-table tbody tr").first.locator("td").first.inner_text()
@@ -120,7 +141,10 @@ class TestRegions:
 
 
 class TestFrames:
-    @pytest.mark.parametrize(("make", "pictures"), [(filmed, 8), (heard, 1), (lambda: filmed(pictures=False), 0)])
+    @pytest.mark.parametrize(
+        ("make", "pictures"),
+        [(build_clip_record, 8), (build_speech_record, 1), (lambda: build_clip_record(pictures=False), 0)],
+    )
     def test_bars_are_as_high_as_weights(
         self, open_page: OpenPage, make: Callable[[], InspectionRecord], pictures: int
     ) -> None:
@@ -134,7 +158,7 @@ class TestFrames:
         assert page.locator("svg.frames .marked").count() == len(record.get_axis("frames").marked)
 
     def test_keys_read_bars_and_choose_words(self, open_page: OpenPage) -> None:
-        record = filmed()
+        record = build_clip_record()
         page = open_page(record)
         page.locator(".view-frames [role=img]").focus()
         for key in ("ArrowRight", "ArrowRight", "ArrowDown"):
@@ -147,7 +171,7 @@ class TestFrames:
 
 
 def test_glimpses_follow_their_path(open_page: OpenPage) -> None:
-    record = glimpsed()
+    record = build_glimpse_record()
     page = open_page(record)
     spots = page.eval_on_selector_all(
         ".glimpse circle", "all => all.map((c) => [c.cx.baseVal.value, c.cy.baseVal.value])"
@@ -168,7 +192,7 @@ def test_glimpses_follow_their_path(open_page: OpenPage) -> None:
 
 
 def test_hops_have_their_weights_and_what_is_known_is_said(open_page: OpenPage) -> None:
-    record = told()
+    record = build_story_record()
     page = open_page(record)
     expected = np.stack([each.weights[0, 0] for each in record.maps], 1)
     page.wait_for_selector("table.weights")
@@ -183,7 +207,7 @@ def test_hops_have_their_weights_and_what_is_known_is_said(open_page: OpenPage) 
 
 
 def test_hops_over_words_shade_the_text_for_each_head_of_a_summary(open_page: OpenPage) -> None:
-    record = made_up(1, 3, roles=("encoder", "summary"))
+    record = build_random_record(1, 3, roles=("encoder", "summary"))
     page = open_page(record, query="#view=hops")
     page.wait_for_selector(".words")
     assert page.locator(".view-hops h2").all_inner_texts() == ["hop 1", "hop 2", "hop 3"]
@@ -192,7 +216,7 @@ def test_hops_over_words_shade_the_text_for_each_head_of_a_summary(open_page: Op
 
 
 def test_a_chain_has_its_marginals_and_its_most_probable_paths(open_page: OpenPage) -> None:
-    record = chained(heads=2)
+    record = build_chain_record(heads=2)
     page = open_page(record, query="#head=1")
     page.wait_for_selector(".chain circle")
     np.testing.assert_allclose(weights(page, ".chain circle"), record.maps[0].weights[1].ravel(), atol=1e-4)
@@ -205,7 +229,7 @@ def test_a_chain_has_its_marginals_and_its_most_probable_paths(open_page: OpenPa
 
 
 def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
-    record = spoken()
+    record = build_dialogue_record()
     page = open_page(record)
     page.wait_for_selector(".turn")
     assert page.locator(".turn h2").all_inner_texts() == ["user", "agent", "user"]
@@ -221,7 +245,7 @@ def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
 
 class TestUnrolled:
     def test_a_box_shows_what_it_needs(self, open_page: OpenPage) -> None:
-        record = leveled()
+        record = build_level_record()
         diagram = unroll_model(record.levels, {axis.name: axis.tokens for axis in record.axes})
         page = open_page(record, query="#view=unrolled")
         steps = page.locator(".box").evaluate_all("all => all.map((each) => Number(each.dataset.step))")
@@ -238,7 +262,7 @@ class TestUnrolled:
         assert apart == page.locator(".box").count() - 3
 
     def test_the_wave_runs_to_the_end(self, open_page: OpenPage) -> None:
-        record = leveled()
+        record = build_level_record()
         page = open_page(record, query="#view=unrolled")
         slider = page.locator(".view-unrolled input[type=range]")
         slider.fill("1")
@@ -252,9 +276,9 @@ class TestUnrolled:
 
 
 def test_several_memories_are_told_apart_where_a_layer_is_chosen(open_page: OpenPage) -> None:
-    record = captioned()
+    record = build_caption_record()
     words = MapAxis("caption words", ("a", "b", "c"))
-    other = mapped(np.full((1, 4, 3), 1 / 3, np.float32), keys="caption words", layer=1)
+    other = build_cross_map(np.full((1, 4, 3), 1 / 3, np.float32), keys="caption words", layer=1)
     page = open_page(replace(record, axes=(*record.axes, words), maps=(*record.maps, other)), query="#view=alignment")
     layers = page.get_by_label("Layer").locator("option").all_inner_texts()
     assert layers == ["0 (regions)", "1 (caption words)"]

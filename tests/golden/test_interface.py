@@ -89,10 +89,10 @@ def list_fields(schema: Any, root: Mapping[str, Any], seen: tuple[str, ...] = ()
 
 def read_specification(folder: Path) -> Mapping[str, Any]:
     """Return the OpenAPI document of a server that has a model of each task."""
-    from served import runs
-    from serving import opened, serving
+    from live_server import open_registry, run_server
+    from task_runs import create_task_runs
 
-    with serving(opened(runs(folder))) as live:
+    with run_server(open_registry(create_task_runs(folder))) as live:
         spec: Mapping[str, Any] = live.ask("/spec").json
     return spec
 

@@ -1,7 +1,6 @@
-"""The laws every decoder obeys, over every variant that a recipe can ask for.
+"""Laws of all decoders, tested with all variants that a recipe can build.
 
-Laws see the things that differ between two ways to compute the same; what is wrong in both ways alike is for the
-references to find (tests/reference).
+Laws compare two ways to compute the same result. References (tests/reference) find errors that both ways share.
 """
 
 from __future__ import annotations
@@ -13,8 +12,8 @@ from dataclasses import dataclass, replace
 from functools import cache, partial
 from typing import Any
 
+import memory_models
 import pytest
-import several_memories
 import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
@@ -174,9 +173,9 @@ CONVOLUTIONAL: dict[str, dict[str, Any]] = {
 }
 REACH = dict.fromkeys(("windows", "convolutional", "convolutional-location", "convolutional-chain", "gpt-window"), 4)
 REACH["language-memory"] = 3
-"""How far back decoders of two layers see that do not see everything."""
+"""How far decoders with two layers and a window look back."""
 CHAINS = ("bahdanau-chain", "convolutional-chain", "heads-general-linear_chain")
-"""Neighbours in a chain are those whose columns are, and its weights do not sum to 1."""
+"""Neighbours in a chain are neighbouring columns, and the weights of a chain do not sum to 1."""
 UNNORMALISED = ("luong-predicted", *CHAINS)
 FAMILIES = (
     ({"kind": "transformer", "heads": 2}, TRANSFORMERS),
@@ -230,28 +229,28 @@ LANGUAGE_MODELS |= {
     "language-memory-long": {"kind": "memory_network", "d_model": 5, "hops": 1, "rectified": 1.0, "deviation": 0.5},
 }
 SEVERAL_STACKS: dict[str, Callable[..., nn.Module]] = {
-    "two-memories": several_memories.transformer,
-    "two-memories-post_norm": partial(several_memories.transformer, post_norm=True),
-    "two-memories-parted": partial(several_memories.transformer, parted=True),
+    "two-memories": memory_models.build_transformer,
+    "two-memories-post_norm": partial(memory_models.build_transformer, post_norm=True),
+    "two-memories-parted": partial(memory_models.build_transformer, parted=True),
 }
 SEVERAL = SEVERAL_STACKS | {
-    f"two-memories-{reading}": partial(several_memories.recurrent, reading=reading)
+    f"two-memories-{reading}": partial(memory_models.build_recurrent, reading=reading)
     for reading in ("bahdanau", "feeding", "luong")
 }
-"""What no recipe asks for yet: decoders that look at two memories."""
+"""Decoders that attend to two memories, which no recipe can build yet."""
 ENGINES: dict[str, Callable[[], Engine[Any]]] = {
-    "ensemble": lambda: Ensemble([_model("rotary-pre_norm"), _model("luong-gru")]),
+    "ensemble": lambda: Ensemble([_copy_model("rotary-pre_norm"), _copy_model("luong-gru")]),
     "ensemble-of-one-kind": lambda: Ensemble(
-        [_model("convolutional"), _model("convolutional", seed=2)], LogProbabilityMean()
+        [_copy_model("convolutional"), _copy_model("convolutional", seed=2)], LogProbabilityMean()
     ),
-    "windowed": lambda: Rowed(RollingContextEngine(_model("gpt").model, max_context=5)),
-    "windowed-recurrent": lambda: Rowed(
-        RollingContextEngine(_model("language-gru").model, max_context=3, kept_tokens=2)
+    "windowed": lambda: SourceEngine(RollingContextEngine(_copy_model("gpt").model, max_context=5)),
+    "windowed-recurrent": lambda: SourceEngine(
+        RollingContextEngine(_copy_model("language-gru").model, max_context=3, kept_tokens=2)
     ),
 }
-"""What is no module, but obeys the laws of `begin` and `step`."""
+"""Objects that are not modules but obey the laws of `begin` and `step`."""
 WITHOUT_SOURCE = (*LANGUAGE_MODELS, "windowed", "windowed-recurrent")
-"""Their states have no rows before they have read something."""
+"""Their states have no rows before the first token."""
 DECODERS_ONLY: dict[str, dict[str, Any]] = {
     f"decoder_only-{name}": {"kind": "decoder_only", "decoder": LANGUAGE_MODELS[name]}
     for name in ("gpt-rotary", "language-gru")
@@ -267,8 +266,10 @@ class Case:
     source: Tokens
     target: Tokens
 
-    def logits(self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None) -> Tensor:
-        """Logits of the target, read in chunks."""
+    def compute_logits(
+        self, cuts: Sequence[int], *, source: Tokens | None = None, target: Tokens | None = None
+    ) -> Tensor:
+        """Compute the logits of the target, read in chunks."""
         tokens = target or self.target
         state = self.model.init_state(source or self.source)
         parts = []
@@ -298,12 +299,12 @@ NATIVE = (
     *("concat", "windows", "untied-gelu", "one-head"),
     *("gpt", "gpt-rotary", "two-memories", "decoder_only-gpt-rotary"),
 )
-"""Those of which all between tokens and hidden vectors is native code: the others would compare sums of single
-precision that were made in different orders, and then rounded to bytes."""
+"""Variants that compute everything between tokens and hidden vectors in native code; others would compare
+single-precision sums in different orders, rounded to 8-bit integers."""
 WORLDS += [(name, "native") for name in NATIVE if load_library() is not None]
-"""Caches grow in place only where no gradient is recorded, and long texts are cut into blocks where windows are small,
-as short ones are in the world of bands; in those of int8 and native code all matrices are bytes, and all vectors are
-rounded before they meet them. The laws hold in all worlds."""
+"""Worlds in which the laws hold: caches grow in place only without gradients. In the world of bands, windows are small,
+and also short texts are cut into blocks. In the worlds of int8 and native code, all matrices are 8-bit integers, and
+vectors are quantized before each product."""
 QUICK = {
     "inference": (
         *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shared-shaw", "windows", "untied-gelu"),
@@ -318,47 +319,47 @@ QUICK = {
     "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
     "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),
 }
-"""Variants that run each path through the code once, by world; the whole grid is in the slow tests."""
+"""Variants that run each path through the code once, by world; slow tests run the whole grid."""
 
 
-def late(name: str, world: str = "inference") -> Any:
+def mark_slow(name: str, world: str = "inference") -> Any:
     return () if name in QUICK[world] else pytest.mark.slow
 
 
-def models(names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
-    """A law of these variants."""
-    return pytest.mark.parametrize("name", [pytest.param(name, marks=late(name)) for name in names])
+def parametrize_models(names: Sequence[str] = NAMES) -> pytest.MarkDecorator:
+    """Parametrize a law with these variants."""
+    return pytest.mark.parametrize("name", [pytest.param(name, marks=mark_slow(name)) for name in names])
 
 
-def of_those(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
-    """A law of the variants with these names alone, in the worlds that they belong to."""
-    return pytest.mark.parametrize("case", _worlds(wanted), indirect=True)
+def parametrize_cases(wanted: Callable[[str], bool]) -> pytest.MarkDecorator:
+    """Parametrize a law with the variants of these names, in their worlds."""
+    return pytest.mark.parametrize("case", _list_worlds(wanted), indirect=True)
 
 
-def _worlds(wanted: Callable[[str], bool] = lambda _: True) -> list[Any]:
-    return [pytest.param(world, marks=late(*world), id="-".join(world)) for world in WORLDS if wanted(world[0])]
+def _list_worlds(wanted: Callable[[str], bool] = lambda _: True) -> list[Any]:
+    return [pytest.param(world, marks=mark_slow(*world), id="-".join(world)) for world in WORLDS if wanted(world[0])]
 
 
-@pytest.fixture(params=_worlds())
+@pytest.fixture(params=_list_worlds())
 def case(request: pytest.FixtureRequest) -> Iterator[Case]:
-    """Every variant, in the worlds that it belongs to."""
-    yield from _in_world(*request.param)
+    """Return each variant in each of its worlds."""
+    yield from _open_world(*request.param)
 
 
 ATTENTIVE = (*TRANSFORMERS, *DECODERS, *SEVERAL_STACKS)
-"""Those whose tokens do not stand in line: positions alone say where they are."""
+"""Variants whose tokens may stand in any column: only positions say where they are."""
 
 
 again = pytest.mark.usefixtures("unchecked")
-"""Of laws that call what the laws of chunks, of groups and of capture call with the same shapes."""
+"""Disable shape checks in laws whose calls have the same shapes as those of the laws of chunks, groups and capture."""
 
 
-def _in_world(name: str, world: str) -> Iterator[Case]:
+def _open_world(name: str, world: str) -> Iterator[Case]:
     with torch.set_grad_enabled(world == "gradients"), pytest.MonkeyPatch.context() as patch:
         if world == "bands":
             for name_of_limit, limit in {"_MIN_BLOCK_QUERIES": 2, "_MIN_BAND_KEYS": 1, "_MIN_BAND_GAIN": 0}.items():
                 patch.setattr(kernels, name_of_limit, limit)
-        case = _case(name)
+        case = _build_case(name)
         if world == "native":
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             int8.quantize_to_int8(case.model.float(), product_class=NativeProduct)
@@ -366,14 +367,14 @@ def _in_world(name: str, world: str) -> Iterator[Case]:
         if world == "int8":
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             patch.setattr(Int8Product, "min_elements", 1)
-            if name == "convolutional":  # from one of several copies PyTorch cannot remove a parametrisation
-                case = replace(case, model=_spread.__wrapped__(name, 1))
+            if name == "convolutional":  # from one of several copies, PyTorch cannot remove a parametrization
+                case = replace(case, model=_build_random_model.__wrapped__(name, 1))
             int8.quantize_to_int8(case.model)
         yield case
 
 
-class Unconditional(nn.Module):
-    """A language model as something that has a source, and a state of as many rows as that."""
+class LanguageModelWithSource(nn.Module):
+    """A language model with a source, and a state with as many rows as the source."""
 
     def __init__(self, model: LanguageModel) -> None:
         super().__init__()
@@ -390,8 +391,8 @@ class Unconditional(nn.Module):
 
 
 @dataclass(frozen=True)
-class Rowed:
-    """The same of an engine that is no module."""
+class SourceEngine:
+    """The same for an engine that is not a module."""
 
     engine: Engine[None]
 
@@ -406,12 +407,12 @@ class Rowed:
         return self.engine.step(tokens, state)
 
 
-def _built(name: str) -> nn.Module:
+def _build_model(name: str) -> nn.Module:
     if name in SEVERAL:
         return SEVERAL[name](WIDTH, VOCABULARY)
     if name in LANGUAGE_MODELS:
         config = TypeAdapter(LanguageModelConfig).validate_python(LANGUAGE_MODELS[name])
-        return Unconditional(build_language_model(config, vocabulary=VOCABULARY))
+        return LanguageModelWithSource(build_language_model(config, vocabulary=VOCABULARY))
     if name in DECODERS_ONLY:
         prompted = TypeAdapter(ConditionalModelConfig).validate_python(DECODERS_ONLY[name])
         return build_conditional_model(prompted, DataSizes(VOCABULARY, VOCABULARY, 24))
@@ -420,30 +421,30 @@ def _built(name: str) -> nn.Module:
 
 
 @cache
-def _spread(name: str, seed: int) -> nn.Module:
-    """Made once, as that takes longer than most laws."""
+def _build_random_model(name: str, seed: int) -> nn.Module:
+    """Build a model with random weights once, because that takes longer than most laws."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = _built(name)
-        for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
+        model = _build_model(name)
+        for parameter in model.parameters():  # gains of 1 and biases of 0 would hide errors
             nn.init.normal_(parameter, std=0.4)
     return model.double().eval()
 
 
-def _case(name: str) -> Case:
-    model = ENGINES[name]() if name in ENGINES else _model(name)
+def _build_case(name: str) -> Case:
+    model = ENGINES[name]() if name in ENGINES else _copy_model(name)
     source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, PAD, PAD], [4, 3, 3, 5, PAD]]), pad=PAD)
     target = Tokens.from_ids(torch.randint(3, VOCABULARY, (3, 7)), pad=PAD)
     return Case(name, model, source, target)
 
 
-def _model(name: str, *, seed: int = 1) -> Any:
-    return deepcopy(_spread(name, seed))
+def _copy_model(name: str, *, seed: int = 1) -> Any:
+    return deepcopy(_build_random_model(name, seed))
 
 
-@models()
-def test_models_and_what_is_made_of_them_are_engines(name: str) -> None:
-    engine = _case(name).model
+@parametrize_models()
+def test_models_and_their_wrappers_are_engines(name: str) -> None:
+    engine = _build_case(name).model
     if name in (*SEVERAL, *LANGUAGE_MODELS):
         engine = engine.model
     assert isinstance(engine, Engine)
@@ -451,13 +452,13 @@ def test_models_and_what_is_made_of_them_are_engines(name: str) -> None:
 
 
 def test_chunk_law(case: Case) -> None:
-    """In chunks of 3, 1, 0, 1 and 2: a prompt, single tokens, nothing, and a chunk behind them."""
-    torch.testing.assert_close(case.logits((0, 3, 4, 4, 5, 7)), case.logits((0, 7)))
+    """Chunks of 3, 1, 0, 1 and 2 tokens: a prompt, single tokens, nothing, and a chunk after them."""
+    torch.testing.assert_close(case.compute_logits((0, 3, 4, 4, 5, 7)), case.compute_logits((0, 7)))
 
 
 @again
 def test_row_law(case: Case) -> None:
-    """Rows that change places, come twice, and are more than before."""
+    """Rows change places, occur twice, and increase in number."""
     chosen = torch.tensor([2, 0, 2, 1])
     _, state = case.model.step(case.target.slice_columns(0, 3), case.model.init_state(case.source))
     later = case.target.slice_columns(3)
@@ -467,7 +468,7 @@ def test_row_law(case: Case) -> None:
 
 
 def test_rows_in_groups_are_rows(case: Case) -> None:
-    """Branching, reordering within and dropping groups, with caches in place, equal the copying they avoid."""
+    """Branching, reordering and dropping rows of groups, with caches in place, equals copying them."""
     width, groups = 3, len(case.source.ids)
     state = shared = case.model.init_state(case.source)
     tokens = torch.full((groups, 1), 3)
@@ -488,12 +489,12 @@ def test_rows_in_groups_are_rows(case: Case) -> None:
     whole, _ = case.model.step(again, select_rows(case.model.init_state(case.source), torch.tensor([0] * 3 + [2] * 3)))
     last = Tokens(history[:, -1:], torch.full((len(history), 1), len(steps)))
     continued, _ = case.model.step(last, shared)
-    read, _ = case.model.step(last, _after(case, again))
+    read, _ = case.model.step(last, _read_prefix(case, again))
     torch.testing.assert_close(continued, read)
     assert not whole.isnan().any()
 
 
-def _after(case: Case, tokens: Tokens) -> Any:
+def _read_prefix(case: Case, tokens: Tokens) -> Any:
     sentences = torch.tensor([0] * 3 + [2] * 3)
     _, state = case.model.step(tokens, select_rows(case.model.init_state(case.source), sentences))
     return state
@@ -501,7 +502,7 @@ def _after(case: Case, tokens: Tokens) -> Any:
 
 @again
 def test_free_selection_from_groups(case: Case) -> None:
-    """Rows picked from anywhere out of shared groups carry what they owned and nothing else."""
+    """Rows selected from shared groups keep what belongs to them and nothing else."""
     groups, width = len(case.source.ids), 2
     state = select_rows(
         case.model.init_state(case.source), RowSelection.expand(groups, width, device=torch.device("cpu"))
@@ -528,7 +529,7 @@ PARTS = [([0], [1, 2]), ([2, 0], [1]), ([1], [0], [2, 2])]
     "parts", [pytest.param(each, marks=pytest.mark.slow if len(each) == 2 else ()) for each in PARTS], ids=str
 )
 def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
-    """Rows that are parted and joined again step like the whole."""
+    """Rows that are separated and joined again step like the whole."""
     _, state = case.model.step(case.target.slice_columns(0, 3), case.model.init_state(case.source))
     expected, _ = case.model.step(case.target.slice_columns(3), state)
     joined = concat_rows([select_rows(state, torch.tensor(part)) for part in parts])
@@ -543,7 +544,7 @@ def test_join_law(case: Case, parts: Sequence[Sequence[int]]) -> None:
 
 @again
 def test_states_of_different_age_are_joined(case: Case) -> None:
-    """Each row goes on as if it were alone, whatever the others have read, and looks at its own source."""
+    """Each row continues as if it were alone, and attends to its own source."""
     ages, states, expected = (2, 5, 1), [], []
     for row, age in enumerate(ages):
         source, target = (select_rows(each, torch.tensor([row])) for each in (case.source, case.target))
@@ -570,7 +571,7 @@ def test_states_of_different_age_are_joined(case: Case) -> None:
 
 
 @again
-@of_those(lambda name: name not in WITHOUT_SOURCE)
+@parametrize_cases(lambda name: name not in WITHOUT_SOURCE)
 def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
     first, others = torch.tensor([0]), torch.tensor([1, 2])
     _, older = case.model.step(
@@ -587,14 +588,17 @@ def test_a_row_that_has_read_nothing_is_joined(case: Case) -> None:
         ]
         now = concat_rows(tokens if states[1] is older else tokens[::-1])
         expected = torch.cat(
-            (case.logits((0, 2), target=case.target.slice_columns(0, 2))[:1], case.logits((0, 5))[1:, 3:])
+            (
+                case.compute_logits((0, 2), target=case.target.slice_columns(0, 2))[:1],
+                case.compute_logits((0, 5))[1:, 3:],
+            )
         )
         torch.testing.assert_close(case.model.step(now, concat_rows(states))[0], expected[rows])
 
 
 @again
 def test_groups_are_joined_with_groups(case: Case) -> None:
-    """Beams of sentences that began at different times, with what each group shares."""
+    """Join beams of sentences that started at different times, with what each group shares."""
     width, cpu = 2, torch.device("cpu")
     rows = [torch.tensor([0, 2]), torch.tensor([1])]
     shared, plain = [], []
@@ -633,31 +637,31 @@ def test_groups_are_joined_with_groups(case: Case) -> None:
 def test_cause_law(case: Case) -> None:
     changed = case.target.ids.clone()
     changed[:, 5:] = 3 + (changed[:, 5:] - 2) % (VOCABULARY - 3)
-    before = case.logits((0, 7))
-    after = case.logits((0, 7), target=Tokens(changed, case.target.positions))
+    before = case.compute_logits((0, 7))
+    after = case.compute_logits((0, 7), target=Tokens(changed, case.target.positions))
     torch.testing.assert_close(before[:, :5], after[:, :5])
     assert (before[:, 5:] - after[:, 5:]).abs().amax(-1).min() > 1e-6
 
 
 @again
-@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
-def test_gradients_come_from_what_is_seen(case: Case) -> None:
-    """Of one output: from its own row, from the past as far as windows reach, from the source without its padding."""
+@parametrize_cases(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
+def test_gradients_come_from_what_an_output_attends_to(case: Case) -> None:
+    """The gradient of an output comes from its row, from the past inside the window, and from source tokens."""
     row, at, reach = 1, 5, REACH.get(case.name, 5)
     embedded: dict[str, Tensor] = {}
     sides = {"target": case.model.decoder}
     if case.name not in LANGUAGE_MODELS:
         sides["source"] = case.model.encoder
 
-    def leaf(name: str) -> Any:
-        def cut(_module: nn.Module, _inputs: object, vectors: Tensor) -> Tensor:
+    def capture_leaf(name: str) -> Any:
+        def detach_vectors(_module: nn.Module, _inputs: object, vectors: Tensor) -> Tensor:
             return embedded.setdefault(name, vectors.detach().requires_grad_()) if vectors.size(1) else vectors
 
-        return cut
+        return detach_vectors
 
-    handles = [side_embedding(side).register_forward_hook(leaf(name)) for name, side in sides.items()]
+    handles = [find_embedding(side).register_forward_hook(capture_leaf(name)) for name, side in sides.items()]
     with torch.enable_grad():
-        one = case.logits((0, 7))[row, at].square().sum()
+        one = case.compute_logits((0, 7))[row, at].square().sum()
         gradients = torch.autograd.grad(one, [embedded[name] for name in sides])
         target, *source = (gradient.abs().sum(-1) > 0 for gradient in gradients)
     for handle in handles:
@@ -669,7 +673,7 @@ def test_gradients_come_from_what_is_seen(case: Case) -> None:
     assert torch.equal(target, mine & (positions <= at) & (positions >= at - reach))
 
 
-def side_embedding(side: nn.Module) -> TokenEmbedding:
+def find_embedding(side: nn.Module) -> TokenEmbedding:
     return next(module for module in side.modules() if isinstance(module, TokenEmbedding))
 
 
@@ -678,24 +682,24 @@ def test_padding_law_source(case: Case) -> None:
     pad = torch.full((3, 2), PAD)
     for ids in (torch.cat((case.source.ids, pad), 1), torch.cat((pad, case.source.ids), 1)):
         wide = Tokens.from_ids(ids, pad=PAD)
-        torch.testing.assert_close(case.logits((0, 7), source=wide), case.logits((0, 7)))
+        torch.testing.assert_close(case.compute_logits((0, 7), source=wide), case.compute_logits((0, 7)))
 
 
 @again
-def test_what_stands_in_padding_changes_nothing(case: Case) -> None:
-    """Not even another id: positions alone say what is padding."""
+def test_ids_of_padding_do_not_matter(case: Case) -> None:
+    """Only positions say what is padding."""
     other = torch.where(case.source.positions < 0, 5, case.source.ids)
     filled = Tokens(other, case.source.positions)
-    torch.testing.assert_close(case.logits((0, 7), source=filled), case.logits((0, 7)))
+    torch.testing.assert_close(case.compute_logits((0, 7), source=filled), case.compute_logits((0, 7)))
 
 
 @again
 def test_padding_law_target(case: Case) -> None:
-    """Read at once, and in chunks that are all padding, one token or more, that begin with padding, and have none."""
+    """Padding in one chunk, and in chunks of padding only, of one token or more, with padding first, and without."""
     padded = Tokens.from_ids(torch.cat((torch.full((3, 3), PAD), case.target.ids), 1), pad=PAD)
-    expected = case.logits((0, 7))
+    expected = case.compute_logits((0, 7))
     for cuts in ((0, 10), (0, 1, 2, 5, 6, 10)):
-        found = case.logits(cuts, target=padded)
+        found = case.compute_logits(cuts, target=padded)
         assert not found.isnan().any()
         torch.testing.assert_close(found[:, 3:], expected)
 
@@ -711,7 +715,7 @@ def test_branch_law(case: Case) -> None:
     for part in (
         case.target.slice_columns(0, 2),
         case.target.slice_columns(2, 3),
-    ):  # the second leaves spare room in the storage
+    ):  # the second leaves free space in the storage
         _, state = case.model.step(part, state)
     _, alone = case.model.step(one, state)
     expected, _ = case.model.step(later, alone)
@@ -721,11 +725,11 @@ def test_branch_law(case: Case) -> None:
 
 
 @again
-@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
+@parametrize_cases(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_watch_law(case: Case) -> None:
-    plain = case.logits((0, 7))
+    plain = case.compute_logits((0, 7))
     with watch_attention(case.model) as weights:
-        watched = case.logits((0, 7))
+        watched = case.compute_logits((0, 7))
     torch.testing.assert_close(watched, plain)
     probes = {name.removesuffix(".probe") for name, each in case.model.named_modules() if isinstance(each, HookPoint)}
     assert set(weights) == probes
@@ -738,12 +742,12 @@ def test_watch_law(case: Case) -> None:
             assert (each >= 0).all()
 
 
-@of_those(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
+@parametrize_cases(lambda name: name not in (*ENGINES, *DECODERS_ONLY))
 def test_capture_law(case: Case) -> None:
-    """What an attention says of itself is what it does."""
-    plain = case.logits((0, 7))
+    """The captured weights are the weights that the attention uses."""
+    plain = case.compute_logits((0, 7))
     with capture_attention(case.model) as captured:
-        torch.testing.assert_close(case.logits((0, 7)), plain)
+        torch.testing.assert_close(case.compute_logits((0, 7)), plain)
     attentions = {path for path, each in case.model.named_modules() if isinstance(each, TraceableAttention)}
     assert set(captured.explained) == set(captured.weights) == set(captured.sites) == attentions
     for path, calls in captured.explained.items():
@@ -757,43 +761,42 @@ def test_capture_law(case: Case) -> None:
 
 
 @again
-@of_those(lambda name: name in ATTENTIVE)
+@parametrize_cases(lambda name: name in ATTENTIVE)
 def test_kernel_law(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Attention that never forms its weights, attention that does, and attention that is watched are one."""
+    """Attention gives the same result with and without explicit weights, and while it is recorded."""
     padded = Tokens.from_ids(torch.cat((torch.full((3, 2), PAD), case.target.ids), 1), pad=PAD)
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
-    expected = case.logits((0, 9), target=padded)[:, 2:]
+    expected = case.compute_logits((0, 9), target=padded)[:, 2:]
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: True)
     for cuts in ((0, 9), (0, 4, 5, 9)):
-        torch.testing.assert_close(case.logits(cuts, target=padded)[:, 2:], expected)
+        torch.testing.assert_close(case.compute_logits(cuts, target=padded)[:, 2:], expected)
     with watch_attention(case.model):
-        torch.testing.assert_close(case.logits((0, 9), target=padded)[:, 2:], expected)
+        torch.testing.assert_close(case.compute_logits((0, 9), target=padded)[:, 2:], expected)
 
 
 @again
-@of_those(lambda name: name in ATTENTIVE and name not in CHAINS)
+@parametrize_cases(lambda name: name in ATTENTIVE and name not in CHAINS)
 def test_columns_are_a_set(case: Case) -> None:
-    """Where a token stands in its row says nothing; its position says all, and the outputs move with it."""
+    """The column of a token does not matter; its position does, and the outputs move with it."""
     order, back = torch.tensor([2, 0, 4, 1, 3]), torch.tensor([6, 1, 0, 4, 2, 5, 3])
     source = Tokens(case.source.ids[:, order], case.source.positions[:, order])
     target = Tokens(case.target.ids[:, back], case.target.positions[:, back])
-    expected = case.logits((0, 7))
-    torch.testing.assert_close(case.logits((0, 7), source=source), expected)
-    torch.testing.assert_close(case.logits((0, 7), target=target), expected[:, back])
+    expected = case.compute_logits((0, 7))
+    torch.testing.assert_close(case.compute_logits((0, 7), source=source), expected)
+    torch.testing.assert_close(case.compute_logits((0, 7), target=target), expected[:, back])
 
 
 @again
-@of_those(lambda name: name in TRANSFORMERS)
+@parametrize_cases(lambda name: name in TRANSFORMERS)
 def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
-    """Attention alone does not know order: permuted words are the same source, unless positions tell.
+    """Attention alone has no order: a permuted source is the same, unless there are positions.
 
-    The lectures' rejected ideas add one number to all entries of a vector, which a norm takes away again: behind a
-    pre-norm they are no positions at all.
+    The lectures reject positions that add one number to all entries of a vector. A pre-norm removes this number.
     """
     rows = torch.tensor([0])
     source, target = select_rows(case.source, rows), select_rows(case.target, rows)
     permuted = Tokens(source.ids[:, [3, 1, 4, 0, 2]], source.positions)
-    before, after = (case.logits((0, 7), source=each, target=target) for each in (source, permuted))
+    before, after = (case.compute_logits((0, 7), source=each, target=target) for each in (source, permuted))
     blind = case.name.startswith("none-") or (
         case.name.startswith(("unit_interval", "integer")) and case.name.endswith("pre_norm")
     )
@@ -802,9 +805,9 @@ def test_without_positions_a_source_is_a_set_of_words(case: Case) -> None:
 
 @again
 def test_batch_law(case: Case) -> None:
-    together = case.logits((0, 7))
+    together = case.compute_logits((0, 7))
     for row in range(3):
-        alone = case.logits(
+        alone = case.compute_logits(
             (0, 7),
             source=select_rows(case.source, torch.tensor([row])),
             target=select_rows(case.target, torch.tensor([row])),
@@ -815,14 +818,14 @@ def test_batch_law(case: Case) -> None:
 @again
 def test_a_source_of_padding_alone_gives_finite_numbers(case: Case) -> None:
     empty = Tokens(case.source.ids, torch.where(torch.tensor([[True], [False], [True]]), case.source.positions, -1))
-    found = case.logits((0, 7), source=empty)
+    found = case.compute_logits((0, 7), source=empty)
     assert not found.isnan().any()
-    torch.testing.assert_close(found[0], case.logits((0, 7))[0])
+    torch.testing.assert_close(found[0], case.compute_logits((0, 7))[0])
 
 
 @again
 def test_a_beam_as_wide_as_the_tree_is_exact(case: Case) -> None:
-    """Every hypothesis has its true score and the best of all is found, whatever the model."""
+    """Each hypothesis has its exact score, and the best of all is found, with any model."""
     length = 2
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
     found = beam_search(
@@ -847,13 +850,13 @@ def test_a_beam_as_wide_as_the_tree_is_exact(case: Case) -> None:
         assert hypotheses[0].ids == max(truth[row], key=lambda ids: truth[row][ids])
         for hypothesis in hypotheses:
             if hypothesis.finished:
-                exact = 1e-9 if first.dtype == torch.float64 else 1e-5  # sums of 32 bits
+                exact = 1e-9 if first.dtype == torch.float64 else 1e-5  # sums in single precision
                 assert hypothesis.log_probability == pytest.approx(truth[row][hypothesis.ids], abs=exact)
 
 
 @dataclass(frozen=True)
-class Forgetful:
-    """The same model without any cache: it reads everything from the start at each step."""
+class CacheFreeModel:
+    """The same model without a cache: it reads everything from the start in each step."""
 
     model: Any
 
@@ -868,10 +871,10 @@ class Forgetful:
 
 
 @again
-@models()
+@parametrize_models()
 def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
-    """Caches that stay in place while beams change places, against none; and a beam of one is greedy search."""
-    case = _case(name)
+    """Compare caches that stay in place while beams change places with no cache; a beam of one is greedy search."""
+    case = _build_case(name)
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
     given: dict[str, Any] = {"eos": EOS, "max_new_tokens": torch.tensor([5, 2, 4])}
     wide, narrow = (
@@ -879,25 +882,25 @@ def test_searches_find_the_same_with_and_without_caches(name: str) -> None:
         {"width": 1, "length_penalty": NoLengthPenalty()},
     )
     with torch.no_grad():
-        begin, plain = case.model.init_state(case.source), Forgetful(case.model)
+        begin, plain = case.model.init_state(case.source), CacheFreeModel(case.model)
         cached = beam_search(case.model.step, begin, prompt, **wide, **given)
-        same(cached, beam_search(plain.step, plain.init_state(case.source), prompt, **wide, **given))
+        assert_same(cached, beam_search(plain.step, plain.init_state(case.source), prompt, **wide, **given))
         groups = DiverseBeamSearch(EOS, 4, 2, 0.5, GNMTLengthPenalty(0.6), 4)
         request = GenerationRequest(prompt, given["max_new_tokens"])
         diverse = groups.decode_request(case.model.step, begin, request).hypotheses
-        same(diverse, groups.decode_request(plain.step, plain.init_state(case.source), request).hypotheses)
+        assert_same(diverse, groups.decode_request(plain.step, plain.init_state(case.source), request).hypotheses)
         greedy = greedy_search(case.model.step, begin, prompt, **given)
-        same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
+        assert_same(greedy, beam_search(case.model.step, begin, prompt, **narrow, **given))
 
 
 @again
-@models()
+@parametrize_models()
 @pytest.mark.parametrize(
     "search", [GreedySearch(EOS), BeamSearch(EOS, 3, NoLengthPenalty(), n_best=2)], ids=["greedy", "beam"]
 )
-def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, search: SearchStrategy) -> None:
-    """What follows is what would follow if prompt, answer and new words were read anew."""
-    case = _case(name)
+def test_a_conversation_continues_from_the_state_after_an_answer(name: str, search: SearchStrategy) -> None:
+    """The result equals reading the prompt, the answer and the new words from the start."""
+    case = _build_case(name)
     prompt = Tokens(torch.full((3, 1), 1), torch.zeros(3, 1, dtype=torch.long))
     with torch.inference_mode():
         limits, streams = torch.tensor([5, 2, 4]), torch.arange(3)
@@ -923,11 +926,11 @@ def test_a_conversation_goes_on_from_the_state_behind_an_answer(name: str, searc
 )
 @pytest.mark.parametrize(
     "case",
-    [pytest.param(world, marks=late(*world), id="-".join(world)) for world in WORLDS if world[1] != "gradients"],
+    [pytest.param(world, marks=mark_slow(*world), id="-".join(world)) for world in WORLDS if world[1] != "gradients"],
     indirect=True,
 )
 def test_company_law(case: Case, search: GreedySearch | BeamSearch) -> None:
-    """Sentences that join a search that runs, and leave it before others, find what each finds alone."""
+    """Sentences that join and leave a running search have the same results as alone."""
     prompt = Tokens(torch.full((1, 1), 1), torch.zeros(1, 1, dtype=torch.long))
     running, found, expected = (
         ContinuousBatch(case.model.step, width=3 if isinstance(search, BeamSearch) else 1),
@@ -944,10 +947,10 @@ def test_company_law(case: Case, search: GreedySearch | BeamSearch) -> None:
             found.update({each.request_id: list(each.hypotheses) for each in [*left, *running.step()]})
         while len(running):
             found.update({each.request_id: list(each.hypotheses) for each in running.step()})
-    same([found[row] for row in range(3)], expected)
+    assert_same([found[row] for row in range(3)], expected)
 
 
-def same(found: Hypotheses, expected: Hypotheses) -> None:
+def assert_same(found: Hypotheses, expected: Hypotheses) -> None:
     assert [[h.ids for h in row] for row in found] == [[h.ids for h in row] for row in expected]
     for one, other in zip(itertools.chain(*found), itertools.chain(*expected), strict=True):
         assert one.token_log_probabilities == pytest.approx(other.token_log_probabilities, abs=1e-6)

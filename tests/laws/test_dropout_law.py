@@ -1,4 +1,4 @@
-"""Every dropout that a model has thins what is computed while it is trained, and nothing afterwards."""
+"""Each dropout of a model acts in training, and none acts afterwards."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ CLASSIFIERS: dict[str, dict[str, Any]] = {
 }
 TAGGERS: dict[str, dict[str, Any]] = {"tagger": STACK, "recurrent-tagger": RECURRENT}
 IDLE = {"context": ["encoder.dropout"]}
-"""What thins something that nobody reads: where the source is one vector, its slots are not looked at."""
+"""Dropouts whose output is not read: if the source is one vector, its slots are not attended to."""
 NAMES = (*SEQUENCES, *LANGUAGE, *CLASSIFIERS, *TAGGERS, "spans")
 
 Read = Callable[[], Tensor]
 
 
-def made(name: str) -> tuple[nn.Module, Read]:
-    """A model, and what it makes of a few tokens."""
+def build_model(name: str) -> tuple[nn.Module, Read]:
+    """Build a model, and a function that computes its output for a few tokens."""
     ids = torch.randint(1, VOCABULARY, (3, 6))
     halves = (torch.arange(6) >= 3).expand(3, -1).long()
     tokens, parts = Tokens.from_ids(ids, pad=0), Tokens(ids, torch.arange(6).expand(3, -1), halves)
@@ -92,24 +92,24 @@ def made(name: str) -> tuple[nn.Module, Read]:
     return finder, lambda: finder.output(finder(parts))
 
 
-def dropouts(model: nn.Module) -> dict[str, Dropout]:
+def find_dropouts(model: nn.Module) -> dict[str, Dropout]:
     return {name: each for name, each in model.named_modules() if isinstance(each, Dropout)}
 
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", NAMES)
-def test_each_dropout_alone_changes_what_is_learned_from(name: str) -> None:
-    model, read = made(name)
-    found = dropouts(model)
+def test_each_dropout_alone_changes_the_training_output(name: str) -> None:
+    model, read = build_model(name)
+    found = find_dropouts(model)
     assert found
     for each in found.values():
-        assert each.p == 0.25, "a recipe that asks for one dropout everywhere gets it everywhere"
+        assert each.p == 0.25, "a recipe's dropout is applied everywhere"
         each.p = 0.0
     calm = read()
     torch.testing.assert_close(read(), calm)
     idle = []
     for path, each in found.items():
-        each.p = 0.5  # of a hundred entries and more: that all of them stay does not happen
+        each.p = 0.5  # of a hundred entries and more, at least one is dropped
         if torch.allclose(read(), calm):
             idle.append(path)
         each.p = 0.0
@@ -118,13 +118,13 @@ def test_each_dropout_alone_changes_what_is_learned_from(name: str) -> None:
 
 @torch.no_grad()
 @pytest.mark.parametrize("name", NAMES)
-def test_a_model_that_is_used_drops_nothing(name: str) -> None:
-    model, read = made(name)
-    for each in dropouts(model).values():
+def test_a_model_in_evaluation_drops_nothing(name: str) -> None:
+    model, read = build_model(name)
+    for each in find_dropouts(model).values():
         each.p = 0.5
     model.eval()
     used = read()
-    for each in dropouts(model).values():
+    for each in find_dropouts(model).values():
         each.p = 0.0
     model.train()
     torch.testing.assert_close(used, read())

@@ -1,4 +1,4 @@
-"""The laws every encoder-only Transformer obeys, over the variants that a recipe can ask for."""
+"""Laws of all encoder-only Transformers, tested with all variants that a recipe can build."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ VARIANTS: dict[str, dict[str, Any]] = {name: {"positions": positions} for name, 
 }
 
 
-def made(options: dict[str, Any]) -> Encoder[Tokens]:
+def build_encoder(options: dict[str, Any]) -> Encoder[Tokens]:
     torch.manual_seed(3)
     shape = {"d_model": 12, "heads": 3, "layers": 2, "dropout": 0.0}
     config = EncoderConfig.model_validate({**shape, "positions": POSITIONS["learned"], **options})
@@ -44,8 +44,8 @@ def made(options: dict[str, Any]) -> Encoder[Tokens]:
     return encoder
 
 
-def read(rows: list[list[int]], second: int) -> Tokens:
-    """Rows padded with 0; from column `second` on, tokens are of the second part."""
+def build_tokens(rows: list[list[int]], second: int) -> Tokens:
+    """Pad rows with 0; from column `second` on, tokens belong to the second part."""
     width = max(map(len, rows))
     tokens = Tokens.from_ids(torch.tensor([row + [0] * (width - len(row)) for row in rows]), pad=0)
     segments = (torch.arange(width) >= second).expand_as(tokens.ids).long()
@@ -54,8 +54,11 @@ def read(rows: list[list[int]], second: int) -> Tokens:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_capture_law(name: str) -> None:
-    """What an attention says of itself is what it does, and nothing changes because it is asked."""
-    model, tokens = nn.ModuleDict({"encoder": made(VARIANTS[name])}), read([[1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]], 4)
+    """The captured weights are the weights that the attention uses, and capturing changes nothing."""
+    model, tokens = (
+        nn.ModuleDict({"encoder": build_encoder(VARIANTS[name])}),
+        build_tokens([[1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]], 4),
+    )
     plain = model["encoder"](tokens).values
     with capture_attention(model, sides={model["encoder"]: ModelSide("encoder", SOURCE_AXIS)}) as captured:
         torch.testing.assert_close(model["encoder"](tokens).values, plain)
@@ -69,7 +72,7 @@ def test_capture_law(name: str) -> None:
         (weights,), (output,) = captured.weights[path], captured.outputs[path]
         torch.testing.assert_close(told.weights, weights)
         assert (told.weights.masked_select(~told.visible.unsqueeze(1)) == 0).all()
-        assert not told.visible[1, :, ~real[1]].any(), "padding is not looked at"
+        assert not told.visible[1, :, ~real[1]].any(), "padding gets no attention"
         torch.testing.assert_close(told.weights.sum(-1).transpose(1, 2)[real], torch.ones(11, 3).double())
         module: Any = model.get_submodule(path)
         torch.testing.assert_close(module.aggregation(told.context.transpose(1, 2)), output)
@@ -83,13 +86,13 @@ def test_capture_law(name: str) -> None:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_padding_law(name: str) -> None:
-    """A text is read the same whatever stands beside it and wherever its padding is."""
-    encoder, long, short = made(VARIANTS[name]), [1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]
-    alone = encoder(read([short], 3))
-    beside = encoder(read([long, short], 3))
+    """The encoding of a text does not depend on the other texts of the batch or on its padding."""
+    encoder, long, short = build_encoder(VARIANTS[name]), [1, 4, 5, 2, 6, 7, 2], [1, 8, 2, 9]
+    alone = encoder(build_tokens([short], 3))
+    beside = encoder(build_tokens([long, short], 3))
     torch.testing.assert_close(beside.values[1, :4], alone.values[0])
     torch.testing.assert_close(beside.summary[1], alone.summary[0])
-    left = read([short], 3)
+    left = build_tokens([short], 3)
     shifted = Tokens(*(nn.functional.pad(each, (3, 0), value=fill) for each, fill in (
         (left.ids, 0), (left.positions, -1), (left.segments, 0))))  # fmt: skip
     torch.testing.assert_close(encoder(shifted).values[:, 3:], alone.values)

@@ -1,4 +1,4 @@
-"""The laws that readers of frames obey, over the variants that a recipe can ask for."""
+"""Laws of encoders of frames, tested with all variants that a recipe can build."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 }
 
 
-def made(options: dict[str, Any]) -> tuple[Encoder[FeatureBatch], Any]:
+def build_encoder(options: dict[str, Any]) -> tuple[Encoder[FeatureBatch], Any]:
     torch.manual_seed(3)
     given = {"d_model": 8, "layers": 2, "dropout": 0.0, "ctc_weight": 1, "channels": 2, **options}
     given |= {} if "kind" in options else {"heads": 2}
@@ -41,8 +41,8 @@ def made(options: dict[str, Any]) -> tuple[Encoder[FeatureBatch], Any]:
     return encoder, config
 
 
-def sound(length: int, *, before: int = 0, behind: int = 0) -> FeatureBatch:
-    """A sound of its length alone, with rubbish where nothing is."""
+def build_sound(length: int, *, before: int = 0, behind: int = 0) -> FeatureBatch:
+    """Build a sound of the given length, with random numbers in the padding."""
     frames = torch.randn(1, length, BANDS, generator=torch.Generator().manual_seed(length), dtype=torch.float64)
     filled = nn.functional.pad(frames, (0, 0, before, behind), value=9.0)
     return FeatureBatch(filled, nn.functional.pad(torch.arange(length).unsqueeze(0), (before, behind), value=-1))
@@ -50,45 +50,45 @@ def sound(length: int, *, before: int = 0, behind: int = 0) -> FeatureBatch:
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_padding_law(name: str) -> None:
-    """A sound is read the same whatever stands beside it and wherever its padding is."""
-    encoder, config = made(VARIANTS[name])
-    alone: Memory = encoder(sound(9))
+    """The encoding of a sound does not depend on the other sounds of the batch or on its padding."""
+    encoder, config = build_encoder(VARIANTS[name])
+    alone: Memory = encoder(build_sound(9))
     assert alone.values.shape == (1, 3, config.d_output)
     assert alone.layout == FrameLayout(3)
     assert alone.positions.tolist() == [[0, 1, 2]]
-    both = [sound(21), sound(9, before=3, behind=9)]
+    both = [build_sound(21), build_sound(9, before=3, behind=9)]
     beside = encoder(
         FeatureBatch(*(torch.cat([getattr(each, part) for each in both]) for part in ("vectors", "positions")))
     )
     assert beside.positions[1].tolist() == [0, 1, 2, -1, -1, -1]
     torch.testing.assert_close(beside.values[1, :3], alone.values[0])
     torch.testing.assert_close(beside.summary[1], alone.summary[0])
-    torch.testing.assert_close(beside.values[:1], encoder(sound(21)).values)
+    torch.testing.assert_close(beside.values[:1], encoder(build_sound(21)).values)
     assert beside.values.isfinite().all()
 
 
 @pytest.mark.parametrize("name", ["sinusoidal", "with masks"])
 def test_capture_law(name: str) -> None:
-    """Nothing changes because it is asked, and what the convolutions made is what the first layer reads."""
-    encoder, _ = made(VARIANTS[name])
+    """Capturing changes nothing, and the first layer reads the output of the convolutions."""
+    encoder, _ = build_encoder(VARIANTS[name])
     with capture_attention(
         nn.ModuleDict({"encoder": encoder}), sides={encoder: ModelSide("encoder", SOURCE)}
     ) as captured:
-        torch.testing.assert_close(encoder(sound(9)).values, encoder(sound(9)).values)
+        torch.testing.assert_close(encoder(build_sound(9)).values, encoder(build_sound(9)).values)
     (summands,) = captured.embedded.values()
-    torch.testing.assert_close(summands.tokens, encoder.get_submodule("front")(sound(9)).vectors)
+    torch.testing.assert_close(summands.tokens, encoder.get_submodule("front")(build_sound(9)).vectors)
     assert [each.declaration.kind for each in captured.sites.values()] == ["encoder", "encoder"]
 
 
 @pytest.mark.parametrize("kind", ["transformer", "recurrent"])
 def test_states_over_sounds_of_any_length_are_joined(kind: str) -> None:
-    encoder, _ = made({"kind": "recurrent", "d_model": 4})
+    encoder, _ = build_encoder({"kind": "recurrent", "d_model": 4})
     config = TypeAdapter(FrameEncoderConfig).validate_python(
         {"d_model": 8, "dropout": 0.0, "decoder": {"kind": kind, "dropout": 0.0}, "heads": 2}
     )
     decoder, _ = build_memory_decoder(config.decoder, vocabulary=7, slots={SOURCE: 8}, longest=20)
     decoder.double().eval()
-    memories = [encoder(sound(length)) for length in (9, 21)]
+    memories = [encoder(build_sound(length)) for length in (9, 21)]
     assert memories[0].concat(memories[1:]).layout == FrameLayout(6)
     states = [decoder.init_state(memory) for memory in memories]
     read = Tokens(torch.tensor([[1, 4]]), torch.tensor([[0, 1]]))

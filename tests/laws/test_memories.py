@@ -1,4 +1,4 @@
-"""What decoders that look at several memories obey besides the laws of all decoders."""
+"""Laws of decoders with several memories, besides the laws of all decoders."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import memory_models
 import pytest
-import several_memories
 import torch
-from several_memories import MOTION, REGIONS, TwoMemories, sources
+from memory_models import MOTION, REGIONS, TwoMemoryModel, build_sources
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
@@ -20,9 +20,9 @@ from heedful.tensors import Memory, Tokens, as_mapping
 
 WIDTH, VOCABULARY = 8, 7
 READINGS = ("bahdanau", "feeding", "luong")
-MADE: dict[str, Callable[..., TwoMemories]] = {
-    "transformer": several_memories.transformer,
-    **{reading: partial(several_memories.recurrent, reading=reading) for reading in READINGS},
+MADE: dict[str, Callable[..., TwoMemoryModel]] = {
+    "transformer": memory_models.build_transformer,
+    **{reading: partial(memory_models.build_recurrent, reading=reading) for reading in READINGS},
 }
 PATHS = {
     "transformer": [f"decoder.stack.layers.{n}.across-{name}" for n in (0, 1) for name in (REGIONS, MOTION)],
@@ -36,7 +36,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def model(name: str) -> TwoMemories:
+def model(name: str) -> TwoMemoryModel:
     made = MADE[name](WIDTH, VOCABULARY)
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.4)
@@ -44,13 +44,13 @@ def model(name: str) -> TwoMemories:
 
 
 @pytest.fixture
-def memories(model: TwoMemories) -> dict[str, Memory]:
+def memories(model: TwoMemoryModel) -> dict[str, Memory]:
     source = Tokens.from_ids(torch.tensor([[3, 4, 5, 6, 3], [5, 4, 6, 0, 0]]), pad=0)
-    found: dict[str, Memory] = model.encoder(sources(source))
+    found: dict[str, Memory] = model.encoder(build_sources(source))
     return found
 
 
-def read(decoder: Decoder, memories: Any) -> Tensor:
+def compute_hidden(decoder: Decoder, memories: Any) -> Tensor:
     target = Tokens.from_ids(torch.tensor([[3, 4, 6, 3], [4, 5, 5, 3]]), pad=0)
     hidden, _ = decoder(target, decoder.init_state(memories))
     return hidden
@@ -59,35 +59,37 @@ def read(decoder: Decoder, memories: Any) -> Tensor:
 @pytest.mark.parametrize("padded", [REGIONS, MOTION])
 @pytest.mark.parametrize("side", [(2, 0), (0, 3)], ids=["left", "right"])
 def test_padding_of_one_memory_changes_nothing(
-    model: TwoMemories, memories: dict[str, Memory], padded: str, side: tuple[int, int]
+    model: TwoMemoryModel, memories: dict[str, Memory], padded: str, side: tuple[int, int]
 ) -> None:
-    expected, memory = read(model.decoder, memories), memories[padded]
+    expected, memory = compute_hidden(model.decoder, memories), memories[padded]
     keys, values = (pad(part, (0, 0, *side), value=0.7) for part in (memory.keys, memory.values))
     wide = Memory(keys, values, pad(memory.positions, side, value=-1), memory.summary)
-    torch.testing.assert_close(read(model.decoder, {**memories, padded: wide}), expected)
+    torch.testing.assert_close(compute_hidden(model.decoder, {**memories, padded: wide}), expected)
 
 
-def test_memories_are_told_apart_by_their_names_alone(model: TwoMemories, memories: dict[str, Memory]) -> None:
-    expected = read(model.decoder, memories)
+def test_memories_are_distinguished_only_by_their_names(model: TwoMemoryModel, memories: dict[str, Memory]) -> None:
+    expected = compute_hidden(model.decoder, memories)
     turned = dict(reversed(memories.items()))
-    torch.testing.assert_close(read(model.decoder, turned), expected)
+    torch.testing.assert_close(compute_hidden(model.decoder, turned), expected)
     exchanged = dict(zip(memories, reversed(memories.values()), strict=True))
-    assert (read(model.decoder, exchanged) - expected).abs().min() > 1e-9
+    assert (compute_hidden(model.decoder, exchanged) - expected).abs().min() > 1e-9
 
 
 @pytest.mark.parametrize("changed", [REGIONS, MOTION])
 @pytest.mark.parametrize("part", ["keys", "values"])
 def test_keys_and_values_of_each_memory_matter(
-    model: TwoMemories, memories: dict[str, Memory], changed: str, part: str
+    model: TwoMemoryModel, memories: dict[str, Memory], changed: str, part: str
 ) -> None:
     other = replace(memories[changed], **{part: getattr(memories[changed], part).flip(2)})
-    difference = read(model.decoder, {**memories, changed: other}) - read(model.decoder, memories)
+    difference = compute_hidden(model.decoder, {**memories, changed: other}) - compute_hidden(model.decoder, memories)
     assert difference.abs().amax(2).min() > 1e-6
 
 
-def test_each_memory_is_seen_under_its_own_name(name: str, model: TwoMemories, memories: dict[str, Memory]) -> None:
+def test_each_memory_is_captured_under_its_own_name(
+    name: str, model: TwoMemoryModel, memories: dict[str, Memory]
+) -> None:
     with watch_attention(model.model) as weights:
-        read(model.decoder, memories)
+        compute_hidden(model.decoder, memories)
     assert sorted(path for path in weights if "across" in path) == sorted(PATHS[name])
     for path in PATHS[name]:
         slots = memories[path.rsplit("-", 1)[1]].positions
@@ -97,7 +99,7 @@ def test_each_memory_is_seen_under_its_own_name(name: str, model: TwoMemories, m
         torch.testing.assert_close(seen.sum(-1), torch.ones_like(seen.sum(-1)))
 
 
-def test_memories_that_are_not_looked_at_are_refused(model: TwoMemories, memories: dict[str, Memory]) -> None:
+def test_unknown_memories_are_errors(model: TwoMemoryModel, memories: dict[str, Memory]) -> None:
     for given, told in (
         ({REGIONS: memories[REGIONS]}, REGIONS),
         (memories[REGIONS], "source"),
@@ -108,20 +110,20 @@ def test_memories_that_are_not_looked_at_are_refused(model: TwoMemories, memorie
             model.decoder.init_state(given)
 
 
-def test_one_memory_has_a_name_as_well() -> None:
+def test_a_single_memory_has_a_name_too() -> None:
     memory = Memory(torch.zeros(1, 1, 2), torch.zeros(1, 1, 2), torch.zeros(1, 1).long(), torch.zeros(1, 2))
     assert as_mapping(memory) == {"source": memory}
     assert as_mapping({"facts": memory}) == {"facts": memory}
     assert as_mapping(None) == {}
 
 
-def test_encoders_refuse_sources_without_an_encoder(model: TwoMemories) -> None:
+def test_encoders_reject_sources_without_an_encoder(model: TwoMemoryModel) -> None:
     source = Tokens.from_ids(torch.tensor([[3, 4]]), pad=0)
     with pytest.raises(AssertionError, match=r"sources \['regions'\], but encoders of \['regions', 'motion'\]"):
         model.encoder({REGIONS: source})
 
 
-def test_the_order_in_which_memories_are_given_means_nothing(model: TwoMemories, memories: dict[str, Memory]) -> None:
+def test_the_order_of_memories_does_not_matter(model: TwoMemoryModel, memories: dict[str, Memory]) -> None:
     turned = dict(reversed(memories.items()))
     assert list(turned) != list(memories)
-    assert torch.equal(read(model.decoder, turned), read(model.decoder, memories))
+    assert torch.equal(compute_hidden(model.decoder, turned), compute_hidden(model.decoder, memories))

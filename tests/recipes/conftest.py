@@ -16,7 +16,7 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 
 from heedful.__main__ import main
 from heedful.bundled import get_item, list_studies
@@ -76,7 +76,7 @@ def example() -> Callable[..., str]:
 def trained(tmp_path_factory: pytest.TempPathFactory, example: Callable[..., str]) -> tuple[Path, Path]:
     """A folder in which examples/train_in_python.py was run, what it printed in printed.txt, and a copy of it."""
     folder = tmp_path_factory.mktemp("trained")
-    with unchecked():
+    with disable_shape_checks():
         (folder / "printed.txt").write_text(example("train_in_python.py", folder), encoding="utf-8")
     return folder, Path(shutil.copytree(folder, folder.with_name("copy")))
 

@@ -1,4 +1,4 @@
-"""References are compared in float64, so that what is left of a difference is a mistake."""
+"""References are compared in float64, so that remaining differences are errors."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 
 
 @pytest.fixture(autouse=True)
-def _float64() -> Iterator[None]:
+def _use_float64() -> Iterator[None]:
     torch.set_default_dtype(torch.float64)
     yield
     torch.set_default_dtype(torch.float32)

@@ -1,4 +1,4 @@
-"""Logistic regression of n-grams, longhand."""
+"""Logistic regression on n-grams, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PENALTY = 3.0
 VOCABULARY, BUCKETS = 9, 5000
 
 
-def learned(longest: int = 2) -> NgramClassifier:
+def fit_classifier(longest: int = 2) -> NgramClassifier:
     bag = NgramClassifier(VOCABULARY, 3, longest=longest, buckets=BUCKETS).double()
     bag.fit(
         [torch.tensor(text) for text in TEXTS],
@@ -27,7 +27,7 @@ def learned(longest: int = 2) -> NgramClassifier:
     return bag
 
 
-def grams(text: list[int], longest: int) -> Counter[tuple[int, ...]]:
+def count_ngrams(text: list[int], longest: int) -> Counter[tuple[int, ...]]:
     return Counter(
         tuple(text[at : at + length]) for length in range(1, longest + 1) for at in range(len(text) - length + 1)
     )
@@ -36,18 +36,18 @@ def grams(text: list[int], longest: int) -> Counter[tuple[int, ...]]:
 IGNORED = 5
 
 
-def heard(text: list[int]) -> list[int]:
-    """Without what is skipped, or new."""
+def remove_unknown(text: list[int]) -> list[int]:
+    """Remove ignored and unknown tokens."""
     known = {token for each in TEXTS for token in each}
     return [token for token in text if token != IGNORED and token in known]
 
 
-def rows(text: list[int], longest: int) -> dict[tuple[int, ...], float]:
-    """How rare each n-gram of a text is, once for each time it occurs, in a vector of length 1."""
-    known = [grams(heard(each), longest) for each in TEXTS]
+def compute_tfidf(text: list[int], longest: int) -> dict[tuple[int, ...], float]:
+    """Compute the TF-IDF of each n-gram of a text, in a vector of length 1."""
+    known = [count_ngrams(remove_unknown(each), longest) for each in TEXTS]
     found = {}
     norm = 0.0
-    for gram, count in grams(heard(text), longest).items():
+    for gram, count in count_ngrams(remove_unknown(text), longest).items():
         having = sum(gram in each for each in known)
         rarity = 1 + math.log((1 + len(TEXTS)) / (1 + having)) if having else 0.0
         found[gram] = count * rarity
@@ -55,13 +55,13 @@ def rows(text: list[int], longest: int) -> dict[tuple[int, ...], float]:
     return {gram: value / math.sqrt(norm) for gram, value in found.items()}
 
 
-def read(text: list[int]) -> Tokens:
+def build_tokens(text: list[int]) -> Tokens:
     return Tokens.from_ids(torch.tensor([text]), pad=0)
 
 
-def logits(bag: NgramClassifier, text: list[int], longest: int) -> list[float]:
+def compute_logits(bag: NgramClassifier, text: list[int], longest: int) -> list[float]:
     found = [float(each) for each in bag.bias]
-    for gram, value in rows(text, longest).items():
+    for gram, value in compute_tfidf(text, longest).items():
         number = int(bag.hash_ngrams(torch.tensor([gram]), len(gram)))
         for label in range(3):
             found[label] += value * float(bag.rows[number, label])
@@ -69,27 +69,30 @@ def logits(bag: NgramClassifier, text: list[int], longest: int) -> list[float]:
 
 
 @torch.no_grad()
-def test_votes_are_log_probabilities_of_what_stands_in_a_text() -> None:
+def test_votes_are_log_probabilities_of_the_n_grams_of_a_text() -> None:
     for longest in (1, 2, 3):
-        bag = learned(longest)
-        for text in [*TEXTS, [1, 4, 4, 8, 2]]:  # the last with what no text had
+        bag = fit_classifier(longest)
+        for text in [*TEXTS, [1, 4, 4, 8, 2]]:  # the last text has an unknown token
             torch.testing.assert_close(
-                bag(read(text))[0], torch.tensor(logits(bag, text, longest)).log_softmax(0), check_dtype=False
+                bag(build_tokens(text))[0],
+                torch.tensor(compute_logits(bag, text, longest)).log_softmax(0),
+                check_dtype=False,
             )
 
 
 @torch.no_grad()
-def test_what_is_solved_for_is_where_the_gradient_is_nothing() -> None:
-    bag = learned()
+def test_the_gradient_of_the_solution_is_zero() -> None:
+    bag = fit_classifier()
     wrong = [
         [(math.exp(z) / sum(map(math.exp, each)) - (label == right)) for label, z in enumerate(each)]
-        for each, right in zip((logits(bag, text, 2) for text in TEXTS), LABELS, strict=True)
+        for each, right in zip((compute_logits(bag, text, 2) for text in TEXTS), LABELS, strict=True)
     ]
-    for gram in {gram for text in TEXTS for gram in grams(heard(text), 2)}:
+    for gram in {gram for text in TEXTS for gram in count_ngrams(remove_unknown(text), 2)}:
         number = int(bag.hash_ngrams(torch.tensor([gram]), len(gram)))
         for label in range(3):
             slope = sum(
-                PENALTY * each[label] * rows(text, 2).get(gram, 0.0) for each, text in zip(wrong, TEXTS, strict=True)
+                PENALTY * each[label] * compute_tfidf(text, 2).get(gram, 0.0)
+                for each, text in zip(wrong, TEXTS, strict=True)
             )
             # L-BFGS stops at gradients of 1e-5, in fp32
             assert abs(slope + float(bag.rows[number, label])) < 1e-3
@@ -97,13 +100,13 @@ def test_what_is_solved_for_is_where_the_gradient_is_nothing() -> None:
 
 
 @torch.no_grad()
-def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
-    bag = learned()
+def test_other_texts_and_padding_do_not_matter() -> None:
+    bag = fit_classifier()
     ids = torch.tensor([[1, 4, 5, 4, 2, 0], [0, 0, 1, 6, 7, 2], [1, 2, 0, 0, 0, 0]])
     together = bag(Tokens.from_ids(ids, pad=0))
     for row, text in enumerate(([1, 4, 5, 4, 2], [1, 6, 7, 2], [1, 2])):
-        torch.testing.assert_close(together[row], bag(read(text))[0])
-    # whatever stands there
+        torch.testing.assert_close(together[row], bag(build_tokens(text))[0])
+    # any id in the padding
     other = torch.where(ids == 0, 4, ids)
     torch.testing.assert_close(bag(Tokens(other, Tokens.from_ids(ids, pad=0).positions)), together)
     empty = bag(Tokens(torch.zeros(1, 3, dtype=torch.long), torch.full((1, 3), -1)))

@@ -1,4 +1,4 @@
-"""Feed-forward, residuals, norms and embeddings, number by number."""
+"""Feed-forward networks, residuals, norms and embeddings, number by number."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from heedful.tensors import Tokens
 D_MODEL = 6
 
 
-def normed(x: Tensor, *, mu: Tensor, sigma: Tensor) -> Tensor:
-    """The lecture's LN(x; mu, sigma): standardised over the entries of one token, times sigma, plus mu."""
+def compute_layer_norm(x: Tensor, *, mu: Tensor, sigma: Tensor) -> Tensor:
+    """Compute the lecture's LN(x; mu, sigma): standardised over the entries of one token, times sigma, plus mu."""
     mean = sum(x.tolist()) / len(x)
     variance = sum((entry - mean) ** 2 for entry in x.tolist()) / len(x)
     return torch.stack([(e - mean) / math.sqrt(variance + 1e-5) * s + m for e, s, m in zip(x, sigma, mu, strict=True)])
 
 
-def sublayer(x: Tensor) -> Tensor:
+def apply_sublayer(x: Tensor) -> Tensor:
     return x.sin() * 3 + x.roll(1, -1)
 
 
@@ -35,19 +35,19 @@ def test_residuals(kind: type[ResidualConnection]) -> None:
     for parameter in residual.parameters():
         nn.init.normal_(parameter)
     x = torch.randn(2, 3, D_MODEL)
-    found = residual(x, sublayer)
+    found = residual(x, apply_sublayer)
     mu, sigma = residual.norm.bias, residual.norm.weight
     for b in range(2):
         for t in range(3):
             if kind is PostNorm:
-                expected = normed(x[b, t] + sublayer(x[b, t]), mu=mu, sigma=sigma)
+                expected = compute_layer_norm(x[b, t] + apply_sublayer(x[b, t]), mu=mu, sigma=sigma)
             else:
-                expected = x[b, t] + sublayer(normed(x[b, t], mu=mu, sigma=sigma))
+                expected = x[b, t] + apply_sublayer(compute_layer_norm(x[b, t], mu=mu, sigma=sigma))
             torch.testing.assert_close(found[b, t], expected)
 
 
 def test_the_shortcut_is_never_dropped() -> None:
-    """Only what the sublayer adds is thinned; before the norm, what comes out is x or x with it, entry by entry."""
+    """Dropout acts only on the output of the sublayer; before the norm, each entry is x, or x plus this output."""
     x = torch.randn(4, 5, 64)
     before = PreNorm(64, 0.5).train()(x, lambda h: torch.full_like(h, 7.0))
     added = before - x
@@ -64,7 +64,7 @@ def test_the_shortcut_is_never_dropped() -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("activation", ["relu", "gelu"])
 def test_feed_forward(activation: str) -> None:
-    """W_2 f(W_1 x + b_1) + b_2, each token by itself; GELU is x Phi(x) (Hendrycks and Gimpel 2016)."""
+    """W_2 f(W_1 x + b_1) + b_2 for each token; GELU is x Phi(x) (Hendrycks and Gimpel 2016)."""
     network = FeedForward(D_MODEL, 9, activation=nn.ReLU() if activation == "relu" else nn.GELU(), dropout=0.5).eval()
     for parameter in network.parameters():
         nn.init.normal_(parameter)
@@ -117,7 +117,7 @@ def test_token_embedding(scaled: bool, placed: bool) -> None:
 @torch.no_grad()
 @pytest.mark.parametrize("told", [True, False])
 def test_token_embedding_of_bert(told: bool) -> None:
-    """LN(E[w_t] + P[t] + S[s_t]) (Devlin et al. 2019, figure 2); a token that does not say is in part 0."""
+    """LN(E[w_t] + P[t] + S[s_t]) (Devlin et al. 2019, figure 2); tokens without a segment are in segment 0."""
     table, places, parts = nn.Embedding(8, D_MODEL), LearnedPosition(10, D_MODEL), nn.Embedding(3, D_MODEL)
     norm = nn.LayerNorm(D_MODEL, eps=1e-12)
     for parameter in norm.parameters():

@@ -1,4 +1,4 @@
-"""The equations of Gehring et al. (2017), token by token and number by number."""
+"""The equations of Gehring et al. 2017, token by token and number by number."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def build(**given: Any) -> Any:
 
 
 def batch(sentences: list[list[int]]) -> Tokens:
-    """Rows with padding in front, behind and in between; an id that exists stands there."""
+    """Build rows with padding before, after and between tokens; the padding has the id of a word."""
     longest = max(map(len, sentences)) + 2
     ids = torch.full((len(sentences), longest), 4)
     positions = torch.full_like(ids, -1)
@@ -37,69 +37,73 @@ def batch(sentences: list[list[int]]) -> Tokens:
     return Tokens(ids, positions)
 
 
-def linear(module: nn.Module, x: Vector) -> Vector:
+def apply_linear(module: nn.Module, x: Vector) -> Vector:
     return [
         sum(w * e for w, e in zip(row, x, strict=True)) + b
         for row, b in zip(module.weight.tolist(), module.bias.tolist(), strict=True)
     ]
 
 
-def gated(module: nn.Module, entries: list[Vector]) -> Vector:
-    both = linear(module, [number for entry in entries for number in entry])
+def apply_gate(module: nn.Module, entries: list[Vector]) -> Vector:
+    both = apply_linear(module, [number for entry in entries for number in entry])
     half = len(both) // 2
     return [a / (1 + math.exp(-b)) for a, b in zip(both[:half], both[half:], strict=True)]
 
 
-def plus(x: Vector, y: Vector, factor: float = 1.0) -> Vector:
+def add_vectors(x: Vector, y: Vector, factor: float = 1.0) -> Vector:
     return [(a + b) * factor for a, b in zip(x, y, strict=True)]
 
 
-def embedded(embedding: nn.Module, sentence: list[int]) -> list[Vector]:
+def embed_words(embedding: nn.Module, sentence: list[int]) -> list[Vector]:
     table, places = embedding.table.weight.tolist(), embedding.position.table.weight.tolist()
-    return [plus(table[word], places[at]) for at, word in enumerate(sentence)]
+    return [add_vectors(table[word], places[at]) for at, word in enumerate(sentence)]
 
 
-def window(line: list[Vector], at: int, *, offsets: list[int]) -> list[Vector]:
+def take_window(line: list[Vector], at: int, *, offsets: list[int]) -> list[Vector]:
     return [line[at + o] if 0 <= at + o < len(line) else [0.0] * len(line[0]) for o in offsets]
 
 
-def encoded(encoder: Any, sentence: list[int], dilations: list[int]) -> tuple[list[Vector], list[Vector]]:
-    """z, and z + e."""
-    e = embedded(encoder.embedding, sentence)
-    line = [linear(encoder.inward, x) for x in e]
+def encode_sentence(encoder: Any, sentence: list[int], dilations: list[int]) -> tuple[list[Vector], list[Vector]]:
+    """Return z, and z + e."""
+    e = embed_words(encoder.embedding, sentence)
+    line = [apply_linear(encoder.inward, x) for x in e]
     for layer, hole in zip(encoder.layers, dilations, strict=True):
-        new = [gated(layer.gated.linear, window(line, at, offsets=[-hole, 0, hole])) for at in range(len(line))]
-        line = [plus(x, y, math.sqrt(0.5)) for x, y in zip(line, new, strict=True)]
-    z = [linear(encoder.outward, x) for x in line]
-    return z, [plus(a, b) for a, b in zip(z, e, strict=True)]
+        new = [
+            apply_gate(layer.gated.linear, take_window(line, at, offsets=[-hole, 0, hole])) for at in range(len(line))
+        ]
+        line = [add_vectors(x, y, math.sqrt(0.5)) for x, y in zip(line, new, strict=True)]
+    z = [apply_linear(encoder.outward, x) for x in line]
+    return z, [add_vectors(a, b) for a, b in zip(z, e, strict=True)]
 
 
-def decoded(
+def decode_sentence(
     decoder: Any, sentence: list[int], memory: tuple[list[Vector], list[Vector]], dilations: list[int]
 ) -> tuple[list[Vector], list[list[Vector]]]:
-    """Hidden vectors, and each layer's attention weights."""
+    """Return hidden vectors, and the attention weights of each layer."""
     keys, values = memory
-    g = embedded(decoder.embedding, sentence)
-    line, weights = [linear(decoder.inward, x) for x in g], []
+    g = embed_words(decoder.embedding, sentence)
+    line, weights = [apply_linear(decoder.inward, x) for x in g], []
     for layer, hole in zip(decoder.layers, dilations, strict=True):
         taps = [-2 * hole, -hole, 0]
-        convolved = [gated(layer.convolution.gated.linear, window(line, at, offsets=taps)) for at in range(len(line))]
+        convolved = [
+            apply_gate(layer.convolution.gated.linear, take_window(line, at, offsets=taps)) for at in range(len(line))
+        ]
         rows, result = [], []
         for at, h in enumerate(convolved):
-            d = plus(linear(layer.query, h), g[at])
+            d = add_vectors(apply_linear(layer.query, h), g[at])
             scores = [math.exp(sum(a * b for a, b in zip(d, z, strict=True))) for z in keys]
             row = [score / sum(scores) for score in scores]
             m = len(keys)
             c = [m * math.sqrt(1 / m) * sum(a * v[i] for a, v in zip(row, values, strict=True)) for i in range(D_MODEL)]
-            looked = plus(h, linear(layer.context, c), math.sqrt(0.5))
-            result.append(plus(line[at], looked, math.sqrt(0.5)))
+            looked = add_vectors(h, apply_linear(layer.context, c), math.sqrt(0.5))
+            result.append(add_vectors(line[at], looked, math.sqrt(0.5)))
             rows.append(row)
         line = result
         weights.append(rows)
-    return [linear(decoder.outward, x) for x in line], weights
+    return [apply_linear(decoder.outward, x) for x in line], weights
 
 
-def randomised(model: Any) -> Any:
+def randomize_weights(model: Any) -> Any:
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.7)
     return model.eval()
@@ -112,7 +116,7 @@ def randomised(model: Any) -> Any:
     ids=["paper", "dilated", "plain"],
 )
 def test_the_whole_model(given: dict[str, Any], dilations: list[int]) -> None:
-    model = randomised(build(**given))
+    model = randomize_weights(build(**given))
     source, target = batch(SOURCES), batch(TARGETS)
     memory = model.encoder(source)
     with watch_attention(model) as seen:
@@ -120,11 +124,11 @@ def test_the_whole_model(given: dict[str, Any], dilations: list[int]) -> None:
     assert list(seen) == ["decoder.layers.0.across", "decoder.layers.1.across"]
     for row, (sentence, reply) in enumerate(zip(SOURCES, TARGETS, strict=True)):
         read, written = source.positions[row] >= 0, target.positions[row] >= 0
-        z, values = encoded(model.encoder, sentence, dilations)
+        z, values = encode_sentence(model.encoder, sentence, dilations)
         torch.testing.assert_close(memory.keys[row, read], torch.tensor(z))
         torch.testing.assert_close(memory.values[row, read], torch.tensor(values))
         torch.testing.assert_close(memory.summary[row], torch.tensor(z).mean(0))
-        expected, weights = decoded(model.decoder, reply, (z, values), dilations)
+        expected, weights = decode_sentence(model.decoder, reply, (z, values), dilations)
         torch.testing.assert_close(hidden[row, written], torch.tensor(expected))
         for found, rows in zip(seen.values(), weights, strict=True):
             torch.testing.assert_close(found[0][row][written][:, read], torch.tensor(rows))
@@ -133,7 +137,7 @@ def test_the_whole_model(given: dict[str, Any], dilations: list[int]) -> None:
 
 @torch.no_grad()
 def test_logits_are_the_output_of_the_hidden_vectors() -> None:
-    model = randomised(build(tie="two_way"))
+    model = randomize_weights(build(tie="two_way"))
     source, target = batch(SOURCES), batch(TARGETS)
     hidden = model(source, target)
     logits, _ = model.step(target, model.init_state(source))
@@ -143,7 +147,7 @@ def test_logits_are_the_output_of_the_hidden_vectors() -> None:
 
 
 def test_weights_start_as_in_the_paper() -> None:
-    """Section 3.5: N(0, 0.1) for tables, N(0, sqrt(4 p / n)) before a gate, else N(0, sqrt(p / n)), p = 1 undropped."""
+    """Section 3.5: N(0, 0.1) for tables, N(0, sqrt(4 p / n)) before a gate, else N(0, sqrt(p / n)); p = 1 - dropout."""
     keep, d_model, d_hidden, k = 0.75, 60, 80, 5
     model = build(
         d_model=d_model, d_hidden=d_hidden, kernel_width=k, dropout=1 - keep, tie="none", positions_length=300
@@ -175,7 +179,7 @@ def test_weights_start_as_in_the_paper() -> None:
 
 
 def test_a_gate_keeps_the_variance_of_its_input() -> None:
-    """What the factor 4 is for (3.5): inputs of small variance come out with about the same, dropout or not."""
+    """The reason for the factor 4 (3.5): the variance of small inputs does not change, with and without dropout."""
     for dropout in (0.0, 0.5):
         model = build(d_model=64, d_hidden=64, kernel_width=5, dropout=dropout)
         layer = model.encoder.layers[0].train()
@@ -186,7 +190,7 @@ def test_a_gate_keeps_the_variance_of_its_input() -> None:
 
 @torch.no_grad()
 def test_weight_norm_splits_length_and_direction() -> None:
-    """w = g v / |v| (Salimans and Kingma 2016, eq. 2) for every map but the output; it starts as the plain weight."""
+    """w = g v / |v| (Salimans and Kingma 2016, eq. 2) for all maps except the output; it starts as the plain weight."""
     torch.manual_seed(3)
     plain = build(weight_norm=False)
     torch.manual_seed(3)
@@ -208,8 +212,8 @@ def test_weight_norm_splits_length_and_direction() -> None:
 
 
 def test_the_convolutions_get_a_share_of_the_gradient_and_embeddings_all() -> None:
-    """Section 3.4: scaled by 1 / (2 * attentions) above the convolutions, so that e alone goes around it."""
-    model = randomised(build(decoder_layers=3, embedding_dropout=0.0))
+    """Section 3.4: gradients are scaled by 1 / (2 * attentions) above the convolutions, so e alone is not scaled."""
+    model = randomize_weights(build(decoder_layers=3, embedding_dropout=0.0))
     assert model.encoder.gradient_scale == pytest.approx(1 / 6)
     layers = list(model.encoder.layers)
     whole = ConvolutionalEncoder(model.encoder.embedding, layers)
@@ -219,33 +223,36 @@ def test_the_convolutions_get_a_share_of_the_gradient_and_embeddings_all() -> No
     convolutions = [p for n, p in whole.named_parameters() if not n.startswith("embedding")]
     tables = list(whole.embedding.parameters())
 
-    def gradients(of: Tensor, parameters: list[Tensor]) -> tuple[Tensor, ...]:
+    def compute_gradients(of: Tensor, parameters: list[Tensor]) -> tuple[Tensor, ...]:
         return torch.autograd.grad((of * upstream).sum(), parameters, retain_graph=True)
 
-    model.encoder.training = True  # its layers stay as they are and drop nothing
+    model.encoder.training = True  # its layers do not change and drop nothing
     share, all_of_it = model.encoder(source), whole(source)
     for found, expected in zip(
-        gradients(share.values, convolutions), gradients(all_of_it.values, convolutions), strict=True
+        compute_gradients(share.values, convolutions), compute_gradients(all_of_it.values, convolutions), strict=True
     ):
         assert expected.abs().max() > 1e-6
         torch.testing.assert_close(found, expected / 6)
-    through, around = gradients(all_of_it.keys, tables), gradients(all_of_it.values - all_of_it.keys, tables)
-    for found, z, e in zip(gradients(share.values, tables), through, around, strict=True):
+    through, around = (
+        compute_gradients(all_of_it.keys, tables),
+        compute_gradients(all_of_it.values - all_of_it.keys, tables),
+    )
+    for found, z, e in zip(compute_gradients(share.values, tables), through, around, strict=True):
         torch.testing.assert_close(found, z / 6 + e)
 
 
 @pytest.mark.parametrize("given", [{}, {"dilation": 3, "kernel_width": 5, "weight_norm": False}])
-def test_gradients_are_those_of_differences(given: dict[str, Any]) -> None:
-    model = randomised(build(**given))
+def test_gradients_equal_finite_differences(given: dict[str, Any]) -> None:
+    model = randomize_weights(build(**given))
     model.encoder.gradient_scale = 1.0
     source, target = batch(SOURCES), batch(TARGETS)
     upstream = torch.randn(3, 6, D_MODEL) * (target.positions >= 0).unsqueeze(-1)
     parameters = list(model.parameters())
 
-    def value() -> Tensor:
+    def compute_value() -> Tensor:
         return (model(source, target) * upstream).sum()
 
-    found = torch.autograd.grad(value(), parameters, allow_unused=True)
+    found = torch.autograd.grad(compute_value(), parameters, allow_unused=True)
     assert [p is model.output.bias for p, g in zip(parameters, found, strict=True) if g is None] == [True]
     with torch.no_grad():
         for parameter, gradient in zip(parameters, found, strict=True):
@@ -254,8 +261,8 @@ def test_gradients_are_those_of_differences(given: dict[str, Any]) -> None:
             assert gradient.isfinite().all()
             direction = torch.randn_like(parameter)
             parameter.add_(direction, alpha=1e-5)
-            above = value()
+            above = compute_value()
             parameter.add_(direction, alpha=-2e-5)
-            below = value()
+            below = compute_value()
             parameter.add_(direction, alpha=1e-5)
             torch.testing.assert_close((above - below) / 2e-5, (gradient * direction).sum(), rtol=1e-5, atol=1e-7)

@@ -1,4 +1,4 @@
-"""CTranslate2 computes what ours does: of generators, encoders and translators, of runs and of Hugging Face."""
+"""CTranslate2 computes the same as heedful: generators, encoders and translators, from runs and from Hugging Face."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from untrained import untrained_classifier, untrained_translator, untrained_writer
+from untrained_runs import create_classifier_run, create_language_model_run, create_translation_run
 
 import heedful
 from heedful.data.pretrained_tokenizers import load_tokenizer
@@ -20,25 +20,25 @@ from heedful.tensors import Tokens
 ctranslate2 = pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
 pytest.importorskip("transformers", reason="transformers is not installed")
 
-from reference.test_hugging_face import MAKERS  # noqa: E402 - which needs transformers
+from reference.test_hugging_face import MAKERS  # noqa: E402 - needs transformers
 
 TEXTS = ["the dog", "a red dog sees the old man", "never"]
 
 
-def encoders(folder: Path) -> tuple[Any, Any]:
+def load_encoders(folder: Path) -> tuple[Any, Any]:
     return ctranslate2.Encoder(str(folder), intra_threads=1), load_tokenizer(folder / "heedful.text")
 
 
 @pytest.mark.parametrize(
     "kind", ["bert", "bert_masked", "bert_plain", "roberta_prelayernorm", "roberta_prelayernorm_plain"]
 )
-def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
+def test_an_encoder_computes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     notes = export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2")
     assert bool(notes) == (kind not in ("bert_plain", "roberta_prelayernorm_plain"))
     ours = heedful.load(tmp_path / "theirs", device="cpu")
     encoder = getattr(ours, "model", ours).encoder
-    theirs, tokenizer = encoders(tmp_path / "ct2")
+    theirs, tokenizer = load_encoders(tmp_path / "ct2")
     rows = [[7, 8, 9, 10, 11], [12, 13]]
     segments = [[0, 0, 0, 1, 1], [0, 0]] if kind.startswith("bert") else [[0] * 5, [0] * 2]
     found = theirs.forward_batch(rows, token_type_ids=segments)
@@ -54,7 +54,7 @@ def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2_untied"])
-def test_a_generator_thinks_the_same_of_texts(kind: str, tmp_path: Path) -> None:
+def test_a_generator_gives_the_same_scores(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     assert export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2") == ()
     writer = heedful.load(tmp_path / "theirs", kind=heedful.TextGenerator, device="cpu")
@@ -74,7 +74,7 @@ def require_alike(writer: heedful.TextGenerator, folder: Path, *, within: float 
 
 
 @pytest.mark.parametrize("kind", ["marian", "marian_apart", "bart"])
-def test_translators_of_hugging_face_go_on_to_ctranslate2(kind: str, tmp_path: Path) -> None:
+def test_translators_of_hugging_face_are_exported_to_ctranslate2(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     assert export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2") == ()
     ours = heedful.load(tmp_path / "theirs", kind=heedful.Translator, device="cpu")
@@ -110,11 +110,11 @@ def require_same_generator(language: Callable[..., Path], folder: Path, **model:
 @pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "shaw", "clip": 2}], ids=["rotary", "shaw"])
 def test_encoders_of_runs(positions: dict[str, Any], tmp_path: Path) -> None:
     model = {"positions": positions, "residual": "pre_norm", "norm_epsilon": 0.1}
-    run = untrained_classifier(tmp_path, {"red dog": "a", "old man": "b"}, model=model)
-    assert len(export_ctranslate2(run, tmp_path / "ct2")) == 1  # that the head is left out
+    run = create_classifier_run(tmp_path, {"red dog": "a", "old man": "b"}, model=model)
+    assert len(export_ctranslate2(run, tmp_path / "ct2")) == 1  # the head is left out
     encoder = heedful.load(run, kind=heedful.Classifier, device="cpu").model.encoder
     rows = [[7, 8, 9, 10, 11, 7], [9, 8]]
-    found = encoders(tmp_path / "ct2")[0].forward_batch(rows, token_type_ids=[[0] * 6, [0] * 2])
+    found = load_encoders(tmp_path / "ct2")[0].forward_batch(rows, token_type_ids=[[0] * 6, [0] * 2])
     for number, ids in enumerate(rows):
         with torch.no_grad():
             memory = encoder(Tokens(torch.tensor([ids]), torch.arange(len(ids)).unsqueeze(0)))
@@ -124,11 +124,11 @@ def test_encoders_of_runs(positions: dict[str, Any], tmp_path: Path) -> None:
 
 @pytest.fixture
 def language() -> Callable[..., Path]:
-    """A run of a small GPT with random weights, most of them not 0 or 1."""
+    """Return a function that creates a run of a small GPT with random weights."""
 
     def make(folder: Path, **model: Any) -> Path:
         folder.mkdir()
-        return untrained_writer(folder, TEXTS, **model)
+        return create_language_model_run(folder, TEXTS, **model)
 
     return make
 
@@ -155,7 +155,7 @@ LONG = [(" ".join(source for source, _ in PAIRS), " ".join(target for _, target 
     ids=["rotary", "rotary_dot", "shaw", "shaw_keys", "shaw_dot", "none", "shared_concat"],
 )
 def test_translators_of_runs(model: dict[str, Any], tmp_path: Path) -> None:
-    run = untrained_translator(tmp_path, PAIRS, model=model)
+    run = create_translation_run(tmp_path, PAIRS, model=model)
     assert export_ctranslate2(run, tmp_path / "ct2") == ()
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
     sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS + LONG]
@@ -165,7 +165,7 @@ def test_translators_of_runs(model: dict[str, Any], tmp_path: Path) -> None:
 def require_same_translations(
     ours: heedful.Translator, folder: Path, pairs: list[tuple[str, str]], sources: list[list[str]]
 ) -> None:
-    """The same scores of given translations, and the same translations."""
+    """Require the same scores of given translations, and the same translations."""
     translator, target = require_same_scores(ours, folder, pairs, sources), ours.target
     never = [[piece] for piece in target.to_pieces(target.special.suppressed_ids)]
     written = translator.translate_batch(
@@ -177,13 +177,13 @@ def require_same_translations(
 
 
 def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
-    """Of vectors so short that what is added to their variance decides what a norm makes of them."""
+    """With vectors this short, the epsilon that is added to the variance decides the result of the norm."""
 
     def draw(parameter: torch.nn.Parameter) -> None:
         torch.nn.init.normal_(parameter, std=1e-3 if parameter.dim() > 1 else 0.5)
 
     model = {"positions": {"kind": "rotary"}, "residual": "pre_norm", "tie": "none"}
-    run = untrained_translator(tmp_path, PAIRS, model=model, draw=draw)
+    run = create_translation_run(tmp_path, PAIRS, model=model, draw=draw)
     export_ctranslate2(run, tmp_path / "ct2")
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
     sources = [ours.source.to_pieces(ours.source.encode(source)) for source, _ in PAIRS]
@@ -191,12 +191,12 @@ def test_translators_keep_the_epsilon_of_their_norms(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("positions", [{"kind": "rotary"}, {"kind": "sinusoidal"}], ids=["rotary", "sinusoidal"])
-def test_factors_are_read_behind_pieces(positions: dict[str, Any], tmp_path: Path) -> None:
-    """Labels that training knows and one that it does not, and letters of all cases."""
+def test_factors_are_combined_with_pieces(positions: dict[str, Any], tmp_path: Path) -> None:
+    """Labels that the training knows and one that it does not, and words in all cases."""
     pairs = [("The|D dog|N books|V", PAIRS[0][1]), ("a|D BOOK|N", PAIRS[1][1]), ("McDog|X", PAIRS[2][1])]
     marked = [(source.replace("|", "\N{HALFWIDTH FORMS LIGHT VERTICAL}"), target) for source, target in pairs]
     model, factors = {"positions": positions}, {"case": {"kind": "case"}, "pos": {"kind": "given"}}
-    run = untrained_translator(tmp_path, marked, model=model, factors=factors)
+    run = create_translation_run(tmp_path, marked, model=model, factors=factors)
     (note,) = export_ctranslate2(run, tmp_path / "ct2")
     assert "piece\N{HALFWIDTH FORMS LIGHT VERTICAL}case\N{HALFWIDTH FORMS LIGHT VERTICAL}pos" in note
     ours = heedful.load(run, kind=heedful.Translator, device="cpu")
@@ -216,10 +216,10 @@ def test_factors_are_read_behind_pieces(positions: dict[str, Any], tmp_path: Pat
     }
 
 
-def test_a_label_may_not_be_called_like_a_mark(tmp_path: Path) -> None:
+def test_a_label_may_not_have_the_name_of_a_mark(tmp_path: Path) -> None:
     separator = "\N{HALFWIDTH FORMS LIGHT VERTICAL}"
     pairs = [(f"dog{separator}</s>", "Hund"), (f"cat{separator}N", "Katze")]
-    run = untrained_translator(tmp_path, pairs, factors={"pos": {"kind": "given"}})
+    run = create_translation_run(tmp_path, pairs, factors={"pos": {"kind": "given"}})
     with pytest.raises(RunError, match=r"factors\.pos: has the label '</s>', which CTranslate2 would read as one"):
         export_ctranslate2(run, tmp_path / "ct2")
 
@@ -227,7 +227,7 @@ def test_a_label_may_not_be_called_like_a_mark(tmp_path: Path) -> None:
 def require_same_scores(
     ours: heedful.Translator, folder: Path, pairs: list[tuple[str, str]], sources: list[list[str]]
 ) -> Any:
-    """The same probabilities of all tokens; the translator of CTranslate2."""
+    """Require the same probabilities of all tokens; return CTranslate2's translator."""
     translator = ctranslate2.Translator(str(folder), intra_threads=1)
     found = translator.score_batch(sources, [ours.target.to_pieces(ours.target.encode(text)) for _, text in pairs])
     for each, mine in zip(found, ours.score(pairs), strict=True):

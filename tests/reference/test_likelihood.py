@@ -1,4 +1,4 @@
-"""The fused, chunked cross-entropy against its formula written out, with values and gradients by autograd."""
+"""The fused, chunked cross-entropy compared with its formula: values, and gradients by autograd."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ D_MODEL = 5
 CHUNK = 4
 
 
-def longhand(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
-    """-sum_w q(w) log p(w), row by row and word by word; q = (1 - smoothing) onehot(label) + smoothing / V."""
+def compute_loss(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> tuple[Tensor, Tensor]:
+    """Compute -sum_w q(w) log p(w) row by row; q = (1 - smoothing) onehot(label) + smoothing / V."""
     total, plain = hidden.new_zeros(()), hidden.new_zeros(())
     for h, label in zip(hidden, labels.tolist(), strict=True):
         logits = [weight @ h for weight in output.weight]
@@ -31,7 +31,7 @@ def longhand(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: fl
     return total, plain
 
 
-def problem(rows: int, vocabulary: int, *, bias: bool, size: float = 1.0) -> tuple[Tensor, Tensor, nn.Linear]:
+def draw_problem(rows: int, vocabulary: int, *, bias: bool, size: float = 1.0) -> tuple[Tensor, Tensor, nn.Linear]:
     output = nn.Linear(D_MODEL, vocabulary, bias=bias)
     for parameter in output.parameters():
         nn.init.normal_(parameter)
@@ -39,10 +39,10 @@ def problem(rows: int, vocabulary: int, *, bias: bool, size: float = 1.0) -> tup
     return hidden, torch.randint(vocabulary, (rows,)), output
 
 
-def compare(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> None:
+def compare_with_formula(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: float) -> None:
     leaves = [hidden, *output.parameters()]
     found, plain = cross_entropy(hidden, labels, output=output, smoothing=smoothing)
-    expected, expected_plain = longhand(hidden, labels, output=output, smoothing=smoothing)
+    expected, expected_plain = compute_loss(hidden, labels, output=output, smoothing=smoothing)
     torch.testing.assert_close(found, expected)
     torch.testing.assert_close(plain, expected_plain)
     assert not plain.requires_grad
@@ -57,34 +57,34 @@ def compare(hidden: Tensor, labels: Tensor, *, output: nn.Linear, smoothing: flo
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
-    hidden, labels, output = problem(rows, 7, bias=bias)
-    compare(hidden, labels, output=output, smoothing=smoothing)
+    hidden, labels, output = draw_problem(rows, 7, bias=bias)
+    compare_with_formula(hidden, labels, output=output, smoothing=smoothing)
 
 
 @pytest.mark.parametrize("rows", [0, 1, CHUNK, 3 * CHUNK + 1])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
-def test_what_is_judged_is_the_likelihood_and_the_labels_that_come_first(
+def test_the_metrics_are_the_likelihood_and_the_number_of_best_labels(
     rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
-    hidden, labels, output = problem(rows, 4, bias=bias)
+    hidden, labels, output = draw_problem(rows, 4, bias=bias)
     nll, right = score_labels(hidden, labels, output=output)
-    _, expected = longhand(hidden, labels, output=output, smoothing=0.0)
+    _, expected = compute_loss(hidden, labels, output=output, smoothing=0.0)
     torch.testing.assert_close(nll, expected)
     first = [max(range(4), key=output(each).tolist().__getitem__) for each in hidden]
     assert int(right) == sum(mine == label for mine, label in zip(first, labels.tolist(), strict=True))
     assert not nll.requires_grad
 
 
-def test_where_all_are_as_probable_one_of_them_comes_first() -> None:
-    """In few bits many are equal, and whoever counted each of them as first would find nearly all labels."""
+def test_only_one_of_several_equal_logits_is_the_best() -> None:
+    """In low precision many logits are equal; if each of them counted as the best, nearly all labels would be best."""
     output = nn.Linear(D_MODEL, 8, bias=False)
     nn.init.zeros_(output.weight)
     assert int(score_labels(torch.randn(8, D_MODEL), torch.arange(8), output=output)[1]) == 1
 
 
-def test_the_real_chunks_are_no_seam() -> None:
-    hidden, labels, output = problem(2 * likelihood._CPU_CHUNK_ROWS + 3, 3, bias=True)
+def test_chunks_do_not_change_the_result() -> None:
+    hidden, labels, output = draw_problem(2 * likelihood._CPU_CHUNK_ROWS + 3, 3, bias=True)
     whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
     logits = output(hidden).log_softmax(-1)
     chosen = logits.gather(1, labels[:, None]).sum()
@@ -96,23 +96,23 @@ def test_the_real_chunks_are_no_seam() -> None:
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_huge_logits_neither_overflow_nor_lose_the_rare(smoothing: float) -> None:
-    """Logits in the thousands: exp of them has no number, and most words have a probability of 0."""
-    hidden, labels, output = problem(6, 9, bias=True, size=3000.0)
+def test_large_logits_do_not_overflow_and_keep_rare_words(smoothing: float) -> None:
+    """Logits in the thousands: their exponential overflows, and most words have probability 0."""
+    hidden, labels, output = draw_problem(6, 9, bias=True, size=3000.0)
     assert float(output(hidden).detach().abs().max()) > 1500
-    compare(hidden, labels, output=output, smoothing=smoothing)
+    compare_with_formula(hidden, labels, output=output, smoothing=smoothing)
 
 
-def test_no_rows_are_no_loss() -> None:
-    hidden, labels, output = problem(0, 4, bias=True)
+def test_no_rows_have_no_loss() -> None:
+    hidden, labels, output = draw_problem(0, 4, bias=True)
     found, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
     assert float(found.detach()) == float(plain) == 0
     assert all(float(g.abs().sum()) == 0 for g in torch.autograd.grad(found, list(output.parameters())))
 
 
-def test_rows_add_up() -> None:
-    """A sum over labels: any split of the rows has the same total, so accumulation is exact."""
-    hidden, labels, output = problem(9, 6, bias=False)
+def test_losses_of_rows_are_added() -> None:
+    """The loss is a sum over labels, so each split of the rows has the same total, and accumulation is exact."""
+    hidden, labels, output = draw_problem(9, 6, bias=False)
     whole, _ = cross_entropy(hidden, labels, output=output, smoothing=0.3)
     parts = [
         cross_entropy(h, each, output=output, smoothing=0.3)[0]
@@ -122,8 +122,8 @@ def test_rows_add_up() -> None:
 
 
 def test_gradients_by_the_logits_sum_to_nothing() -> None:
-    """Both p and q are distributions, so a bias that is the same for all words has no slope, smoothed or not."""
-    hidden, labels, output = problem(8, 6, bias=True)
+    """p and q are distributions, so the gradient of a bias shared by all words is 0, with and without smoothing."""
+    hidden, labels, output = draw_problem(8, 6, bias=True)
     for smoothing in (0.0, 0.4):
         found, _ = cross_entropy(hidden, labels, output=output, smoothing=smoothing)
         (slope,) = torch.autograd.grad(found, output.bias)
@@ -132,7 +132,7 @@ def test_gradients_by_the_logits_sum_to_nothing() -> None:
 
 
 def test_the_smallest_smoothed_loss_is_the_entropy_of_q() -> None:
-    """With smoothing the best prediction is not certainty but q itself."""
+    """With smoothing, the best prediction is q itself, not certainty."""
     vocabulary, smoothing = 5, 0.2
     q = torch.full((vocabulary,), smoothing / vocabulary)
     q[3] += 1 - smoothing
@@ -146,7 +146,7 @@ def test_the_smallest_smoothed_loss_is_the_entropy_of_q() -> None:
 
 
 def test_without_gradients_the_value_is_the_same() -> None:
-    hidden, labels, output = problem(7, 6, bias=True)
+    hidden, labels, output = draw_problem(7, 6, bias=True)
     recorded, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
     with torch.no_grad():
         found, also = cross_entropy(hidden, labels, output=output, smoothing=0.1)
@@ -156,7 +156,7 @@ def test_without_gradients_the_value_is_the_same() -> None:
 
 
 def test_half_precision_is_summed_in_single() -> None:
-    hidden, labels, output = problem(300, 40, bias=True)
+    hidden, labels, output = draw_problem(300, 40, bias=True)
     exact, plain = cross_entropy(hidden, labels, output=output, smoothing=0.1)
     exact.backward()
     assert output.weight.grad is not None

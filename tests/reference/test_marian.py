@@ -1,4 +1,4 @@
-"""MarianMT of Hugging Face's transformers, small and random, computes what ours does with its weights."""
+"""Small random MarianMT models of transformers compute the same as heedful's models with their weights."""
 
 from __future__ import annotations
 
@@ -22,18 +22,18 @@ transformers = pytest.importorskip("transformers", reason="transformers is not i
 VOCABULARY, PAD = 13, 0
 
 
-def interleaved(d_model: int) -> Tensor:
-    """Marian has all sines first, we have each sine beside its cosine: which of its dimensions each of ours is.
+def map_dimensions(d_model: int) -> Tensor:
+    """Map Marian's dimensions to heedful's: Marian has all sines first, heedful has each sine beside its cosine.
 
-    Nothing but the position table knows one dimension of the residual stream from another, so a model with all its
-    dimensions rearranged alike is the same model.
+    Only the position table distinguishes the dimensions of the residual stream, so a model with all its dimensions
+    permuted is the same model.
     """
     return torch.arange(d_model).view(2, -1).T.flatten()
 
 
 def copy_marian(theirs: nn.Module, ours: SequenceToSequence[Tokens]) -> None:
-    """Gives our model the weights of a `MarianMTModel`; the sizes must agree."""
-    dims = interleaved(theirs.config.d_model)
+    """Copy the weights of a `MarianMTModel` into heedful's model; the sizes must agree."""
+    dims = map_dimensions(theirs.config.d_model)
     with torch.no_grad():
         ours.output.weight.copy_(theirs.model.shared.weight[:, dims])
         ours.output.bias.copy_(theirs.final_logits_bias[0])
@@ -42,28 +42,28 @@ def copy_marian(theirs: nn.Module, ours: SequenceToSequence[Tokens]) -> None:
             (ours.decoder.stack, theirs.model.decoder),
         ):
             for layer, other in zip(ours_stack.layers, their_stack.layers, strict=True):
-                _attention(layer.attention, other.self_attn, dims)
-                _norm(layer.around_attention.norm, other.self_attn_layer_norm, dims)
+                _copy_attention(layer.attention, other.self_attn, dims)
+                _copy_norm(layer.around_attention.norm, other.self_attn_layer_norm, dims)
                 if layer.across is not None:
-                    _attention(layer.across, other.encoder_attn, dims)
-                    _norm(layer.around_across.norm, other.encoder_attn_layer_norm, dims)
-                _linear(layer.feed_forward.inner, [other.fc1], columns=dims)
-                _linear(layer.feed_forward.outer, [other.fc2], rows=dims)
-                _norm(layer.around_feed_forward.norm, other.final_layer_norm, dims)
+                    _copy_attention(layer.across, other.encoder_attn, dims)
+                    _copy_norm(layer.around_across.norm, other.encoder_attn_layer_norm, dims)
+                _copy_linear(layer.feed_forward.inner, [other.fc1], columns=dims)
+                _copy_linear(layer.feed_forward.outer, [other.fc2], rows=dims)
+                _copy_norm(layer.around_feed_forward.norm, other.final_layer_norm, dims)
 
 
-def _attention(ours: MultiHeadAttention, theirs: Any, dims: Tensor) -> None:
-    _linear(ours.query, [theirs.q_proj], columns=dims)
-    _linear(ours.key_value, [theirs.k_proj, theirs.v_proj], columns=dims)
-    _linear(ours.aggregation.output, [theirs.out_proj], rows=dims)
+def _copy_attention(ours: MultiHeadAttention, theirs: Any, dims: Tensor) -> None:
+    _copy_linear(ours.query, [theirs.q_proj], columns=dims)
+    _copy_linear(ours.key_value, [theirs.k_proj, theirs.v_proj], columns=dims)
+    _copy_linear(ours.aggregation.output, [theirs.out_proj], rows=dims)
 
 
-def _norm(ours: nn.LayerNorm, theirs: nn.LayerNorm, dims: Tensor) -> None:
+def _copy_norm(ours: nn.LayerNorm, theirs: nn.LayerNorm, dims: Tensor) -> None:
     ours.weight.copy_(theirs.weight[dims])
     ours.bias.copy_(theirs.bias[dims])
 
 
-def _linear(
+def _copy_linear(
     ours: nn.Linear, theirs: list[nn.Linear], *, rows: Tensor | None = None, columns: Tensor | None = None
 ) -> None:
     weight, bias = torch.cat([each.weight for each in theirs]), torch.cat([each.bias for each in theirs])
@@ -73,8 +73,8 @@ def _linear(
     ours.bias.copy_(bias)
 
 
-def exact_positions(theirs: nn.Module) -> None:
-    """Marian's tables are rounded to fp32; the same formula, in its own layout, without the rounding."""
+def set_exact_positions(theirs: nn.Module) -> None:
+    """Replace Marian's tables, which are rounded to fp32, by exact positions in the same layout."""
     for stack in (theirs.model.encoder, theirs.model.decoder):
         rounded = stack.embed_positions.weight.data
         length, d_model = rounded.shape
@@ -107,10 +107,10 @@ def pair(request: pytest.FixtureRequest) -> tuple[nn.Module, SequenceToSequence[
     )
     theirs = transformers.MarianMTModel(config).double().eval()
     for parameter in theirs.parameters():
-        if parameter.requires_grad:  # the positions do not
+        if parameter.requires_grad:  # the positions are not parameters
             nn.init.normal_(parameter, std=0.4)
     nn.init.normal_(theirs.final_logits_bias)
-    exact_positions(theirs)
+    set_exact_positions(theirs)
     recipe = {"heads": heads, "d_ff": 20, "activation": activation, "scale_embedding": scaled, "output_bias": True}
     ours = build_sequence_to_sequence(
         TransformerConfig.model_validate({**sizes, **recipe, "dropout": 0.0}), DataSizes(VOCABULARY, VOCABULARY, 20)
@@ -119,25 +119,25 @@ def pair(request: pytest.FixtureRequest) -> tuple[nn.Module, SequenceToSequence[
     return theirs, ours
 
 
-def read() -> tuple[Tensor, Tensor, Tokens, Tokens]:
+def build_tokens() -> tuple[Tensor, Tensor, Tokens, Tokens]:
     source = torch.tensor([[3, 4, 5, 6, 7, 2], [8, 9, 2, PAD, PAD, PAD], [5, 3, 12, 4, 2, PAD]])
     target = torch.tensor([[PAD, 8, 7, 3, 11], [PAD, 5, 6, 6, 4], [PAD, 3, 4, 9, 10]])
-    # Marian starts to write with its padding token: positions, not ids, say that it is there
+    # Marian starts with its padding token: positions, not ids, say that it is a token
     return source, target, Tokens.from_ids(source, pad=PAD), Tokens(target, torch.arange(5).repeat(3, 1))
 
 
 def test_logits(pair: tuple[nn.Module, SequenceToSequence[Tokens]]) -> None:
     theirs, ours = pair
-    source, target, *tokens = read()
+    source, target, *tokens = build_tokens()
     expected = theirs(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target).logits
     found, _ = ours.step(tokens[1], ours.init_state(tokens[0]))
     torch.testing.assert_close(found, expected)
 
 
 def test_logits_token_by_token(pair: tuple[nn.Module, SequenceToSequence[Tokens]]) -> None:
-    """Both with their caches: theirs grows by concatenation, ours in place."""
+    """Both with their caches: Marian's grows by concatenation, heedful's in place."""
     theirs, ours = pair
-    source, target, *tokens = read()
+    source, target, *tokens = build_tokens()
     with torch.no_grad():
         encoded = theirs.model.encoder(input_ids=source, attention_mask=source != PAD)
         state, cache = ours.init_state(tokens[0]), None
@@ -156,16 +156,16 @@ def test_logits_token_by_token(pair: tuple[nn.Module, SequenceToSequence[Tokens]
 
 def test_gradients(pair: tuple[nn.Module, SequenceToSequence[Tokens]]) -> None:
     theirs, ours = pair
-    source, target, *tokens = read()
+    source, target, *tokens = build_tokens()
     labels = torch.randint(1, VOCABULARY, (3, 5))
     logits = theirs(input_ids=source, attention_mask=source != PAD, decoder_input_ids=target).logits
     functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), reduction="sum").backward()
     loss, _ = cross_entropy(ours(*tokens).flatten(0, 1), labels.flatten(), output=ours.output)
     loss.backward()
-    dims = interleaved(theirs.config.d_model)
+    dims = map_dimensions(theirs.config.d_model)
     expected, found = theirs.model.decoder.layers[0], ours.decoder.stack.layers[0]
     for ours_grad, their_grad in (
-        # no gradient goes through their embedding of the padding token, although the decoder reads it first
+        # no gradient reaches Marian's embedding of the padding token, although the decoder reads it first
         (ours.output.weight.grad[PAD + 1 :], theirs.model.shared.weight.grad[PAD + 1 :, dims]),
         (found.across.query.weight.grad, expected.encoder_attn.q_proj.weight.grad[:, dims]),
         (found.feed_forward.outer.weight.grad, expected.fc2.weight.grad[dims]),

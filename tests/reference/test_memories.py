@@ -1,4 +1,4 @@
-"""Layers that look at two memories, against what they do longhand."""
+"""Layers that attend to two memories, compared with plain loops."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ from heedful.tensors import Memory
 D = 6
 
 
-def memory(slots: int) -> Memory:
-    """Keys and values of their own; the last slot of the second row is empty."""
+def draw_memory(slots: int) -> Memory:
+    """Draw keys and values; the last slot of the second row is empty."""
     positions = torch.arange(slots).repeat(2, 1)
     positions[1, -1] = -1
     return Memory(torch.randn(2, slots, D), torch.randn(2, slots, D), positions, torch.randn(2, D))
 
 
-def sight(memory: Memory, queries: int) -> AttentionMask:
+def build_mask(memory: Memory, queries: int) -> AttentionMask:
     positions = torch.arange(queries).expand(2, -1)
     visible = bidirectional(positions.unsqueeze(2), memory.positions.unsqueeze(1))
     return AttentionMask.from_visible(positions, key_positions=memory.positions, visible=visible)
 
 
-def test_a_layer_looks_at_one_memory_after_the_other() -> None:
+def test_a_layer_attends_to_one_memory_after_the_other() -> None:
     """h = x + S(LN x); h = h + A_facts(LN h); h = h + A_source(LN h); h + F(LN h)."""
     facts, source = MultiHeadAttention(D, 2), MultiHeadAttention(D, 3)
     layer = TransformerLayer(
@@ -40,15 +40,15 @@ def test_a_layer_looks_at_one_memory_after_the_other() -> None:
     ).eval()
     for parameter in layer.parameters():
         nn.init.normal_(parameter, std=0.5)
-    memories, x = {"facts": memory(4), "source": memory(3)}, torch.randn(2, 5, D)
+    memories, x = {"facts": draw_memory(4), "source": draw_memory(3)}, torch.randn(2, 5, D)
     positions = torch.arange(5).expand(2, -1)
     own = AttentionMask.from_visible(
         positions, key_positions=positions, visible=causal(positions.unsqueeze(2), positions.unsqueeze(1))
     )
-    sights = {name: sight(each, 5) for name, each in memories.items()}
+    sights = {name: build_mask(each, 5) for name, each in memories.items()}
     found, _ = layer(x, layer.init_state(memories), mask=own, cross_masks=sights)
 
-    bare = TransformerLayer(layer.attention, Nothing(), residual=lambda: PreNorm(D)).eval()
+    bare = TransformerLayer(layer.attention, ZeroFeedForward(), residual=lambda: PreNorm(D)).eval()
     bare.around_attention = layer.around_attention
     h, _ = bare(x, LayerState(), mask=own, cross_masks={})
     for name, attention in (("facts", facts), ("source", source)):
@@ -64,8 +64,8 @@ def test_a_layer_looks_at_one_memory_after_the_other() -> None:
     }
 
 
-class Nothing(FeedForward):
-    """Adds nothing."""
+class ZeroFeedForward(FeedForward):
+    """Feed-forward network that adds nothing."""
 
     def __init__(self) -> None:
         super().__init__(D, 1, activation=nn.ReLU())
@@ -74,11 +74,11 @@ class Nothing(FeedForward):
         return torch.zeros_like(x)
 
 
-def test_a_recurrent_reading_puts_contexts_and_summaries_side_by_side() -> None:
+def test_a_recurrent_decoder_concatenates_contexts_and_summaries() -> None:
     """c = [softmax(q K_1') V_1 ; softmax(q K_2') V_2], and s_0 = tanh(W [summary_1 ; summary_2] + b)."""
     start = LinearStateInit(2 * D, [GRU(D, D)])
     reading = SourceAttention({"source": Attention(DotScore()), "facts": Attention(DotScore())}, start=start)
-    memories, query = {"facts": memory(4), "source": memory(3)}, torch.randn(2, 1, D)
+    memories, query = {"facts": draw_memory(4), "source": draw_memory(3)}, torch.randn(2, 1, D)
     state = reading.init_state(memories)
     found = reading(query, state.memories, positions=torch.zeros(2, 1, dtype=torch.long))
     contexts = []

@@ -1,4 +1,4 @@
-"""The memory network as a language model against its equations in plain loops (Sukhbaatar et al. 2015, 2.2 and 5)."""
+"""The memory network as a language model, compared with plain loops (Sukhbaatar et al. 2015, 2.2 and 5)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ VOCABULARY, WIDTH, HOPS = 9, 5, 3
 TEXT = [3, 1, 4, 1, 5, 2, 6, 5, 3, 7]
 
 
-def model(*, memory: int, rectified: float = 0.5) -> LanguageModel:
+def build_model(*, memory: int, rectified: float = 0.5) -> LanguageModel:
     torch.manual_seed(2)
     config = MemoryNetworkDecoderConfig(
         d_model=WIDTH, hops=HOPS, memory=memory, rectified=rectified, deviation=0.7, dropout=0.5
@@ -26,8 +26,8 @@ def model(*, memory: int, rectified: float = 0.5) -> LanguageModel:
     return build_language_model(config, vocabulary=VOCABULARY).double().eval()
 
 
-def by_hand(built: LanguageModel, read: list[int], *, memory: int, bent: int) -> tuple[Tensor, list[Tensor]]:
-    """Logits of what follows some words, and the weights of each hop over the words remembered, the oldest first."""
+def compute_logits(built: LanguageModel, read: list[int], *, memory: int, bent: int) -> tuple[Tensor, list[Tensor]]:
+    """Compute the logits after some words, and the weights of each hop over the remembered words, oldest first."""
     decoder = built.decoder
     assert isinstance(decoder, MemoryNetworkDecoder)
     table = next(m for m in decoder.modules() if isinstance(m, torch.nn.Embedding)).weight
@@ -48,22 +48,22 @@ def by_hand(built: LanguageModel, read: list[int], *, memory: int, bent: int) ->
 
 @pytest.mark.parametrize("memory", [1, 3, 20])
 @pytest.mark.parametrize(("rectified", "bent"), [(0.0, 0), (0.5, 2), (1.0, 5)])
-def test_logits_are_those_of_the_equations(memory: int, rectified: float, bent: int) -> None:
-    built = model(memory=memory, rectified=rectified)
+def test_logits_equal_those_of_the_equations(memory: int, rectified: float, bent: int) -> None:
+    built = build_model(memory=memory, rectified=rectified)
     logits, _ = built.step(Tokens.from_ids(torch.tensor([TEXT]), pad=0), built.init_state(None))
     for read in range(1, len(TEXT) + 1):
-        right, _ = by_hand(built, TEXT[:read], memory=memory, bent=bent)
+        right, _ = compute_logits(built, TEXT[:read], memory=memory, bent=bent)
         torch.testing.assert_close(logits[0, read - 1], right)
 
 
-def test_each_hop_is_a_map_of_what_is_remembered() -> None:
-    built = model(memory=4)
+def test_each_hop_is_an_attention_map_over_the_memory() -> None:
+    built = build_model(memory=4)
     text = Tokens.from_ids(torch.tensor([TEXT]), pad=0)
     with watch_attention(built) as watched:
         built.step(text, built.init_state(None))
     seen = [calls[0][0, 0] for calls in watched.values()]
     for at in (0, 2, 6):
-        _, right = by_hand(built, TEXT[: at + 1], memory=4, bent=2)
+        _, right = compute_logits(built, TEXT[: at + 1], memory=4, bent=2)
         assert len(seen) == len(right) == HOPS
         for weights, mine in zip(seen, right, strict=True):
             first = max(0, at - 3)
@@ -71,9 +71,9 @@ def test_each_hop_is_a_map_of_what_is_remembered() -> None:
             assert float(weights[at].sum()) == pytest.approx(1.0)
 
 
-def test_a_state_says_the_same_as_the_whole_text() -> None:
-    """Also where a text is so long that only near words are compared."""
-    built = model(memory=3)
+def test_steps_give_the_same_as_the_whole_text() -> None:
+    """This holds also for texts longer than the memory."""
+    built = build_model(memory=3)
     ids = torch.randint(1, VOCABULARY, (2, 300))
     whole, _ = built.step(Tokens.from_ids(ids, pad=0), built.init_state(None))
     alone, _ = built.step(Tokens.from_ids(ids[:, -3:], pad=0), built.init_state(None))

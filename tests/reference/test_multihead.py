@@ -1,4 +1,4 @@
-"""Multi-head attention written out in loops: one query, one head, one key at a time."""
+"""Multi-head attention in loops: one query, one head, one key at a time."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS = 3
 RELATIVES = ("unaware", "rotary", "shaw", "shaw-keys", "quadratic")
 
 
-def relative_position(kind: str, d_v: int = D_K, d_k: int = D_K) -> RelativePosition:
+def build_relative_position(kind: str, d_v: int = D_K, d_k: int = D_K) -> RelativePosition:
     match kind:
         case "rotary":
             return RotaryPosition(d_k)
@@ -44,13 +44,13 @@ def relative_position(kind: str, d_v: int = D_K, d_k: int = D_K) -> RelativePosi
     return NoPosition()
 
 
-def clip(distance: int, limit: int) -> int:
-    """Shaw et al. 2018, above equation 5; distance is key minus query."""
+def clip_distance(distance: int, limit: int) -> int:
+    """Clip a distance, key minus query, as above equation 5 of Shaw et al. 2018."""
     return max(-limit, min(limit, distance))
 
 
-def turned(vector: Tensor, position: int) -> Tensor:
-    """Su et al. 2021, eq. 13, with complex numbers: pair i is one number, turned by t / 10000^(2i/d)."""
+def rotate_vector(vector: Tensor, position: int) -> Tensor:
+    """Rotate a vector by Su et al. 2021, eq. 13, with complex numbers: pair i is rotated by t / 10000^(2i/d)."""
     result = []
     for i in range(0, len(vector), 2):
         pair = complex(vector[i], vector[i + 1]) * cmath.exp(1j * position / 10000 ** (i / len(vector)))
@@ -58,8 +58,8 @@ def turned(vector: Tensor, position: int) -> Tensor:
     return torch.tensor(result)
 
 
-class Longhand:
-    """The equations, with the weights of an attention of ours."""
+class ReferenceAttention:
+    """The equations in loops, with the weights of one of heedful's attentions."""
 
     def __init__(self, attention: MultiHeadAttention) -> None:
         self.relative: RelativePosition = attention.relative
@@ -94,14 +94,14 @@ class Longhand:
 
     def score(self, query: Tensor, key: Tensor, *, t: int, s: int) -> Tensor:
         if isinstance(self.relative, RotaryPosition):
-            return turned(query, t) @ turned(key, s) / math.sqrt(self.d_k)
+            return rotate_vector(query, t) @ rotate_vector(key, s) / math.sqrt(self.d_k)
         if isinstance(self.relative, ShawPosition):  # eq. 4
             limit = self.relative.clip
-            return query @ (key + self.relative.key[clip(s - t, limit) + limit]) / math.sqrt(self.d_k)
+            return query @ (key + self.relative.key[clip_distance(s - t, limit) + limit]) / math.sqrt(self.d_k)
         return query @ key / math.sqrt(self.d_k)
 
     def nearness(self, head: int, *, t: int, s: int) -> Tensor:
-        """Cordonnier et al. 2020, eq. 9: -alpha (|delta|^2 - 2 <delta, centre>), delta from the query to the key."""
+        """Compute Cordonnier et al. 2020, eq. 9: -alpha (|delta|^2 - 2 <delta, centre>), delta from query to key."""
         if not isinstance(self.relative, QuadraticPosition):
             return torch.tensor(0.0)
         down, right = s // COLUMNS - t // COLUMNS, s % COLUMNS - t % COLUMNS
@@ -111,7 +111,7 @@ class Longhand:
     def shift(self, *, t: int, s: int) -> Tensor:
         if isinstance(self.relative, ShawPosition) and self.relative.value is not None:  # eq. 3
             limit = self.relative.clip
-            return self.relative.value[clip(s - t, limit) + limit]
+            return self.relative.value[clip_distance(s - t, limit) + limit]
         return torch.zeros(self.d_v)
 
     def concat(self, contexts: list[Tensor]) -> Tensor:
@@ -131,7 +131,7 @@ class Longhand:
 )
 def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None:
     d_v = D_MODEL if aggregation == "mean" else D_K
-    position = relative_position(relative, d_v, d_v if shared else D_K)
+    position = build_relative_position(relative, d_v, d_v if shared else D_K)
     made: dict[str, Any] = {"aggregation": AGGREGATIONS[aggregation](), "relative": position}
     attention = MultiHeadAttention(D_MODEL, HEADS, d_memory=7, shared_key_value=shared, **made)
     for parameter in attention.parameters():
@@ -142,7 +142,7 @@ def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None
     visible = torch.rand(2, QUERIES, KEYS) < 0.6
     visible[1, 2] = False
     sight = AttentionMask.from_visible(positions, key_positions=at, visible=visible)
-    longhand = Longhand(attention)
+    longhand = ReferenceAttention(attention)
     for values in (keys, torch.randn(2, KEYS, 7)):
         found = attention(x, attention.project_memory(keys, values, at), mask=sight)
         for b in range(2):
@@ -152,14 +152,14 @@ def test_equals_the_loops(aggregation: str, shared: bool, relative: str) -> None
                 torch.testing.assert_close(found[b, i], longhand.concat(contexts))
 
 
-def test_positions_only_matter_to_those_that_look_at_them() -> None:
-    """Attention without positions treats its keys as a set; every relative scheme does not."""
+def test_positions_matter_only_to_attention_that_uses_them() -> None:
+    """Attention without positions treats its keys as a set; relative positions do not."""
     order = torch.tensor([3, 0, 4, 1, 2])
     x, keys = torch.randn(1, 2, D_MODEL), torch.randn(1, KEYS, D_MODEL)
     positions, at = torch.tensor([[1, 4]]), torch.arange(KEYS)[None]
     everybody = torch.ones(1, 2, KEYS, dtype=torch.bool)
     for name in RELATIVES:
-        attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative_position(name))
+        attention = MultiHeadAttention(D_MODEL, HEADS, relative=build_relative_position(name))
         sight = AttentionMask.from_visible(positions, key_positions=at, visible=everybody)
         plain = attention(x, attention.project_memory(keys, keys, at), mask=sight)
         moved = keys[:, order]
@@ -168,8 +168,8 @@ def test_positions_only_matter_to_those_that_look_at_them() -> None:
 
 
 @pytest.mark.parametrize("relative", ["rotary", "shaw", "shaw-keys"])
-def test_only_differences_of_positions_count(relative: str) -> None:
-    attention = MultiHeadAttention(D_MODEL, HEADS, relative=relative_position(relative))
+def test_only_differences_of_positions_matter(relative: str) -> None:
+    attention = MultiHeadAttention(D_MODEL, HEADS, relative=build_relative_position(relative))
     x = torch.randn(1, KEYS, D_MODEL)
     everybody = torch.ones(1, KEYS, KEYS, dtype=torch.bool)
     results = []
@@ -182,17 +182,17 @@ def test_only_differences_of_positions_count(relative: str) -> None:
 
 
 @torch.no_grad()
-def test_distances_beyond_the_clip_are_one() -> None:
+def test_distances_beyond_the_clip_are_equal() -> None:
     shaw = ShawPosition(D_K, D_K, clip=2)
     query, weights = torch.randn(1, HEADS, 1, D_K), torch.rand(1, HEADS, 1, 7)
     t = torch.tensor([[10]])
     near, far = torch.tensor([[8, 9, 10, 11, 12, 8, 12]]), torch.tensor([[0, 9, 10, 11, 99, 3, 13]])
     torch.testing.assert_close(shaw.score_bias(query, t, far), shaw.score_bias(query, t, near))
     torch.testing.assert_close(shaw.value_bias(weights, t, far), shaw.value_bias(weights, t, near))
-    assert len(shaw.score_bias(query, t, near)[0, 0, 0].unique()) == 5, "before and after differ, each within the clip"
+    assert len(shaw.score_bias(query, t, near)[0, 0, 0].unique()) == 5, "positions before and after differ"
 
 
-def test_rotations_keep_norms_and_leave_position_0_alone() -> None:
+def test_rotations_keep_norms_and_do_not_change_position_0() -> None:
     rotary, x = RotaryPosition(10), torch.randn(2, HEADS, 6, 10)
     at = torch.tensor([[0, 1, 2, 3, 500, 100000], [0, 5, 1, 0, 2, 9]])
     found = rotary.rotate(x, at)
@@ -201,7 +201,7 @@ def test_rotations_keep_norms_and_leave_position_0_alone() -> None:
     torch.testing.assert_close(found[:, :, 0], x[:, :, 0], rtol=0, atol=0)
     for b in range(2):
         for i in range(6):
-            torch.testing.assert_close(found[b, 1, i], turned(x[b, 1, i], int(at[b, i])))
+            torch.testing.assert_close(found[b, 1, i], rotate_vector(x[b, 1, i], int(at[b, i])))
 
 
 def test_rotations_add_up() -> None:
@@ -210,8 +210,8 @@ def test_rotations_add_up() -> None:
     torch.testing.assert_close(rotary.rotate(rotary.rotate(x, a), b), rotary.rotate(x, a + b))
 
 
-def test_images_that_are_alike_are_looked_at_once_and_alike() -> None:
-    """Rows of positions that are one in memory, and copies of them; heads look at their centres."""
+def test_equal_images_share_their_positions() -> None:
+    """Rows of positions that share memory give the same as copies; the heads attend to their centres."""
     quadratic = QuadraticPosition(2, 4, alpha=9.0)
     with torch.no_grad():
         quadratic.centre.copy_(torch.tensor([[1.0, 0.0], [-1.0, 2.0]]))

@@ -1,4 +1,4 @@
-"""The GPT of llm-viz as a model of ours: every number on its way, and what it sorts."""
+"""The GPT of llm-viz as a model of heedful: all intermediate numbers, and the sorting."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from torch import Tensor, nn
 from weights.nano import LETTERS, NanoSorter, load_nano, read_tensor
 
@@ -19,25 +19,25 @@ from heedful.inspection.capture import AttentionCapture, ModelSide, capture_atte
 from heedful.tensors import Tokens
 
 
-def published(name: str) -> Path:
-    """A file of llm-viz."""
-    return outside(f"weights/gpt_nano_sort/gpt-nano-sort-{name}.json")
+def find_published_file(name: str) -> Path:
+    """Return the path of a file of llm-viz."""
+    return find_external_data(f"weights/gpt_nano_sort/gpt-nano-sort-{name}.json")
 
 
 @pytest.fixture(scope="module")
 def sorter() -> NanoSorter:
-    return load_nano(published("model"))
+    return load_nano(find_published_file("model"))
 
 
 @pytest.fixture(scope="module")
 def theirs() -> dict[str, Tensor]:
-    content = json.loads(published("t0-partials").read_text(encoding="utf-8"))
+    content = json.loads(find_published_file("t0-partials").read_text(encoding="utf-8"))
     return {name: read_tensor(entry) for name, entry in content.items() if name != "config"}
 
 
 @pytest.fixture(scope="module")
 def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
-    """All that they kept, of the same batch: inside the first layer, and behind each."""
+    """Return all numbers that llm-viz published, computed by heedful: inside the first layer, and after each layer."""
     stack = sorter.model.decoder.stack
     first, seen = stack.layers[0], {}
     inside = {
@@ -54,13 +54,13 @@ def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
         **{f"block{number}": layer for number, layer in enumerate(stack.layers)},
     }
 
-    def note(name: str) -> Callable[..., None]:
+    def record_output(name: str) -> Callable[..., None]:
         def hook(_module: nn.Module, _inputs: object, output: Any) -> None:
             seen[name] = output[0] if isinstance(output, tuple) else output
 
         return hook
 
-    handles = [module.register_forward_hook(note(name)) for name, module in inside.items()]
+    handles = [module.register_forward_hook(record_output(name)) for name, module in inside.items()]
     ids = theirs["idx"].long()
     tokens = Tokens(ids, torch.arange(ids.size(1)).expand_as(ids))
     sides = {sorter.model.decoder: ModelSide("decoder", "target")}
@@ -68,10 +68,10 @@ def ours(sorter: NanoSorter, theirs: dict[str, Tensor]) -> dict[str, Tensor]:
         seen["lm_head"], _ = sorter.model.step(tokens, sorter.model.init_state())
     for handle in handles:
         handle.remove()
-    return seen | {"probs": seen["lm_head"].softmax(-1)} | _attended(captured)
+    return seen | {"probs": seen["lm_head"].softmax(-1)} | _collect_attention(captured)
 
 
-def _attended(captured: AttentionCapture) -> dict[str, Tensor]:
+def _collect_attention(captured: AttentionCapture) -> dict[str, Tensor]:
     told = captured.explained["decoder.stack.layers.0.attention"][0]
     (embedded,) = captured.embedded.values()
     assert embedded.positions is not None
@@ -94,13 +94,13 @@ KEPT = (
 
 
 @pytest.mark.parametrize("name", KEPT)
-def test_every_number_on_the_way(name: str, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
+def test_all_intermediate_numbers(name: str, ours: dict[str, Tensor], theirs: dict[str, Tensor]) -> None:
     torch.testing.assert_close(ours[name], theirs[name], atol=1e-4, rtol=0)
 
 
-def test_nothing_that_they_kept_is_left_out(theirs: dict[str, Tensor]) -> None:
+def test_all_published_numbers_are_compared(theirs: dict[str, Tensor]) -> None:
     assert theirs.keys() == {"idx", *KEPT}
-    assert all(theirs[name].abs().max() > 0.01 for name in KEPT), "numbers so small would agree with anything"
+    assert all(theirs[name].abs().max() > 0.01 for name in KEPT), "the numbers are large enough to differ"
 
 
 def test_it_sorts(sorter: NanoSorter) -> None:
@@ -133,8 +133,8 @@ def test_words_that_it_cannot_sort(sorter: NanoSorter, words: list[str], said: s
         (lambda model: model.update(config=None), "has no config"),
     ],
 )
-def test_files_that_hold_something_else(tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
-    model = json.loads(published("model").read_text(encoding="utf-8"))
+def test_files_with_wrong_contents(tmp_path: Path, change: Callable[[dict[str, Any]], object], said: str) -> None:
+    model = json.loads(find_published_file("model").read_text(encoding="utf-8"))
     change(model)
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model), encoding="utf-8")
@@ -143,7 +143,7 @@ def test_files_that_hold_something_else(tmp_path: Path, change: Callable[[dict[s
 
 
 @pytest.mark.parametrize(("content", "said"), [(None, "cannot be read"), ("{", "is no JSON"), ("[]", "has no config")])
-def test_files_that_are_none(tmp_path: Path, content: str | None, said: str) -> None:
+def test_files_that_are_not_json(tmp_path: Path, content: str | None, said: str) -> None:
     path = tmp_path / "model.json"
     if content is not None:
         path.write_text(content, encoding="utf-8")

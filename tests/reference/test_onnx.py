@@ -1,4 +1,4 @@
-"""ONNX Runtime computes what ours does: of encoders with and without heads, translators and writers."""
+"""ONNX Runtime computes the same as heedful: encoders with and without heads, translators and language models."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 from reference.test_hugging_face import MAKERS
-from shapes import unchecked
-from untrained import untrained, untrained_writer
+from shape_checks import disable_shape_checks
+from untrained_runs import create_language_model_run, create_untrained_run
 
 import heedful
 from heedful.errors import MissingExtraError, RunError
@@ -30,17 +30,17 @@ from heedful.tensors import Tokens
 GOLDEN = Path(__file__).parents[1] / "golden"
 TEXTS = ["the dog", "a red dog sees the old man", "never", "the old man sees a dog never a red man"]
 SHAPES = [[[7]], [[5, 6, 7, 8, 9, 10, 11], [4], [9, 5, 8]], [[6, 5], [8, 8]]]
-"""Batches of one token, of rows of different length, and of rows that fill it."""
+"""Batches of one token, of rows of different lengths, and of full rows."""
 
 
-def exported(model: Path, folder: Path) -> tuple[str, ...]:
-    """What is left out; shapes have names and no numbers while a graph is written, which their checks cannot read."""
-    with unchecked():
+def export_model(model: Path, folder: Path) -> tuple[str, ...]:
+    """Export a model and return what is left out. Shapes have no numbers during the export, so they are not checked."""
+    with disable_shape_checks():
         return export_onnx(model, folder)
 
 
-class Runtime:
-    """The graphs of a folder, as a program without heedful has them."""
+class OnnxRuntime:
+    """The graphs of a folder, as used by a program without heedful."""
 
     def __init__(self, folder: Path) -> None:
         self.card = json.loads((folder / "heedful.json").read_text(encoding="utf-8"))
@@ -54,7 +54,7 @@ class Runtime:
             said = self.card["graphs"][name]
             assert {each.name: each.shape for each in session.get_inputs()} == said["inputs"]
             assert [each.name for each in session.get_outputs()] == said["outputs"]
-            assert b".py" not in (folder / said["file"]).read_bytes()  # files of whoever exported it
+            assert b".py" not in (folder / said["file"]).read_bytes()  # files of the exporter
 
     def __call__(self, graph: str, **inputs: NDArray[Any]) -> dict[str, NDArray[Any]]:
         named = {name.replace("_", "."): each for name, each in inputs.items()}
@@ -62,13 +62,13 @@ class Runtime:
         return dict(zip(outputs, self.sessions[graph].run(outputs, named), strict=True))
 
     def read(self, graph: str, tokens: Tokens) -> dict[str, NDArray[Any]]:
-        """What a graph says of texts whose first three tokens are one part, if it knows parts."""
-        inputs = {"ids": tokens.ids, "positions": tokens.positions, "segments": parts_of(tokens)}
+        """Run a graph on texts whose first three tokens are one part, if it knows parts."""
+        inputs = {"ids": tokens.ids, "positions": tokens.positions, "segments": find_parts(tokens)}
         known = self.card["graphs"][graph]["inputs"]
         return self(graph, **{name: each.numpy() for name, each in inputs.items() if name in known})
 
-    def begun(self, source: Tokens) -> dict[str, NDArray[Any]]:
-        """What a step reads besides tokens."""
+    def build_state(self, source: Tokens) -> dict[str, NDArray[Any]]:
+        """Return the inputs of a step besides the tokens."""
         state = {}
         if "begin" in self.sessions:
             positions = source.positions.numpy()
@@ -87,13 +87,15 @@ class Runtime:
         return logits, state | {name.replace("next", "past"): each for name, each in found.items()}
 
 
-def parts_of(tokens: Tokens) -> torch.Tensor:
+def find_parts(tokens: Tokens) -> torch.Tensor:
     return (tokens.positions > 2).long()
 
 
-def greedy(runtime: Runtime, source: Tokens, start: Tokens, *, side: str, limit: int, never: Sequence[int]) -> Any:
-    """The most probable tokens, until all rows have ended."""
-    end, state, read, rows = runtime.card[side]["end"], runtime.begun(source), start, []
+def decode_greedily(
+    runtime: OnnxRuntime, source: Tokens, start: Tokens, *, side: str, limit: int, never: Sequence[int]
+) -> Any:
+    """Choose the most probable token until all rows have ended."""
+    end, state, read, rows = runtime.card[side]["end"], runtime.build_state(source), start, []
     position = start.positions.amax(1)
     for _ in range(limit):
         logits, state = runtime.step(read, state)
@@ -108,7 +110,7 @@ def greedy(runtime: Runtime, source: Tokens, start: Tokens, *, side: str, limit:
 
 
 def batch(rows: Sequence[Sequence[int]], *, left: bool = False) -> Tokens:
-    """Rows, and padding on one side or the other."""
+    """Build rows with padding on one side or the other."""
     longest = max(map(len, rows))
     block = np.full((len(rows), longest), -1)
     for line, row in zip(block, rows, strict=True):
@@ -118,7 +120,7 @@ def batch(rows: Sequence[Sequence[int]], *, left: bool = False) -> Tokens:
 
 
 def require_near(found: NDArray[Any], expected: torch.Tensor, tokens: Tokens, *, atol: float = 1e-4) -> None:
-    """Where there are tokens the same; elsewhere something."""
+    """Require equal numbers at positions with tokens, and finite numbers elsewhere."""
     real = tokens.positions.numpy() >= 0
     assert np.isfinite(found).all()
     assert expected.std() > 0.1
@@ -129,17 +131,17 @@ def require_near(found: NDArray[Any], expected: torch.Tensor, tokens: Tokens, *,
 @pytest.mark.parametrize(
     "kind", ["bert", "bert_masked", "bert_plain", "roberta_prelayernorm", "roberta_prelayernorm_plain"]
 )
-def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
+def test_an_encoder_computes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
-    exported(tmp_path / "theirs", tmp_path / "onnx")
-    ours, runtime = heedful.load(tmp_path / "theirs", device="cpu"), Runtime(tmp_path / "onnx")
+    export_model(tmp_path / "theirs", tmp_path / "onnx")
+    ours, runtime = heedful.load(tmp_path / "theirs", device="cpu"), OnnxRuntime(tmp_path / "onnx")
     model = getattr(ours, "model", ours)
     assert ("masked" in runtime.sessions) == hasattr(model, "masked")
     for rows, left in product(SHAPES, (False, True)):
         tokens = batch(rows, left=left)
         found = runtime.read("encoder", tokens)
         with torch.no_grad():
-            memory = model.encoder(replace(tokens, segments=parts_of(tokens)))
+            memory = model.encoder(replace(tokens, segments=find_parts(tokens)))
         require_near(found["hidden"], memory.values, tokens, atol=1e-5)
         if "masked" in runtime.sessions:
             logits = runtime("masked", hidden=found["hidden"].reshape(-1, memory.values.size(2)))["logits"]
@@ -164,7 +166,7 @@ def test_an_encoder_makes_the_same_vectors(kind: str, tmp_path: Path) -> None:
         pytest.param("spans", "ends", marks=pytest.mark.slow),
     ],
 )
-def test_heads_say_the_same(run: str, of: str, tmp_path: Path) -> None:
+def test_heads_give_the_same_answers(run: str, of: str, tmp_path: Path) -> None:
     card, model = require_same_head(GOLDEN / run / "run", tmp_path / "onnx")
     assert (card["kind"], card["head"]["of"]) == ("classifier", of)
     assert len(card["head"]["names"]) == (model.output.out_features if of in ("class", "token") else 0)
@@ -175,29 +177,29 @@ def test_heads_say_the_same(run: str, of: str, tmp_path: Path) -> None:
     "model", [{"summary": {"kind": "self_attentive", "hops": 2, "d_alignment": 5}}, {"summary": {"kind": "mean"}}]
 )
 def test_heads_of_any_kind(model: dict[str, Any], tmp_path: Path) -> None:
-    run = classifying(tmp_path, d_hidden=12, segments=1, residual="pre_norm", **model)
+    run = create_classification_run(tmp_path, d_hidden=12, segments=1, residual="pre_norm", **model)
     card, _ = require_same_head(run, tmp_path / "onnx")
     assert card["head"] == {"of": "class", "names": ["outside", "home"]}
     assert list(card["graphs"]["classifier"]["inputs"]) == ["ids", "positions"]
 
 
-def test_votes_of_n_grams_are_refused(tmp_path: Path) -> None:
-    run = classifying(tmp_path, bag={"longest": 2, "buckets": 64})
+def test_n_gram_classifiers_cannot_be_exported(tmp_path: Path) -> None:
+    run = create_classification_run(tmp_path, bag={"longest": 2, "buckets": 64})
     with pytest.raises(RunError, match=r"model\.bag\.longest = 2: the export to ONNX has no n-grams; train a model w"):
-        exported(run, tmp_path / "onnx")
+        export_model(run, tmp_path / "onnx")
 
 
 def require_same_head(folder: Path, into: Path) -> tuple[dict[str, Any], Any]:
-    """Logits; the card and the model are given back."""
-    assert exported(folder, into) == ()
-    model, runtime = heedful.load(folder, device="cpu").model, Runtime(into)
+    """Require the same logits; return the card and the model."""
+    assert export_model(folder, into) == ()
+    model, runtime = heedful.load(folder, device="cpu").model, OnnxRuntime(into)
     card = runtime.card
     parted = "segments" in card["graphs"]["classifier"]["inputs"]
     for rows, left in product(SHAPES, (False, True)):
         tokens = batch(rows, left=left)
         found = runtime.read("classifier", tokens)["logits"]
         with torch.no_grad():
-            expected = model.output(model(replace(tokens, segments=parts_of(tokens) if parted else None)))
+            expected = model.output(model(replace(tokens, segments=find_parts(tokens) if parted else None)))
         real = tokens.positions.numpy() >= 0 if expected.dim() == 3 else np.full(len(rows), True)
         np.testing.assert_allclose(found[real], expected.numpy()[real], atol=1e-4)
     return card, model
@@ -212,17 +214,17 @@ def require_same_head(folder: Path, into: Path) -> tuple[dict[str, Any], Any]:
         ("multitask", "head-"),
     ],
 )
-def test_of_other_encoders_the_vectors_alone(run: str, left: str, tmp_path: Path) -> None:
+def test_other_encoders_export_only_vectors(run: str, left: str, tmp_path: Path) -> None:
     folder = GOLDEN / run / "run"
-    notes = exported(folder, tmp_path / "onnx")
+    notes = export_model(folder, tmp_path / "onnx")
     assert notes == () if not left else f"left out of the graphs: {left}" in notes[0]
-    runtime = Runtime(tmp_path / "onnx")
+    runtime = OnnxRuntime(tmp_path / "onnx")
     assert runtime.card["kind"] == "encoder"
     encoder = load_trained_model(open_run(folder), device=torch.device("cpu")).get_submodule("encoder")
     tokens = batch(SHAPES[1])
     parted = "segments" in runtime.card["graphs"]["encoder"]["inputs"]
     with torch.no_grad():
-        memory = encoder(replace(tokens, segments=parts_of(tokens) if parted else None))
+        memory = encoder(replace(tokens, segments=find_parts(tokens) if parted else None))
     require_near(runtime.read("encoder", tokens)["hidden"], memory.values, tokens, atol=1e-5)
 
 
@@ -247,17 +249,17 @@ TRANSLATORS: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSLATORS)
 def test_translators_of_any_kind(name: str, tmp_path: Path) -> None:
-    run = translating(tmp_path, **TRANSLATORS[name])
-    assert exported(run, tmp_path / "onnx") == ()
+    run = create_translation_run(tmp_path, **TRANSLATORS[name])
+    assert export_model(run, tmp_path / "onnx") == ()
     require_same_translator(heedful.load(run, kind=heedful.Translator, device="cpu"), tmp_path / "onnx", TEXTS)
 
 
 @pytest.mark.slow
-def test_no_length_is_in_a_graph(tmp_path: Path) -> None:
-    """Ours computes long texts by other kernels than short ones, and windows over them block by block."""
-    run = translating(tmp_path, positions={"kind": "rotary"}, **TRANSLATORS["window"])
-    exported(run, tmp_path / "onnx")
-    model, runtime = heedful.load(run, kind=heedful.Translator, device="cpu").models[0], Runtime(tmp_path / "onnx")
+def test_graphs_have_no_fixed_length(tmp_path: Path) -> None:
+    """heedful uses other kernels for long texts than for short ones, and computes windows block by block."""
+    run = create_translation_run(tmp_path, positions={"kind": "rotary"}, **TRANSLATORS["window"])
+    export_model(run, tmp_path / "onnx")
+    model, runtime = heedful.load(run, kind=heedful.Translator, device="cpu").models[0], OnnxRuntime(tmp_path / "onnx")
     dice = np.random.default_rng(1)
     rows = [dice.integers(4, 12, length).tolist() for length in (300, 7, 290)]
     require_same_logits(runtime, model, batch(rows), batch(rows[::-1]), sizes=(300, 70))
@@ -267,7 +269,7 @@ def test_no_length_is_in_a_graph(tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["marian", "marian_apart", "bart"])
 def test_translators_of_hugging_face(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
-    assert exported(tmp_path / "theirs", tmp_path / "onnx") == ()
+    assert export_model(tmp_path / "theirs", tmp_path / "onnx") == ()
     translator = heedful.load(tmp_path / "theirs", kind=heedful.Translator, device="cpu")
     require_same_translator(translator, tmp_path / "onnx", TEXTS)
 
@@ -275,7 +277,7 @@ def test_translators_of_hugging_face(kind: str, tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_trained_translator(tmp_path: Path) -> None:
     folder = GOLDEN / "translation-transformer/run"
-    exported(folder, tmp_path / "onnx")
+    export_model(folder, tmp_path / "onnx")
     translator = heedful.load(folder, kind=heedful.Translator, device="cpu")
     texts = ["the dog hears the sea .", "my friend likes a child .", "a bird", "a bird sees the cat ."]
     found = require_same_translator(translator, tmp_path / "onnx", texts)
@@ -284,15 +286,17 @@ def test_a_trained_translator(tmp_path: Path) -> None:
 
 
 def require_same_translator(translator: heedful.Translator, folder: Path, texts: list[str]) -> list[str]:
-    """Logits and translations, which are given back."""
-    runtime, model = Runtime(folder), translator.models[0]
+    """Require the same logits and translations; return both."""
+    runtime, model = OnnxRuntime(folder), translator.models[0]
     targets: list[list[list[int]]] = [[[4, 5, 6]], [[4], [5, 6, 7, 4, 9], [8, 4]], [[6], [7]]]
     for (source_rows, target_rows), left in product(zip(SHAPES, targets, strict=True), (False, True)):
         require_same_logits(runtime, model, batch(source_rows, left=left), batch(target_rows, left=left))
     card = runtime.card
-    rows = [[*card["source"]["before"], *plain(translator.source, text), *card["source"]["after"]] for text in texts]
+    rows = [
+        [*card["source"]["before"], *encode_plain(translator.source, text), *card["source"]["after"]] for text in texts
+    ]
     start, never = batch([card["target"]["start"]] * len(rows)), card["target"]["never"]
-    found = greedy(runtime, batch(rows), start, side="target", limit=12, never=never)
+    found = decode_greedily(runtime, batch(rows), start, side="target", limit=12, never=never)
     unspeakable = translator.target.special.suppressed_ids
     search = GreedySearch(translator.target.special.eos, (SuppressTokens(unspeakable),) if unspeakable else ())
     opening = card["target"]["start"][1:]
@@ -301,21 +305,21 @@ def require_same_translator(translator: heedful.Translator, folder: Path, texts:
     return [translator.target.decode(row) for row in found]
 
 
-def plain(tokenizer: Any, text: str) -> list[int]:
-    """Ids without what heedful puts before them."""
+def encode_plain(tokenizer: Any, text: str) -> list[int]:
+    """Return the ids without the prefix that heedful adds."""
     ids: list[int] = tokenizer.encode(text)
     return ids[len(tokenizer.prefix_ids) :]
 
 
 def require_same_logits(
-    runtime: Runtime, model: Any, source: Tokens, target: Tokens, *, sizes: tuple[int, ...] = (99, 1, 2)
+    runtime: OnnxRuntime, model: Any, source: Tokens, target: Tokens, *, sizes: tuple[int, ...] = (99, 1, 2)
 ) -> None:
-    """Read in chunks of several sizes, the first of which is all; ours reads at once."""
+    """Require the same for chunks of several sizes, the first of which is everything; heedful reads in one chunk."""
     with torch.no_grad():
         expected, _ = model.step(target, model.init_state(source if "begin" in runtime.sessions else None))
     length = target.ids.size(1)
     for size in sizes:
-        state, parts = runtime.begun(source), []
+        state, parts = runtime.build_state(source), []
         for start in range(0, length, size):
             logits, state = runtime.step(target.slice_columns(start, start + size), state)
             parts.append(logits)
@@ -335,7 +339,7 @@ WRITERS: dict[str, dict[str, Any]] = {
 @pytest.mark.slow
 def test_a_trained_writer(tmp_path: Path) -> None:
     folder = GOLDEN / "language-transformer/run"
-    assert exported(folder, tmp_path / "onnx") == ()
+    assert export_model(folder, tmp_path / "onnx") == ()
     writer = heedful.load(folder, kind=heedful.TextGenerator, device="cpu")
     found = require_same_writer(writer, tmp_path / "onnx")
     assert len(set(found)) > 1
@@ -344,8 +348,8 @@ def test_a_trained_writer(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WRITERS)
 def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
-    run = untrained_writer(tmp_path, TEXTS, **WRITERS[name])
-    assert exported(run, tmp_path / "onnx") == ()
+    run = create_language_model_run(tmp_path, TEXTS, **WRITERS[name])
+    assert export_model(run, tmp_path / "onnx") == ()
     require_same_writer(heedful.load(run, kind=heedful.TextGenerator, device="cpu"), tmp_path / "onnx")
 
 
@@ -353,13 +357,13 @@ def test_writers_of_any_kind(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("kind", ["gpt2", "gpt2_untied"])
 def test_language_models_of_hugging_face(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
-    assert exported(tmp_path / "theirs", tmp_path / "onnx") == ()
+    assert export_model(tmp_path / "theirs", tmp_path / "onnx") == ()
     require_same_writer(heedful.load(tmp_path / "theirs", kind=heedful.TextGenerator, device="cpu"), tmp_path / "onnx")
 
 
 def require_same_writer(writer: heedful.TextGenerator, folder: Path) -> list[str]:
-    """Logits and continuations, which are given back."""
-    runtime, tokenizer, prompts = Runtime(folder), writer.tokenizer, ["a", "the old", ""]
+    """Require the same logits and continuations; return both."""
+    runtime, tokenizer, prompts = OnnxRuntime(folder), writer.tokenizer, ["a", "the old", ""]
     for rows, left in product(([[4]], [[4, 5, 6, 7, 8], [5], [6, 4]], [[7, 8], [9, 4]]), (False, True)):
         tokens = batch(rows, left=left)
         require_same_logits(runtime, writer.model, tokens, tokens)
@@ -369,8 +373,8 @@ def require_same_writer(writer: heedful.TextGenerator, folder: Path) -> list[str
     search = GreedySearch(tokenizer.special.eos, (SuppressTokens(forbidden),) if forbidden else ())
     expected = [each[0].tokens for each in writer.write(prompts, search=search, limit=6)]
     for left in (False, True):
-        read = batch([[*card["start"], *plain(tokenizer, text)] for text in prompts], left=left)
-        found = greedy(runtime, read, read, side="text", limit=6, never=card["never"])
+        read = batch([[*card["start"], *encode_plain(tokenizer, text)] for text in prompts], left=left)
+        found = decode_greedily(runtime, read, read, side="text", limit=6, never=card["never"])
         assert [tuple(tokenizer.to_pieces(row)) for row in found] == expected
     return ["".join(each) for each in expected]
 
@@ -388,10 +392,10 @@ def require_same_writer(writer: heedful.TextGenerator, folder: Path) -> list[str
         ),
     ],
 )
-def test_what_no_graph_can_say_is_refused(model: dict[str, Any], complaint: str, tmp_path: Path) -> None:
-    run = translating(tmp_path, **model)
+def test_models_that_no_graph_can_express_are_errors(model: dict[str, Any], complaint: str, tmp_path: Path) -> None:
+    run = create_translation_run(tmp_path, **model)
     with pytest.raises(RunError, match=complaint):
-        exported(run, tmp_path / "onnx")
+        export_model(run, tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
@@ -405,31 +409,31 @@ def test_what_no_graph_can_say_is_refused(model: dict[str, Any], complaint: str,
         ("conversation-decoder-only", "decoder_only"),
     ],
 )
-def test_models_of_other_kinds_are_refused(run: str, found: str, tmp_path: Path) -> None:
+def test_models_of_other_kinds_are_errors(run: str, found: str, tmp_path: Path) -> None:
     complaint = rf"{run}/run: its model is of the kind {found}.*; only Transformers .*: give a run that has one"
     with pytest.raises(RunError, match=complaint):
-        exported(GOLDEN / run / "run", tmp_path / "onnx")
+        export_model(GOLDEN / run / "run", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
-def test_packages_that_are_missing_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_missing_packages_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedful.foreign.onnx_export.find_spec", lambda name: None if name == "onnxscript" else name)
     with pytest.raises(MissingExtraError, match=r"needs the package onnxscript: pip install 'heedful\[onnx\]'"):
-        exported(GOLDEN / "language-transformer/run", tmp_path / "onnx")
+        export_model(GOLDEN / "language-transformer/run", tmp_path / "onnx")
     assert not (tmp_path / "onnx").exists()
 
 
-def test_a_conversation_of_three_vocabularies_is_refused(tmp_path: Path) -> None:
+def test_a_conversation_with_three_vocabularies_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(RunError, match="conversation-transformer/run: encoder and decoder read more than two texts"):
-        exported(GOLDEN / "conversation-transformer/run", tmp_path / "onnx")
+        export_model(GOLDEN / "conversation-transformer/run", tmp_path / "onnx")
 
 
-def translating(folder: Path, **model: Any) -> Path:
-    """A run with weights that nobody trained."""
+def create_translation_run(folder: Path, **model: Any) -> Path:
+    """Create a run with random weights."""
     for name, texts in (("a", TEXTS), ("b", TEXTS[::-1])):
         (folder / f"{name}.txt").write_text("\n".join(texts * 9), encoding="utf-8")
     paths = {"source": str(folder / "a.txt"), "target": str(folder / "b.txt")}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": paths, "validation": paths},
@@ -448,9 +452,9 @@ def translating(folder: Path, **model: Any) -> Path:
     )
 
 
-def classifying(folder: Path, **model: Any) -> Path:
+def create_classification_run(folder: Path, **model: Any) -> Path:
     golden = GOLDEN / "classification"
-    return untrained(
+    return create_untrained_run(
         {
             "task": "classification",
             "output": str(folder / "run"),

@@ -1,4 +1,4 @@
-"""Adapters in the format of PEFT: what they add to models of transformers, and what others write is read."""
+"""Adapters in the format of PEFT: exported ones work with transformers, and those of others are imported."""
 
 from __future__ import annotations
 
@@ -44,16 +44,18 @@ TOKENIZER = learn_words(["one two three four five six seven"], size=32, lowercas
 
 
 @pytest.fixture(autouse=True)
-def _quiet() -> Iterator[None]:
+def _silence_transformers() -> Iterator[None]:
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what others warn of
+        warnings.simplefilter("ignore")  # warnings of other packages
         yield
 
 
-def made(config: ModelConfig, lora: LoraAdapter) -> tuple[PortableModel, dict[str, Tensor], PortableModel]:
-    """A base, an adapter of any numbers, and both together."""
+def build_adapted_model(
+    config: ModelConfig, lora: LoraAdapter
+) -> tuple[PortableModel, dict[str, Tensor], PortableModel]:
+    """Return a base model, a random adapter, and the merged model."""
     tokenizer = (TOKENIZER, TOKENIZER) if isinstance(config, TransformerConfig) else TOKENIZER
     model = build_from_origin(PortableModel(Path("base"), config, tokenizer, {}))
     with torch.no_grad():
@@ -65,8 +67,8 @@ def made(config: ModelConfig, lora: LoraAdapter) -> tuple[PortableModel, dict[st
     return base, own, replace(base, tensors=lora.merge_weights(base.tensors, own, origin="here"))
 
 
-def with_adapter(model: nn.Module, folder: Path) -> nn.Module:
-    """Longhand: W + (alpha / r) B A in each map that is named, whose Conv1D keep a column for each output."""
+def apply_adapter(model: nn.Module, folder: Path) -> nn.Module:
+    """Compute W + (alpha / r) B A for each named map; a Conv1D has a column for each output."""
     content = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
     tensors = load_file(folder / "adapter_model.safetensors")
     names = [name for name in tensors if name.endswith(".lora_A.weight")]
@@ -87,7 +89,7 @@ def with_adapter(model: nn.Module, folder: Path) -> nn.Module:
     return model.eval()
 
 
-def output(model: Any) -> Tensor:
+def compute_output(model: Any) -> Tensor:
     ids = torch.tensor([[5, 6, 7, 8, 9], [9, 5, 5, 6, 7]])
     with torch.no_grad():
         if type(model).__name__ == "MarianMTModel":
@@ -98,27 +100,29 @@ def output(model: Any) -> Tensor:
 
 @pytest.mark.parametrize(("config", "kind"), CASES)
 @pytest.mark.parametrize("on", [("query", "value"), ("key",), ALL])
-def test_transformers_computes_the_same_with_the_adapter_on(
+def test_transformers_computes_the_same_with_the_adapter(
     config: ModelConfig, kind: str, on: tuple[LoraTarget, ...], tmp_path: Path
 ) -> None:
     lora = LoraAdapter(3, 5.0, targets=on)
-    base, own, whole = made(config, lora)
+    base, own, whole = build_adapted_model(config, lora)
     save_hugging_face(base, tmp_path / "base")
     save_hugging_face(whole, tmp_path / "whole")
     save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
     load = getattr(transformers, kind).from_pretrained
-    bare, expected = output(load(tmp_path / "base").eval()), output(load(tmp_path / "whole").eval())
+    bare, expected = compute_output(load(tmp_path / "base").eval()), compute_output(load(tmp_path / "whole").eval())
     assert float((bare - expected).abs().max()) > 0.005
     torch.testing.assert_close(
-        output(with_adapter(load(tmp_path / "base"), tmp_path / "peft")), expected, atol=1e-4, rtol=1e-4
+        compute_output(apply_adapter(load(tmp_path / "base"), tmp_path / "peft")), expected, atol=1e-4, rtol=1e-4
     )
 
 
 @pytest.mark.parametrize(("config", "kind"), CASES)
 @pytest.mark.parametrize("on", [("query", "value"), ALL])
-def test_what_is_written_is_read(config: ModelConfig, kind: str, on: tuple[LoraTarget, ...], tmp_path: Path) -> None:
+def test_exported_adapters_can_be_imported(
+    config: ModelConfig, kind: str, on: tuple[LoraTarget, ...], tmp_path: Path
+) -> None:
     lora = LoraAdapter(3, 5.0, targets=on)
-    base, own, whole = made(config, lora)
+    base, own, whole = build_adapted_model(config, lora)
     save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
     assert is_peft_folder(tmp_path / "peft")
     adapter, found = read_peft_adapter(tmp_path / "peft", config)
@@ -128,8 +132,8 @@ def test_what_is_written_is_read(config: ModelConfig, kind: str, on: tuple[LoraT
 
 
 @pytest.mark.parametrize("rslora", [False, True])
-def test_what_others_write_is_read_by_its_own_scale(tmp_path: Path, rslora: bool) -> None:
-    """Ranks and alphas by pattern, or alpha over the root of the rank."""
+def test_adapters_of_others_have_their_own_scale(tmp_path: Path, rslora: bool) -> None:
+    """Ranks and alphas by pattern, or alpha divided by the root of the rank."""
     prefix = "base_model.model.bert.encoder.layer"
     a, b = torch.randn(4, 16), torch.randn(16, 4)
     save_file(
@@ -159,9 +163,9 @@ def test_what_others_write_is_read_by_its_own_scale(tmp_path: Path, rslora: bool
         )
 
 
-def test_a_head_goes_along(tmp_path: Path) -> None:
+def test_a_head_is_exported_too(tmp_path: Path) -> None:
     lora = LoraAdapter(2, 2.0)
-    config, (_, own, whole) = BERT, made(BERT, lora)
+    config, (_, own, whole) = BERT, build_adapted_model(BERT, lora)
     pooler = {"encoder.summary.dense.weight": torch.randn(16, 16), "encoder.summary.dense.bias": torch.randn(16)}
     head = {"output.weight": torch.randn(3, 16), "output.bias": torch.randn(3)}
     whole = replace(whole, tensors={**whole.tensors, **pooler, **head}, head=OutputHead("class", ("a", "b", "c")))
@@ -202,9 +206,9 @@ def test_a_head_goes_along(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path) -> None:
+def test_unsupported_adapters_are_reported(changed: Any, message: str, tmp_path: Path) -> None:
     lora = LoraAdapter(2, 2.0)
-    _, own, whole = made(GPT, lora)
+    _, own, whole = build_adapted_model(GPT, lora)
     save_peft_adapter(whole, lora, own, tmp_path / "peft", base="base")
     path, weights = tmp_path / "peft" / "adapter_config.json", tmp_path / "peft" / "adapter_model.safetensors"
     tensors = load_file(weights)
@@ -228,10 +232,10 @@ def test_what_cannot_be_read_is_told(changed: Any, message: str, tmp_path: Path)
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["adapter_model.bin", "adapter_model.pt"])
-def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_path: Path) -> None:
-    """The command of the message makes a file that is read."""
+def test_a_pickled_adapter_is_not_loaded_and_can_be_converted(name: str, tmp_path: Path) -> None:
+    """The command of the error message converts the file."""
     lora = LoraAdapter(2, 2.0)
-    _, own, whole = made(GPT, lora)
+    _, own, whole = build_adapted_model(GPT, lora)
     folder = tmp_path / "a folder"
     save_peft_adapter(whole, lora, own, folder, base="base")
     expected = read_peft_adapter(folder, GPT)[1]
@@ -251,11 +255,11 @@ def test_a_pickled_adapter_is_not_opened_and_can_be_converted(name: str, tmp_pat
     assert all(torch.equal(found[each], tensor) for each, tensor in expected.items())
 
 
-def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
-    """An adapter of an ELECTRA, whose shape a BERT has too."""
-    from reference.test_hugging_face import electra
+def test_names_are_those_of_the_adapted_model(tmp_path: Path) -> None:
+    """An adapter of an ELECTRA whose shapes also fit a BERT."""
+    from reference.test_hugging_face import create_electra
 
-    electra(tmp_path / "base", "ElectraModel")
+    create_electra(tmp_path / "base", "ElectraModel")
     weight, map_ = torch.randn(2, 24), "base_model.model.encoder.layer.0.attention.self.query"
     (tmp_path / "peft").mkdir()
     tensors = {f"{map_}.lora_A.weight": weight, f"{map_}.lora_B.weight": weight.T.contiguous()}
@@ -269,9 +273,9 @@ def test_names_are_those_of_the_model_that_is_adapted(tmp_path: Path) -> None:
     torch.testing.assert_close(adapted, plain + weight.T @ weight, atol=1e-5, rtol=1e-5)
 
 
-def test_what_has_no_place_is_refused(tmp_path: Path) -> None:
+def test_unsupported_targets_are_errors(tmp_path: Path) -> None:
     lora = LoraAdapter(2, 2.0)
-    _, own, whole = made(GPT, lora)
+    _, own, whole = build_adapted_model(GPT, lora)
     with pytest.raises(RunError, match=r"temperature was trained together with the adapter, and PEFT cannot store it"):
         save_peft_adapter(whole, lora, {**own, "temperature": torch.zeros(1)}, tmp_path / "peft", base="base")
     assert not (tmp_path / "peft").exists()

@@ -1,4 +1,4 @@
-"""Penalties of training and of search, written out."""
+"""Penalties of training and of search, in plain loops."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from heedful.generation import AverageLength, GNMTLengthPenalty, NoLengthPenalty
 from heedful.tasks.generation_objective import decorrelation_penalty
 
 
-def longhand(weights: Tensor) -> float:
-    """Sum over sentences and queries of |A A^T - I|^2, A's rows being the heads."""
+def compute_penalty(weights: Tensor) -> float:
+    """Compute the sum over sentences and queries of |A A^T - I|^2, where the rows of A are the heads."""
     rows, heads, queries, keys = weights.shape
     total = 0.0
     for b in range(rows):
@@ -26,16 +26,16 @@ def longhand(weights: Tensor) -> float:
 
 def test_decorrelation() -> None:
     layers = [torch.randn(2, 3, 4, 5).softmax(-1), torch.randn(2, 2, 4, 7).softmax(-1)]
-    layers[0][1, :, 2:] = 0  # padding sees nothing
+    layers[0][1, :, 2:] = 0  # padding attends to nothing
     found = float(decorrelation_penalty(layers))
-    torch.testing.assert_close(found, sum(map(longhand, layers)), rtol=1e-6, atol=0)
+    torch.testing.assert_close(found, sum(map(compute_penalty, layers)), rtol=1e-6, atol=0)
 
 
-def test_decorrelation_vanishes_for_heads_that_each_look_at_one_key_of_their_own() -> None:
+def test_decorrelation_is_zero_for_heads_that_attend_to_different_keys() -> None:
     apart = torch.eye(3)[None, :, None, :].repeat(2, 1, 4, 1)
     assert float(decorrelation_penalty([apart])) == 0
     together = torch.eye(3)[None, :1, None, :].repeat(2, 3, 4, 1)
-    assert float(decorrelation_penalty([together])) == 2 * 4 * 6, "six pairs of heads that look at the same key"
+    assert float(decorrelation_penalty([together])) == 2 * 4 * 6, "six pairs of heads attend to the same key"
 
 
 def test_decorrelation_pushes_heads_apart() -> None:

@@ -1,4 +1,4 @@
-"""Absolute positions against their formulas, entry by entry, and the properties the lectures ask of them."""
+"""Absolute positions compared with their formulas, and the properties that the lectures require."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from heedful.attention import IntegerPosition, LearnedPosition, SinusoidalPositi
 D_MODEL = 16
 
 
-def sinusoid(positions: list[int], d_model: int = D_MODEL) -> Tensor:
+def compute_sinusoid(positions: list[int], d_model: int = D_MODEL) -> Tensor:
     return SinusoidalPosition(d_model)(torch.tensor([positions]))[0]
 
 
 def test_sinusoidal_formula() -> None:
     """Vaswani et al. 2017, 3.5."""
     positions = [0, 1, 2, 17, 1000, 123456]
-    found = sinusoid(positions)
+    found = compute_sinusoid(positions)
     for row, t in zip(found.tolist(), positions, strict=True):
         for i in range(D_MODEL // 2):
             angle = t / 10000 ** (2 * i / D_MODEL)
@@ -28,8 +28,8 @@ def test_sinusoidal_formula() -> None:
             assert row[2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-9)
 
 
-def test_a_shift_is_one_rotation_whatever_the_position() -> None:
-    """PE(t + k) = R_k PE(t), with a matrix of k alone."""
+def test_a_shift_is_the_same_rotation_at_all_positions() -> None:
+    """PE(t + k) = R_k PE(t), with a matrix that depends only on k."""
     for k in (1, 5, 40):
         rotation = torch.zeros(D_MODEL, D_MODEL)
         for i in range(0, D_MODEL, 2):
@@ -38,32 +38,32 @@ def test_a_shift_is_one_rotation_whatever_the_position() -> None:
             rotation[i + 1, i], rotation[i + 1, i + 1] = -math.sin(angle), math.cos(angle)
         torch.testing.assert_close(rotation @ rotation.T, torch.eye(D_MODEL))
         for t in (0, 3, 700):
-            torch.testing.assert_close(sinusoid([t + k])[0], rotation @ sinusoid([t])[0])
+            torch.testing.assert_close(compute_sinusoid([t + k])[0], rotation @ compute_sinusoid([t])[0])
 
 
-def test_the_distance_of_two_sinusoids_depends_on_their_difference_alone() -> None:
+def test_the_distance_of_two_sinusoids_depends_only_on_their_difference() -> None:
     starts = list(range(0, 300, 7))
     for k in (1, 2, 10, 50):
-        here, there = sinusoid(starts), sinusoid([t + k for t in starts])
+        here, there = compute_sinusoid(starts), compute_sinusoid([t + k for t in starts])
         distance = (there - here).norm(dim=-1)
         expected = math.sqrt(sum(2 - 2 * math.cos(k / 10000 ** (i / D_MODEL)) for i in range(0, D_MODEL, 2)))
         torch.testing.assert_close(distance, torch.full_like(distance, expected))
 
 
-def test_sinusoids_are_bounded_unique_and_of_one_length() -> None:
-    """Whatever the sentence, also beyond any length that training saw."""
-    table = sinusoid(list(range(3000)))
+def test_sinusoids_are_bounded_unique_and_of_equal_length() -> None:
+    """This holds for all positions, also beyond the lengths of the training."""
+    table = compute_sinusoid(list(range(3000)))
     assert table.abs().max() <= 1
     torch.testing.assert_close(table.norm(dim=-1), torch.full((3000,), math.sqrt(D_MODEL / 2)))
     apart = torch.cdist(table, table) + torch.eye(3000) * 9
     assert apart.min() > 0.1
 
 
-def test_sinusoids_take_each_row_as_it_is() -> None:
+def test_sinusoids_use_the_positions_of_each_row() -> None:
     rows = torch.tensor([[5, 2, 0], [-1, 0, 1]])
     found = SinusoidalPosition(D_MODEL)(rows)
     for row, column in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2)):
-        torch.testing.assert_close(found[row, column], sinusoid([int(rows[row, column])])[0])
+        torch.testing.assert_close(found[row, column], compute_sinusoid([int(rows[row, column])])[0])
 
 
 def test_learned_positions_are_rows_of_a_trained_table() -> None:
@@ -79,28 +79,28 @@ def test_learned_positions_are_rows_of_a_trained_table() -> None:
         learned(torch.tensor([[9]]))
 
 
-def test_learned_positions_may_begin_behind_rows_that_nothing_reads() -> None:
-    """As BART's do, whose first two rows are left over."""
+def test_learned_positions_may_skip_their_first_rows() -> None:
+    """BART does not use its first two rows."""
     learned = LearnedPosition(5, 4, offset=2)
     assert learned.table.weight.shape == (7, 4)
     torch.testing.assert_close(learned(torch.tensor([[0, 4]]))[0], learned.table.weight[[2, 6]])
 
 
-def test_learned_positions_start_as_long_as_unscaled_embeddings() -> None:
-    """Rows of expected length 1, beside embeddings of length 1; within 2 % in the mean over 1000 of them."""
+def test_learned_positions_start_with_the_length_of_unscaled_embeddings() -> None:
+    """Rows have expected length 1, as embeddings have; the mean over 1000 of them is within 2 %."""
     assert float(LearnedPosition(1000, 64).table.weight.detach().norm(dim=1).mean()) == pytest.approx(1, abs=0.02)
 
 
 def test_the_first_rejected_idea() -> None:
-    """0 at the first word and 1 at the last of every sentence, in every dimension, wherever padding is."""
+    """0 at the first word and 1 at the last of each sentence, in each dimension, with any padding."""
     at = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, -1, 0, 1], [-1, 0, -1, -1, -1]])
     expected = [[0.0, 1 / 4, 2 / 4, 3 / 4, 1.0], [0.0, 1 / 2, 1.0], [0.0, 1.0], [0.0]]
     for row, positions, shares in zip(UnitIntervalPosition(3)(at), at, expected, strict=True):
         torch.testing.assert_close(row[positions >= 0], torch.tensor(shares).unsqueeze(1).expand(-1, 3))
 
 
-def test_the_first_rejected_idea_where_the_end_is_not_known() -> None:
-    """The share of a given length: the same number whatever follows."""
+def test_the_first_rejected_idea_with_a_given_length() -> None:
+    """The share of a given length does not depend on later words."""
     at = torch.tensor([[0, 1, 4, 8], [0, 1, 2, -1]])
     found = UnitIntervalPosition(3, 9)(at)
     for row, t in zip((*found[0], *found[1, :3]), (0, 1, 4, 8, 0, 1, 2), strict=True):
@@ -109,7 +109,7 @@ def test_the_first_rejected_idea_where_the_end_is_not_known() -> None:
 
 @pytest.mark.parametrize(("first", "given"), [(1, {}), (0, {"first": 0})])
 def test_the_second_rejected_idea(first: int, given: dict[str, int]) -> None:
-    """The lecture gives 1 to the first word, 2 to the second."""
+    """The lecture assigns 1 to the first word and 2 to the second."""
     for row, t in zip(IntegerPosition(3, **given)(torch.tensor([[0, 1, 4, 8]]))[0], (0, 1, 4, 8), strict=True):
         torch.testing.assert_close(row, torch.full((3,), float(t + first)))
 

@@ -1,4 +1,4 @@
-"""Scores, choices and single attention against their equations, one query and one key at a time."""
+"""Scores, normalizers and single attention compared with their equations, one query and one key at a time."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ D_QUERY, D_KEY, D_HIDDEN, D_VALUE = 6, 4, 5, 3
 LONGEST = 7
 
 
-def product(one: Tensor, other: Tensor) -> Tensor:
+def compute_dot(one: Tensor, other: Tensor) -> Tensor:
     return sum((x * y for x, y in zip(one, other, strict=True)), torch.tensor(0.0))
 
 
-def energy(score: AttentionScore, query: Tensor, key: Tensor, *, place: int = 0) -> Tensor:
-    """One score, as the papers write it."""
+def compute_score(score: AttentionScore, query: Tensor, key: Tensor, *, place: int = 0) -> Tensor:
+    """Compute one score by the formula of the paper."""
     match score:
         case GeneralScore():
             matrix = score.weight.weight
@@ -43,18 +43,20 @@ def energy(score: AttentionScore, query: Tensor, key: Tensor, *, place: int = 0)
             hidden = score.query.weight @ query + score.key.weight @ key
             if score.query.bias is not None:
                 hidden = hidden + score.query.bias
-            found = product(score.energy.weight[0], hidden.tanh())
+            found = compute_dot(score.energy.weight[0], hidden.tanh())
         case ConcatScore():
             both = torch.cat((query, key))
-            found = product(score.energy.weight[0], torch.stack([product(w, both).tanh() for w in score.weight.weight]))
+            found = compute_dot(
+                score.energy.weight[0], torch.stack([compute_dot(w, both).tanh() for w in score.weight.weight])
+            )
         case LocationScore():
-            found = product(score.weight.weight[place], query)
+            found = compute_dot(score.weight.weight[place], query)
         case ExpDotScore():
-            found = torch.tensor(math.exp(product(query, key)))
+            found = torch.tensor(math.exp(compute_dot(query, key)))
         case ScaledDotScore():
-            found = product(query, key) / math.sqrt(len(query))
+            found = compute_dot(query, key) / math.sqrt(len(query))
         case _:
-            found = product(query, key)
+            found = compute_dot(query, key)
     return found
 
 
@@ -68,7 +70,7 @@ SCORES: dict[str, tuple[Callable[[], AttentionScore], int]] = {
     "concat": (lambda: ConcatScore(D_QUERY, D_KEY, D_HIDDEN), D_KEY),
     "location": (lambda: LocationScore(D_QUERY, LONGEST), D_KEY),
 }
-"""How to make each score, and the width of its keys."""
+"""A builder of each score, and the width of its keys."""
 
 
 @torch.no_grad()
@@ -82,10 +84,10 @@ def test_scores(kind: str) -> None:
     for b in range(2):
         for i in range(3):
             for j in range(5):
-                torch.testing.assert_close(found[b, i, j], energy(score, query[b, i], key[b, j], place=j))
+                torch.testing.assert_close(found[b, i, j], compute_score(score, query[b, i], key[b, j], place=j))
 
 
-def test_the_papers_additive_score_has_three_matrices_and_nothing_else() -> None:
+def test_the_papers_additive_score_has_only_three_matrices() -> None:
     """v_a, W_a and U_a (Bahdanau et al. 2015, A.1.2)."""
     shapes = {name: tuple(each.shape) for name, each in AdditiveScore(D_QUERY, D_KEY, D_HIDDEN).named_parameters()}
     assert shapes == {
@@ -98,7 +100,7 @@ def test_the_papers_additive_score_has_three_matrices_and_nothing_else() -> None
 @torch.no_grad()
 @pytest.mark.parametrize("kind", SCORES)
 def test_attention(kind: str) -> None:
-    """c = sum_j softmax_j(score(q, k_j)) v_j over what is seen; nothing seen, nothing taken."""
+    """c = sum_j softmax_j(score(q, k_j)) v_j over the visible keys; without visible keys it is 0."""
     make, d_key = SCORES[kind]
     score = make()
     query, key, value = torch.randn(2, 3, D_QUERY), torch.randn(2, 5, d_key), torch.randn(2, 5, D_VALUE)
@@ -108,14 +110,14 @@ def test_attention(kind: str) -> None:
     found = attention(query, score.project(key), value=value, visible=visible)
     for b in range(2):
         for i in range(3):
-            energies = [energy(score, query[b, i], key[b, j], place=j) for j in range(5)]
+            energies = [compute_score(score, query[b, i], key[b, j], place=j) for j in range(5)]
             weights = [math.exp(e) if sees else 0 for e, sees in zip(energies, visible[b, i], strict=True)]
             total = sum(weights) or 1
             expected = sum((w / total * v for w, v in zip(weights, value[b], strict=True)), torch.zeros(D_VALUE))
             torch.testing.assert_close(found[b, i], expected)
 
 
-def test_attention_takes_the_choice_it_is_given_and_shows_its_weights() -> None:
+def test_attention_uses_the_given_normalizer_and_shows_its_weights() -> None:
     query, key, value = torch.randn(1, 2, 4), torch.randn(1, 3, 4), torch.randn(1, 3, 2)
     attention = Attention(DotScore(), lambda scores, visible: (scores > 0) * visible * 1.0)
     seen: list[Tensor] = []
@@ -146,8 +148,8 @@ def test_proportional_weights_are_shares() -> None:
     torch.testing.assert_close(normalize_by_sum(scores, visible), torch.tensor([[[0.125, 0.375, 0.5, 0.0]]]))
 
 
-def test_proportional_is_a_trap_for_signed_scores() -> None:
-    """The lecture's norm of dot products: weights leave [0, 1], and where the sum vanishes nothing is left."""
+def test_proportional_weights_fail_for_signed_scores() -> None:
+    """The lecture's normalisation of dot products: weights leave [0, 1], and are undefined if the sum is zero."""
     everything = torch.ones(1, 1, 3, dtype=torch.bool)
     signed = normalize_by_sum(torch.tensor([[[3.0, -1.0, -1.0]]]), everything)
     torch.testing.assert_close(signed, torch.tensor([[[3.0, -1.0, -1.0]]]))
@@ -160,7 +162,7 @@ def test_proportional_is_a_trap_for_signed_scores() -> None:
 
 
 @pytest.mark.parametrize("choose", [softmax, normalize_by_sum])
-def test_rows_that_see_nothing_are_zeros_without_poisonous_gradients(choose: nn.Module) -> None:
+def test_rows_without_visible_keys_are_zeros_with_finite_gradients(choose: nn.Module) -> None:
     scores = torch.rand(2, 3, 4, requires_grad=True)
     visible = torch.rand(2, 3, 4) < 0.7
     visible[0, 1], visible[1, 2] = False, False
@@ -175,7 +177,7 @@ def test_rows_that_see_nothing_are_zeros_without_poisonous_gradients(choose: nn.
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_softmax_of_large_scores_neither_overflows_nor_sees_what_is_hidden(dtype: torch.dtype) -> None:
+def test_softmax_of_large_scores_does_not_overflow_and_ignores_hidden_keys(dtype: torch.dtype) -> None:
     largest = torch.finfo(dtype).max
     scores = torch.tensor([[[largest, 0.0, largest], [-1e4, -1e4, 1e4]]], dtype=dtype)
     visible = torch.tensor([[[False, True, False], [True, True, False]]])

@@ -1,4 +1,4 @@
-"""Lin et al. 2017, longhand: the matrix of a sentence, and the penalty on hops that look at the same."""
+"""Lin et al. 2017 in plain loops: the matrix of a sentence, and the penalty on hops with the same attention."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ POSITIONS = torch.tensor([[0, 1, 2, 3, 4], [0, 1, 2, -1, -1], [-1, -1, 0, 1, 2],
 D_MODEL, HOPS, D_ALIGNMENT = 6, 4, 5
 
 
-def made() -> tuple[SelfAttentivePooler, Tensor]:
+def build_pooler() -> tuple[SelfAttentivePooler, Tensor]:
     return SelfAttentivePooler(D_MODEL, hops=HOPS, d_alignment=D_ALIGNMENT), torch.randn(4, 5, D_MODEL)
 
 
-def annotation(summary: SelfAttentivePooler, hidden: Tensor, positions: Tensor) -> Tensor:
-    """A of one sentence, [hops, T], number by number (eq. 6)."""
+def compute_annotation(summary: SelfAttentivePooler, hidden: Tensor, positions: Tensor) -> Tensor:
+    """Compute A of one sentence, [hops, T], number by number (eq. 6)."""
     first, second, hidden = summary.keys.weight.detach(), summary.queries.weight.detach(), hidden.detach()
     rows = []
     for hop in range(HOPS):
@@ -36,20 +36,20 @@ def annotation(summary: SelfAttentivePooler, hidden: Tensor, positions: Tensor) 
     return torch.tensor(rows)
 
 
-def test_the_matrix_is_that_of_the_paper() -> None:
-    summary, hidden = made()
+def test_the_matrix_equals_that_of_the_paper() -> None:
+    summary, hidden = build_pooler()
     with watch_attention(summary) as weights:
         found = summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
     assert attention.shape == (4, HOPS, 1, 5)
     for row in range(4):
-        expected = annotation(summary, hidden[row], POSITIONS[row])
+        expected = compute_annotation(summary, hidden[row], POSITIONS[row])
         torch.testing.assert_close(attention[row].squeeze(1), expected)
         torch.testing.assert_close(found[row].view(HOPS, D_MODEL), expected @ hidden[row])
 
 
-def test_each_hop_shares_out_one_and_nothing_goes_to_padding() -> None:
-    summary, hidden = made()
+def test_the_weights_of_each_hop_sum_to_one_and_padding_has_none() -> None:
+    summary, hidden = build_pooler()
     with watch_attention(summary) as weights:
         summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
@@ -57,8 +57,8 @@ def test_each_hop_shares_out_one_and_nothing_goes_to_padding() -> None:
     assert (attention[(POSITIONS < 0)[:, None, None].expand_as(attention)] == 0).all()
 
 
-def test_a_sentence_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
-    summary, hidden = made()
+def test_other_sentences_and_padding_do_not_matter() -> None:
+    summary, hidden = build_pooler()
     together = summary(hidden, POSITIONS)
     other = torch.where((POSITIONS >= 0).unsqueeze(-1), hidden, torch.randn_like(hidden))
     torch.testing.assert_close(summary(other, POSITIONS), together)
@@ -68,8 +68,8 @@ def test_a_sentence_is_the_same_beside_others_and_wherever_its_padding_is() -> N
         torch.testing.assert_close(alone[0], together[row])
 
 
-def test_other_order_of_hops_other_order_of_rows() -> None:
-    summary, hidden = made()
+def test_permuting_hops_permutes_rows() -> None:
+    summary, hidden = build_pooler()
     before = summary(hidden, POSITIONS).view(4, HOPS, D_MODEL)
     order = [2, 0, 3, 1]
     with torch.no_grad():
@@ -77,7 +77,7 @@ def test_other_order_of_hops_other_order_of_rows() -> None:
     torch.testing.assert_close(summary(hidden, POSITIONS).view(4, HOPS, D_MODEL), before[:, order])
 
 
-def test_what_hops_say_of_themselves_is_what_they_do() -> None:
+def test_captured_weights_are_those_of_the_computation() -> None:
     hops = MultiHopAttention(3)
     query, key, value = torch.randn(2, 2, 12), torch.randn(2, 5, 4), torch.randn(2, 5, 7)
     visible = torch.rand(2, 2, 5) < 0.7
@@ -89,21 +89,21 @@ def test_what_hops_say_of_themselves_is_what_they_do() -> None:
     torch.testing.assert_close(told.scores, torch.einsum("bhqd,bhkd->bhqk", told.query, told.key))
 
 
-def test_the_penalty_is_that_of_the_paper() -> None:
+def test_the_penalty_equals_that_of_the_paper() -> None:
     """Sum over sentences of the squared entries of A A^T - I (eq. 8)."""
-    summary, hidden = made()
+    summary, hidden = build_pooler()
     with watch_attention(summary) as weights:
         summary(hidden, POSITIONS)
     ((attention,),) = weights.values()
     expected = 0.0
     for row in range(4):
-        matrix = annotation(summary, hidden[row], POSITIONS[row])
+        matrix = compute_annotation(summary, hidden[row], POSITIONS[row])
         for i, j in itertools.product(range(HOPS), repeat=2):
             expected += (float(matrix[i] @ matrix[j]) - (i == j)) ** 2
     assert float(decorrelation_penalty([attention])) == pytest.approx(expected)
 
 
-def test_there_is_no_penalty_where_each_hop_looks_at_a_token_of_its_own() -> None:
+def test_the_penalty_is_zero_if_each_hop_attends_to_its_own_token() -> None:
     summary = SelfAttentivePooler(5, hops=3, d_alignment=5)
     with torch.no_grad():
         summary.keys.weight.copy_(20 * torch.eye(5))
@@ -116,7 +116,7 @@ def test_there_is_no_penalty_where_each_hop_looks_at_a_token_of_its_own() -> Non
 
 
 def test_gradients_of_matrix_and_penalty_reach_everything() -> None:
-    summary, hidden = made()
+    summary, hidden = build_pooler()
     hidden.requires_grad_()
     with watch_attention(summary, detach=False) as weights:
         found = summary(hidden, POSITIONS)

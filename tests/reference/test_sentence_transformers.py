@@ -1,4 +1,4 @@
-"""Vectors of texts as folders of sentence-transformers ask for them, longhand over transformers' hidden vectors."""
+"""Text vectors of folders in the format of sentence-transformers, computed from the hidden vectors of transformers."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.tasks.embedder import Embedder
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
 
-from reference.test_hugging_face import _quiet, bert, write  # noqa: E402, F401 - a fixture
+from reference.test_hugging_face import _silence_transformers, create_bert, write  # noqa: E402, F401 - a fixture
 
 TEXTS = ["red dogs sleep", "Naïve cats don't sleep , 42", "walking", ""]
 SIZE = 24
@@ -34,9 +34,11 @@ FLAGS = {
 }
 
 
-def folder(path: Path, *modes: str, more: tuple[str, ...] = (), kind: str = "BertModel", **pooling: Any) -> nn.Module:
-    """A BERT with what sentence-transformers writes beside it."""
-    model = bert(path, kind)
+def create_folder(
+    path: Path, *modes: str, more: tuple[str, ...] = (), kind: str = "BertModel", **pooling: Any
+) -> nn.Module:
+    """Create a BERT with the files of sentence-transformers."""
+    model = create_bert(path, kind)
     names = ["", "1_Pooling", *more]
     types = ["Transformer", "Pooling", *(name.partition("_")[2] for name in more)]
     modules = [
@@ -51,15 +53,15 @@ def folder(path: Path, *modes: str, more: tuple[str, ...] = (), kind: str = "Ber
     return model
 
 
-def hidden(model: Any, path: Path, text: str) -> Tensor:
-    """What BERT says of each token of a text, begin and end among them."""
+def compute_hidden(model: Any, path: Path, text: str) -> Tensor:
+    """Compute BERT's hidden vectors of all tokens of a text, including begin and end."""
     row = transformers.AutoTokenizer.from_pretrained(path)(text, return_tensors="pt")
     with torch.no_grad():
         found: Tensor = model(**row).last_hidden_state[0]
     return found
 
 
-def longhand(mode: str, h: Tensor) -> Tensor:
+def compute_pooling(mode: str, h: Tensor) -> Tensor:
     places = torch.arange(1, len(h) + 1).unsqueeze(1)
     return {
         "cls": h[0],
@@ -71,40 +73,40 @@ def longhand(mode: str, h: Tensor) -> Tensor:
     }[mode]
 
 
-def found(path: Path, texts: list[str]) -> np.ndarray:
+def embed_texts(path: Path, texts: list[str]) -> np.ndarray:
     vectors: np.ndarray = heedful.load(path, kind=Embedder, device="cpu").embed(texts)
     return vectors
 
 
 @pytest.mark.parametrize("mode", FLAGS)
-def test_tokens_are_pooled_as_the_folder_says(mode: str, tmp_path: Path) -> None:
-    model = folder(tmp_path, mode)
-    expected = torch.stack([longhand(mode, hidden(model, tmp_path, text)) for text in TEXTS])
-    np.testing.assert_allclose(found(tmp_path, TEXTS), expected, atol=1e-5)
+def test_tokens_are_pooled_as_the_folder_specifies(mode: str, tmp_path: Path) -> None:
+    model = create_folder(tmp_path, mode)
+    expected = torch.stack([compute_pooling(mode, compute_hidden(model, tmp_path, text)) for text in TEXTS])
+    np.testing.assert_allclose(embed_texts(tmp_path, TEXTS), expected, atol=1e-5)
 
 
-def test_several_modes_stand_side_by_side(tmp_path: Path) -> None:
-    model = folder(tmp_path, "mean", "cls", "max")
-    rows = [hidden(model, tmp_path, text) for text in TEXTS]
-    expected = torch.stack([torch.cat([longhand(mode, h) for mode in ("cls", "max", "mean")]) for h in rows])
-    np.testing.assert_allclose(found(tmp_path, TEXTS), expected, atol=1e-5)
+def test_several_modes_are_concatenated(tmp_path: Path) -> None:
+    model = create_folder(tmp_path, "mean", "cls", "max")
+    rows = [compute_hidden(model, tmp_path, text) for text in TEXTS]
+    expected = torch.stack([torch.cat([compute_pooling(mode, h) for mode in ("cls", "max", "mean")]) for h in rows])
+    np.testing.assert_allclose(embed_texts(tmp_path, TEXTS), expected, atol=1e-5)
 
 
-def test_a_mode_may_be_named(tmp_path: Path) -> None:
-    model = folder(tmp_path)
+def test_a_mode_may_be_given_by_name(tmp_path: Path) -> None:
+    model = create_folder(tmp_path)
     write(tmp_path / "1_Pooling/config.json", {"embedding_dimension": SIZE, "pooling_mode": "cls"})
-    expected = torch.stack([hidden(model, tmp_path, text)[0] for text in TEXTS])
-    np.testing.assert_allclose(found(tmp_path, TEXTS), expected, atol=1e-5)
+    expected = torch.stack([compute_hidden(model, tmp_path, text)[0] for text in TEXTS])
+    np.testing.assert_allclose(embed_texts(tmp_path, TEXTS), expected, atol=1e-5)
 
 
-def test_what_is_not_said_is_the_mean(tmp_path: Path) -> None:
-    model = folder(tmp_path)
+def test_the_default_is_the_mean(tmp_path: Path) -> None:
+    model = create_folder(tmp_path)
     write(tmp_path / "1_Pooling/config.json", {"word_embedding_dimension": SIZE})
-    expected = torch.stack([hidden(model, tmp_path, text).mean(0) for text in TEXTS])
-    np.testing.assert_allclose(found(tmp_path, TEXTS), expected, atol=1e-5)
+    expected = torch.stack([compute_hidden(model, tmp_path, text).mean(0) for text in TEXTS])
+    np.testing.assert_allclose(embed_texts(tmp_path, TEXTS), expected, atol=1e-5)
 
 
-def dense(path: Path, inputs: int, outputs: int, activation: str = "Tanh") -> tuple[Tensor, Tensor]:
+def save_dense_module(path: Path, inputs: int, outputs: int, activation: str = "Tanh") -> tuple[Tensor, Tensor]:
     weight, bias = torch.randn(outputs, inputs) * 0.3, torch.randn(outputs)
     named = f"torch.nn.modules.{'linear' if activation == 'Identity' else 'activation'}.{activation}"
     config = {"in_features": inputs, "out_features": outputs, "bias": True, "activation_function": named}
@@ -113,16 +115,19 @@ def dense(path: Path, inputs: int, outputs: int, activation: str = "Tanh") -> tu
     return weight, bias
 
 
-def test_maps_behind_it_and_unit_length(tmp_path: Path) -> None:
-    model = folder(tmp_path, "cls", "mean", more=("2_Dense", "3_Dense", "4_Normalize"))
-    first, last = dense(tmp_path / "2_Dense", 2 * SIZE, 10), dense(tmp_path / "3_Dense", 10, 5, "Identity")
+def test_dense_layers_and_unit_length(tmp_path: Path) -> None:
+    model = create_folder(tmp_path, "cls", "mean", more=("2_Dense", "3_Dense", "4_Normalize"))
+    first, last = (
+        save_dense_module(tmp_path / "2_Dense", 2 * SIZE, 10),
+        save_dense_module(tmp_path / "3_Dense", 10, 5, "Identity"),
+    )
     rows = []
     for text in TEXTS:
-        h = hidden(model, tmp_path, text)
+        h = compute_hidden(model, tmp_path, text)
         x = (first[0] @ torch.cat((h[0], h.mean(0))) + first[1]).tanh()
         y = last[0] @ x + last[1]
         rows.append(y / y.norm())
-    vectors = found(tmp_path, TEXTS)
+    vectors = embed_texts(tmp_path, TEXTS)
     np.testing.assert_allclose(vectors, torch.stack(rows), atol=1e-5)
     assert vectors.shape == (4, 5)
     assert export_hugging_face(tmp_path, tmp_path / "out") == (
@@ -131,15 +136,15 @@ def test_maps_behind_it_and_unit_length(tmp_path: Path) -> None:
     )
 
 
-def test_a_model_that_fills_gaps_pools_too(tmp_path: Path) -> None:
-    model = folder(tmp_path, "cls", kind="BertForMaskedLM")
+def test_a_masked_language_model_can_pool_too(tmp_path: Path) -> None:
+    model = create_folder(tmp_path, "cls", kind="BertForMaskedLM")
     reader = heedful.load(tmp_path, kind=heedful.MaskedLanguageModelPredictor, device="cpu")
-    expected = hidden(model.get_submodule("bert"), tmp_path, TEXTS[0])[0]
+    expected = compute_hidden(model.get_submodule("bert"), tmp_path, TEXTS[0])[0]
     np.testing.assert_allclose(reader.embed(TEXTS[:1])[0], expected, atol=1e-5)
 
 
-def test_longer_texts_lose_their_ends(tmp_path: Path) -> None:
-    model = folder(tmp_path, "mean")
+def test_longer_texts_are_truncated(tmp_path: Path) -> None:
+    model = create_folder(tmp_path, "mean")
     write(tmp_path / "sentence_bert_config.json", {"max_seq_length": 7, "do_lower_case": False})
     ours = heedful.load(tmp_path, kind=Embedder, device="cpu")
     text, cut = "red dogs sleep walking unwashed cats", list[int]()
@@ -153,13 +158,13 @@ def test_longer_texts_lose_their_ends(tmp_path: Path) -> None:
         ours.embed([text])
 
 
-def test_texts_may_be_read_in_lower_case(tmp_path: Path) -> None:
-    folder(tmp_path, "mean")
+def test_texts_may_be_lowercased(tmp_path: Path) -> None:
+    create_folder(tmp_path, "mean")
     write(tmp_path / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": False})
-    plain = found(tmp_path, ["RED dogs", "red dogs"])
+    plain = embed_texts(tmp_path, ["RED dogs", "red dogs"])
     assert np.abs(plain[0] - plain[1]).max() > 1e-2
     write(tmp_path / "sentence_bert_config.json", {"max_seq_length": 20, "do_lower_case": True})
-    lower = found(tmp_path, ["RED dogs", "red dogs"])
+    lower = embed_texts(tmp_path, ["RED dogs", "red dogs"])
     np.testing.assert_allclose(lower, plain[[1, 1]], atol=1e-6)
 
 
@@ -189,15 +194,15 @@ def test_texts_may_be_read_in_lower_case(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_heedful_has_not_is_named(file: str, content: Any, message: str, tmp_path: Path) -> None:
-    folder(tmp_path, "mean")
+def test_unsupported_settings_are_named_in_errors(file: str, content: Any, message: str, tmp_path: Path) -> None:
+    create_folder(tmp_path, "mean")
     write(tmp_path / file, content)
     with pytest.raises(RunError, match=message):
         heedful.load(tmp_path, device="cpu")
 
 
-def test_other_modules_are_named(tmp_path: Path) -> None:
-    folder(tmp_path, "mean", more=("2_LSTM",))
+def test_unsupported_modules_are_named_in_errors(tmp_path: Path) -> None:
+    create_folder(tmp_path, "mean", more=("2_LSTM",))
     with pytest.raises(RunError, match="has the module LSTM in 2_LSTM, but heedful reads one Pooling, and Dense"):
         heedful.load(tmp_path, device="cpu")
 
@@ -210,18 +215,18 @@ def test_other_modules_are_named(tmp_path: Path) -> None:
         ({"bias": False}, "do not fit its weights"),
     ],
 )
-def test_a_map_that_does_not_fit_is_named(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
-    folder(tmp_path, "mean", more=("2_Dense",))
-    dense(tmp_path / "2_Dense", SIZE, 9)
+def test_a_dense_layer_with_a_wrong_shape_is_an_error(changes: dict[str, Any], message: str, tmp_path: Path) -> None:
+    create_folder(tmp_path, "mean", more=("2_Dense",))
+    save_dense_module(tmp_path / "2_Dense", SIZE, 9)
     content = json.loads((tmp_path / "2_Dense/config.json").read_text())
     write(tmp_path / "2_Dense/config.json", {**content, **changes})
     with pytest.raises(RunError, match=message):
         heedful.load(tmp_path, device="cpu")
 
 
-def test_pickled_maps_are_not_opened(tmp_path: Path) -> None:
-    folder(tmp_path, "mean", more=("2_Dense",))
-    dense(tmp_path / "2_Dense", SIZE, 9)
+def test_pickled_layers_are_not_loaded(tmp_path: Path) -> None:
+    create_folder(tmp_path, "mean", more=("2_Dense",))
+    save_dense_module(tmp_path / "2_Dense", SIZE, 9)
     (tmp_path / "2_Dense/model.safetensors").rename(tmp_path / "2_Dense/pytorch_model.bin")
     with pytest.raises(
         RunError, match=r"2_Dense/pytorch_model\.bin: heedful does not read pickled weights.*save it as model"

@@ -1,4 +1,4 @@
-"""The decoder of Xu et al. 2015 in plain loops, beside the one of a recipe; and what makes it look everywhere."""
+"""The decoder of Xu et al. 2015 in plain loops, compared with a recipe's decoder; and the penalty on its attention."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from heedful.tensors import SOURCE, GridLayout, Memory, Tokens
 WIDTH, WORDS, REGIONS = 6, 9, 4
 
 
-def decoder(**options: Any) -> tuple[nn.Module, nn.Linear]:
+def build_decoder(**options: Any) -> tuple[nn.Module, nn.Linear]:
     table = {
         "kind": "recurrent", "d_model": WIDTH, "dropout": 0.0, "start": "mlp", "readout": "maxout",
         "reading": {"gate": True}, **options,
@@ -38,25 +38,27 @@ def decoder(**options: Any) -> tuple[nn.Module, nn.Linear]:
     return made.double().eval(), output.double()
 
 
-def regions(rows: int) -> Tensor:
+def draw_regions(rows: int) -> Tensor:
     return torch.randn(rows, REGIONS, WIDTH, dtype=torch.float64, generator=torch.Generator().manual_seed(1))
 
 
-def memory(slots: Tensor) -> Memory:
+def build_memory(slots: Tensor) -> Memory:
     positions = torch.arange(REGIONS).expand(len(slots), -1)
     return Memory(slots, slots, positions, slots.mean(1), GridLayout(2, 2))
 
 
-def longhand(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tensor:
-    """Hidden vectors of one picture's caption: equations 1 to 9 and 13 of the paper, number by number."""
+def compute_hidden(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tensor:
+    """Compute the hidden vectors of one picture's caption: equations 1 to 9 and 13 of the paper, number by number."""
 
-    def linear(name: str, x: Tensor) -> Tensor:
+    def apply_linear(name: str, x: Tensor) -> Tensor:
         found = weights[f"{name}.weight"] @ x
         return found + weights[f"{name}.bias"] if f"{name}.bias" in weights else found
 
     mean = sum(slots) / len(slots)
     start = [
-        torch.tanh(linear(f"reading.start.maps.{part}", torch.tanh(linear(f"reading.start.hidden.{part}", mean))))
+        torch.tanh(
+            apply_linear(f"reading.start.maps.{part}", torch.tanh(apply_linear(f"reading.start.hidden.{part}", mean)))
+        )
         for part in (0, 1)
     ]
     h, cell = start
@@ -65,60 +67,62 @@ def longhand(weights: dict[str, Tensor], slots: Tensor, ids: list[int]) -> Tenso
         embedding = weights["embedding.table.weight"][number] * WIDTH**0.5
         energies = []
         for slot in slots:
-            hidden = torch.tanh(linear("reading.across.score.query", h) + linear("reading.across.score.key", slot))
-            energies.append(float(linear("reading.across.score.energy", hidden)))
+            hidden = torch.tanh(
+                apply_linear("reading.across.score.query", h) + apply_linear("reading.across.score.key", slot)
+            )
+            energies.append(float(apply_linear("reading.across.score.energy", hidden)))
         alphas = torch.softmax(torch.tensor(energies, dtype=torch.float64), 0)
-        beta = torch.sigmoid(linear("reading.gate.map", h))
+        beta = torch.sigmoid(apply_linear("reading.gate.map", h))
         context = beta * sum(alpha * slot for alpha, slot in zip(alphas, slots, strict=True))
-        gates = linear("column.cells.0.input", embedding) + linear("column.cells.0.recurrent", h)
-        gates = gates + linear("column.more", context)
+        gates = apply_linear("column.cells.0.input", embedding) + apply_linear("column.cells.0.recurrent", h)
+        gates = gates + apply_linear("column.more", context)
         i, f, candidate, o = (gates[n * WIDTH : (n + 1) * WIDTH] for n in range(4))
         cell = torch.sigmoid(f) * cell + torch.sigmoid(i) * torch.tanh(candidate)
         h = torch.sigmoid(o) * torch.tanh(cell)
         inputs = zip((0, 1, 2), (h, embedding, context), strict=True)
-        pairs = sum(linear(f"readout.maps.{n}", each) for n, each in inputs)
+        pairs = sum(apply_linear(f"readout.maps.{n}", each) for n, each in inputs)
         outputs.append(torch.stack([max(pairs[2 * n], pairs[2 * n + 1]) for n in range(WIDTH)]))
     return torch.stack(outputs)
 
 
 @torch.no_grad()
-def test_the_decoder_is_the_papers() -> None:
-    made, _ = decoder()
-    slots, ids = regions(3), torch.tensor([[1, 4, 2, 7], [3, 3, 0, 8], [5, 6, 1, 2]])
-    found, _ = made(Tokens(ids, torch.arange(4).expand(3, -1)), made.init_state(memory(slots)))
+def test_the_decoder_equals_that_of_the_paper() -> None:
+    made, _ = build_decoder()
+    slots, ids = draw_regions(3), torch.tensor([[1, 4, 2, 7], [3, 3, 0, 8], [5, 6, 1, 2]])
+    found, _ = made(Tokens(ids, torch.arange(4).expand(3, -1)), made.init_state(build_memory(slots)))
     weights = dict(made.named_parameters())
     for row in range(3):
-        expected = longhand(weights, slots[row], ids[row].tolist())
+        expected = compute_hidden(weights, slots[row], ids[row].tolist())
         torch.testing.assert_close(found[row], expected, rtol=1e-10, atol=1e-12)
 
 
-class Given(Encoder[Tensor]):
-    """Regions that are there already."""
+class RegionEncoder(Encoder[Tensor]):
+    """Encoder that returns the given regions."""
 
     def forward(self, source: Tensor) -> Memory:
-        return memory(source)
+        return build_memory(source)
 
 
-def model(**options: Any) -> SequenceToSequence[Tensor]:
-    made, output = decoder(**options)
-    return SequenceToSequence(Given(), made, output=output).double()
+def build_model(**options: Any) -> SequenceToSequence[Tensor]:
+    made, output = build_decoder(**options)
+    return SequenceToSequence(RegionEncoder(), made, output=output).double()
 
 
 def batch() -> PairBatch[Tensor]:
     ids = torch.tensor([[1, 4, 2, 7], [3, 3, 0, 0]])
     positions = torch.tensor([[0, 1, 2, 3], [0, 1, -1, -1]])
-    return PairBatch(regions(2), Tokens(ids, positions), torch.tensor([[4, 2, 7, 8], [3, 8, -1, -1]]))
+    return PairBatch(draw_regions(2), Tokens(ids, positions), torch.tensor([[4, 2, 7, 8], [3, 8, -1, -1]]))
 
 
 @pytest.mark.parametrize("kind", ["recurrent", "transformer"])
-def test_the_penalty_is_that_of_plain_loops_and_has_a_gradient(kind: str) -> None:
+def test_the_penalty_equals_plain_loops_and_has_a_gradient(kind: str) -> None:
     options = {} if kind == "recurrent" else {"kind": kind, "heads": 2, "layers": 2}
     if kind == "transformer":
         config = TypeAdapter(MemoryDecoderConfig).validate_python({**options, "d_model": WIDTH, "dropout": 0.0})
         made, output = build_memory_decoder(config, vocabulary=WORDS, slots={SOURCE: WIDTH}, longest=20)
-        what = SequenceToSequence(Given(), made, output=output).double()
+        what = SequenceToSequence(RegionEncoder(), made, output=output).double()
     else:
-        what = model()
+        what = build_model()
     plain = LikelihoodCriterion(0.1).loss(what, batch())
     found = DoublyStochasticCriterion(LikelihoodCriterion(0.1), weight=0.3).loss(what, batch())
 
@@ -145,7 +149,7 @@ def test_the_penalty_is_that_of_plain_loops_and_has_a_gradient(kind: str) -> Non
     assert any(p.grad is not None and float(p.grad.abs().sum()) > 0 for p in what.parameters())
 
 
-def test_what_stands_beside_the_penalty_keeps_what_it_learned() -> None:
+def test_other_parameters_keep_their_gradients() -> None:
     inner = ReinforceCriterion(LikelihoodCriterion())
     outer: Criterion = DoublyStochasticCriterion(inner, weight=1.0)
     outer.on_update(2.0)
@@ -156,8 +160,8 @@ def test_what_stands_beside_the_penalty_keeps_what_it_learned() -> None:
     assert outer.part_names == {"nll", "entropy", "unread"}
 
 
-def test_drawn_attention_learns_beside_the_penalty() -> None:
-    what = model(reading={"gate": True, "weights": "sampled"}).train()
+def test_sampled_attention_learns_with_the_penalty() -> None:
+    what = build_model(reading={"gate": True, "weights": "sampled"}).train()
     loss = DoublyStochasticCriterion(ReinforceCriterion(LikelihoodCriterion()), weight=0.5).loss(what, batch())
     loss.total.backward()
     energy = dict(what.named_parameters())["decoder.reading.across.score.energy.weight"]

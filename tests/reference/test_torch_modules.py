@@ -1,4 +1,4 @@
-"""torch's own attention and Transformer, with the same weights, give the same numbers and the same gradients."""
+"""torch's own attention and Transformer compute the same numbers and gradients with the same weights."""
 
 from __future__ import annotations
 
@@ -22,49 +22,49 @@ from heedful.tensors import Tokens
 D_MODEL, HEADS, D_FF, VOCABULARY, PAD = 16, 4, 24, 11, 0
 
 
-def scatter(module: nn.Module) -> None:
-    """Gains of 1 and biases of 0 would hide mistakes."""
+def randomize_weights(module: nn.Module) -> None:
+    """Gains of 1 and biases of 0 would hide errors."""
     for parameter in module.parameters():
         nn.init.normal_(parameter, std=0.5)
 
 
-def see(query: Tensor, key: Tensor, visibility: Any = bidirectional) -> AttentionMask:
+def build_mask(query: Tensor, key: Tensor, visibility: Any = bidirectional) -> AttentionMask:
     return AttentionMask.from_visible(
         query, key_positions=key, visible=visibility(query.unsqueeze(2), key.unsqueeze(1))
     )
 
 
-def packed(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """Weights as torch's attention names them: queries, keys and values in one matrix."""
+def iter_packed_weights(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield weights with the names of torch's attention: queries, keys and values in one matrix."""
     yield prefix + "in_proj_weight", torch.cat((attention.query.weight, attention.key_value.weight))
-    yield from biases_and_output(attention, prefix)
+    yield from iter_biases_and_output(attention, prefix)
 
 
-def biases_and_output(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
+def iter_biases_and_output(attention: MultiHeadAttention, prefix: str) -> Iterator[tuple[str, Tensor]]:
     assert isinstance(attention.aggregation, ProjectionAggregation)
     yield prefix + "in_proj_bias", torch.cat((attention.query.bias, attention.key_value.bias))
-    yield from named(attention.aggregation.output, prefix + "out_proj.")
+    yield from iter_named_parameters(attention.aggregation.output, prefix + "out_proj.")
 
 
-def named(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
+def iter_named_parameters(module: nn.Module, prefix: str) -> Iterator[tuple[str, Tensor]]:
     return ((prefix + name, parameter) for name, parameter in module.named_parameters())
 
 
-def as_torch(layer: TransformerLayer, prefix: str) -> Iterator[tuple[str, Tensor]]:
-    """The weights of a layer under torch's names, still connected to ours, so that gradients flow through."""
+def iter_torch_weights(layer: TransformerLayer, prefix: str) -> Iterator[tuple[str, Tensor]]:
+    """Yield the weights of a layer with torch's names; gradients flow back to heedful's parameters."""
     residuals: list[ResidualConnection] = [layer.around_attention, layer.around_feed_forward]
-    yield from packed(layer.attention, prefix + "self_attn.")
+    yield from iter_packed_weights(layer.attention, prefix + "self_attn.")
     if layer.across is not None and layer.around_across is not None:
         residuals.insert(1, layer.around_across)
-        yield from packed(layer.across, prefix + "multihead_attn.")
+        yield from iter_packed_weights(layer.across, prefix + "multihead_attn.")
     for number, residual in enumerate(residuals, 1):
-        yield from named(residual.norm, f"{prefix}norm{number}.")  # type: ignore[arg-type]
-    yield from named(layer.feed_forward.inner, prefix + "linear1.")
-    yield from named(layer.feed_forward.outer, prefix + "linear2.")
+        yield from iter_named_parameters(residual.norm, f"{prefix}norm{number}.")  # type: ignore[arg-type]
+    yield from iter_named_parameters(layer.feed_forward.inner, prefix + "linear1.")
+    yield from iter_named_parameters(layer.feed_forward.outer, prefix + "linear2.")
 
 
-def transformer(model: nn.Module, *, post_norm: bool) -> tuple[nn.Transformer, dict[str, Tensor]]:
-    """torch's Transformer of the same sizes, and our weights under its names."""
+def build_torch_transformer(model: nn.Module, *, post_norm: bool) -> tuple[nn.Transformer, dict[str, Tensor]]:
+    """Build torch's Transformer of the same size, and heedful's weights with its names."""
     stacks: dict[str, TransformerStack] = {"encoder": model.encoder.stack, "decoder": model.decoder.stack}
     settings: dict[str, Any] = {"dropout": 0.0, "batch_first": True, "norm_first": not post_norm}
     theirs = nn.Transformer(
@@ -86,14 +86,14 @@ def transformer(model: nn.Module, *, post_norm: bool) -> tuple[nn.Transformer, d
     weights: dict[str, Tensor] = {}
     for side, stack in stacks.items():
         for number, layer in enumerate(stack.layers):
-            weights.update(as_torch(layer, f"{side}.layers.{number}."))  # type: ignore[arg-type]
+            weights.update(iter_torch_weights(layer, f"{side}.layers.{number}."))  # type: ignore[arg-type]
         if stack.final_norm is not None:
-            weights.update(named(stack.final_norm, f"{side}.norm."))
+            weights.update(iter_named_parameters(stack.final_norm, f"{side}.norm."))
     assert weights.keys() == dict(theirs.named_parameters()).keys()
     return theirs, weights
 
 
-def sinusoids(length: int) -> Tensor:
+def compute_sinusoids(length: int) -> Tensor:
     table = torch.zeros(length, D_MODEL)
     for t in range(length):
         for i in range(0, D_MODEL, 2):
@@ -102,18 +102,18 @@ def sinusoids(length: int) -> Tensor:
     return table
 
 
-def torch_logits(model: nn.Module, source: Tokens, target: Tokens, *, post_norm: bool) -> Tensor:
-    theirs, weights = transformer(model, post_norm=post_norm)
+def compute_torch_logits(model: nn.Module, source: Tokens, target: Tokens, *, post_norm: bool) -> Tensor:
+    theirs, weights = build_torch_transformer(model, post_norm=post_norm)
     table = model.output.weight
 
-    def embedded(tokens: Tokens) -> Tensor:
-        return functional.embedding(tokens.ids, table) * math.sqrt(D_MODEL) + sinusoids(tokens.ids.size(1))
+    def embed_tokens(tokens: Tokens) -> Tensor:
+        return functional.embedding(tokens.ids, table) * math.sqrt(D_MODEL) + compute_sinusoids(tokens.ids.size(1))
 
     length = target.ids.size(1)
     hidden = functional_call(
         theirs.train(model.training),
         weights,
-        (embedded(source), embedded(target)),
+        (embed_tokens(source), embed_tokens(target)),
         {
             "tgt_mask": torch.ones(length, length, dtype=torch.bool).triu(1),
             "src_key_padding_mask": source.ids == PAD,
@@ -136,7 +136,7 @@ def build(residual: str) -> nn.Module:
         "output_bias": True,
     }
     model = build_sequence_to_sequence(TransformerConfig.model_validate(config), DataSizes(VOCABULARY, VOCABULARY, 20))
-    scatter(model)
+    randomize_weights(model)
     return model
 
 
@@ -152,8 +152,8 @@ def batch() -> tuple[Tokens, Tokens, Tensor]:
 def test_multi_head_attention(self_attention: bool, padded: bool) -> None:
     ours = MultiHeadAttention(D_MODEL, HEADS)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, batch_first=True)
-    scatter(ours)
-    theirs.load_state_dict(dict(packed(ours, "")))
+    randomize_weights(ours)
+    theirs.load_state_dict(dict(iter_packed_weights(ours, "")))
     x = torch.randn(2, 5, D_MODEL)
     memory = x if self_attention else torch.randn(2, 7, D_MODEL)
     positions, at = torch.arange(5).repeat(2, 1), torch.arange(memory.size(1)).repeat(2, 1)
@@ -165,28 +165,28 @@ def test_multi_head_attention(self_attention: bool, padded: bool) -> None:
     )
     seen = []
     ours.probe.register_forward_hook(lambda _module, _inputs, each: seen.append(each))
-    sight = see(positions, at, causal if self_attention else bidirectional)
+    sight = build_mask(positions, at, causal if self_attention else bidirectional)
     torch.testing.assert_close(ours(x, ours.project_memory(memory, memory, at), mask=sight), expected)
     torch.testing.assert_close(seen[0], weights)
 
 
-def test_multi_head_attention_over_another_width_with_values_of_their_own() -> None:
+def test_multi_head_attention_over_another_width_with_separate_values() -> None:
     ours = MultiHeadAttention(D_MODEL, HEADS, d_memory=6)
     theirs = nn.MultiheadAttention(D_MODEL, HEADS, kdim=6, vdim=6, batch_first=True)
-    scatter(ours)
+    randomize_weights(ours)
     key, value = ours.key_value.weight.chunk(2)
     theirs.load_state_dict(
         {
             "q_proj_weight": ours.query.weight,
             "k_proj_weight": key,
             "v_proj_weight": value,
-            **dict(biases_and_output(ours, "")),
+            **dict(iter_biases_and_output(ours, "")),
         }
     )
     x, keys, values = torch.randn(2, 3, D_MODEL), torch.randn(2, 4, 6), torch.randn(2, 4, 6)
     positions, at = torch.arange(3).expand(2, -1), torch.arange(4).expand(2, -1)
     for each in (values, keys):
-        found = ours(x, ours.project_memory(keys, each, at), mask=see(positions, at))
+        found = ours(x, ours.project_memory(keys, each, at), mask=build_mask(positions, at))
         torch.testing.assert_close(found, theirs(x, keys, each)[0])
 
 
@@ -197,7 +197,7 @@ def test_encoder_decoder(residual: str, recorded: bool) -> None:
     source, target, labels = batch()
     with torch.set_grad_enabled(recorded):
         found = model.output(model(source, target))
-        expected = torch_logits(model, source, target, post_norm=residual == "post_norm")
+        expected = compute_torch_logits(model, source, target, post_norm=residual == "post_norm")
     real = labels != PAD
     torch.testing.assert_close(found[real], expected[real])
 
@@ -209,7 +209,7 @@ def test_loss_and_gradients_of_a_training_step(residual: str, smoothing: float) 
     source, target, labels = batch()
     real = labels != PAD
     found, plain = cross_entropy(model(source, target)[real], labels[real], output=model.output, smoothing=smoothing)
-    logits = torch_logits(model, source, target, post_norm=residual == "post_norm").flatten(0, 1)
+    logits = compute_torch_logits(model, source, target, post_norm=residual == "post_norm").flatten(0, 1)
     expected = functional.cross_entropy(
         logits, labels.flatten(), ignore_index=PAD, label_smoothing=smoothing, reduction="sum"
     )

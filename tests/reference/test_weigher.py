@@ -1,4 +1,4 @@
-"""Heads that weigh by any score and choice, against one attention for each head."""
+"""Heads with any score and normalizer, compared with one attention for each head."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ CHOICES: dict[str, Callable[[], Normalizer]] = {
 }
 
 
-def sight(visible: Tensor) -> AttentionMask:
+def build_mask(visible: Tensor) -> AttentionMask:
     positions = torch.arange(QUERIES).expand(ROWS, -1) + 2
     key_positions = torch.tensor([[0, 1, 2, 3, 4, 5], [0, 1, 2, 3, -1, -1]])
     return AttentionMask.from_visible(
@@ -59,7 +59,7 @@ def sight(visible: Tensor) -> AttentionMask:
     )
 
 
-def attention(score: AttentionScore, choice: Normalizer, **more: object) -> MultiHeadAttention:
+def build_attention(score: AttentionScore, choice: Normalizer, **more: object) -> MultiHeadAttention:
     made = MultiHeadAttention(
         D_MODEL, HEADS, weigher=ScoredWeights(score, choice), aggregation=ConcatAggregation(), **more
     )  # type: ignore[arg-type]
@@ -69,13 +69,13 @@ def attention(score: AttentionScore, choice: Normalizer, **more: object) -> Mult
 
 
 @pytest.mark.parametrize(("score", "choice"), list(itertools.product(SCORES, CHOICES)))
-def test_each_head_is_an_attention_of_its_own(score: str, choice: str) -> None:
-    made = attention(SCORES[score](), CHOICES[choice]())
+def test_each_head_equals_a_single_attention(score: str, choice: str) -> None:
+    made = build_attention(SCORES[score](), CHOICES[choice]())
     weigher = made.weigher
     assert isinstance(weigher, ScoredWeights)
     alone = Attention(weigher.measure, weigher.choice)
     x, memory = torch.randn(ROWS, QUERIES, D_MODEL).double(), torch.randn(ROWS, KEYS, D_MODEL).double()
-    seen = sight(torch.rand(ROWS, QUERIES, KEYS) < 0.7)
+    seen = build_mask(torch.rand(ROWS, QUERIES, KEYS) < 0.7)
     visible = torch.zeros(ROWS, QUERIES, KEYS, dtype=torch.bool) if seen.visible is None else seen.visible.squeeze(1)
     found = made(x, made.project_memory(memory, memory, seen.key_positions), mask=seen)
     keys, values = made.key_value(memory).chunk(2, -1)
@@ -88,21 +88,21 @@ def test_each_head_is_an_attention_of_its_own(score: str, choice: str) -> None:
 
 
 @pytest.mark.parametrize("relative", [RotaryPosition(D_K), ShawPosition(D_K, D_K, clip=2)], ids=["rotary", "shaw"])
-def test_the_usual_way_composed_is_the_usual_way(relative: nn.Module) -> None:
-    composed = attention(ScaledDotScore(), softmax, relative=relative)
+def test_composed_dot_product_attention_equals_the_usual_one(relative: nn.Module) -> None:
+    composed = build_attention(ScaledDotScore(), softmax, relative=relative)
     usual = MultiHeadAttention(D_MODEL, HEADS, aggregation=ConcatAggregation(), relative=relative).double().eval()  # type: ignore[arg-type]
     usual.load_state_dict(composed.state_dict())
     x, memory = torch.randn(ROWS, QUERIES, D_MODEL).double(), torch.randn(ROWS, KEYS, D_MODEL).double()
     for visible in (torch.ones(ROWS, QUERIES, KEYS, dtype=torch.bool), torch.rand(ROWS, QUERIES, KEYS) < 0.5):
-        seen = sight(visible)
+        seen = build_mask(visible)
         results = [
             made(x, made.project_memory(memory, memory, seen.key_positions), mask=seen) for made in (composed, usual)
         ]
         torch.testing.assert_close(*results)
 
 
-def test_exp_dot_in_proportion_is_the_softmax_of_dot() -> None:
-    one, other = attention(ExpDotScore(), normalize_by_sum), attention(DotScore(), softmax)
+def test_proportional_exponentials_of_dots_are_the_softmax() -> None:
+    one, other = build_attention(ExpDotScore(), normalize_by_sum), build_attention(DotScore(), softmax)
     other.load_state_dict(one.state_dict())
     x = torch.randn(ROWS, KEYS, D_MODEL).double()
     positions = torch.arange(KEYS).expand(ROWS, -1)

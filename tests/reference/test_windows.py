@@ -1,4 +1,4 @@
-"""Kim 2014, longhand: what windows find, and the strongest of it."""
+"""Kim 2014 in plain loops: the features of windows, and their maximum."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from heedful.tensors import Tokens
 D_MODEL, WIDTHS, FEATURES = 5, (1, 3), 4
 
 
-def made() -> WindowEncoder:
+def build_encoder() -> WindowEncoder:
     torch.manual_seed(4)
     embedding = TokenEmbedding(build_embedding(9, D_MODEL), scaled=False)
     return WindowEncoder(embedding, [ConvWindow(D_MODEL, width, features=FEATURES) for width in WIDTHS]).double().eval()
 
 
 @torch.no_grad()
-def found(encoder: WindowEncoder, text: list[int]) -> torch.Tensor:
-    """[T, features of all widths] of one text, number by number."""
+def compute_windows(encoder: WindowEncoder, text: list[int]) -> torch.Tensor:
+    """Compute the features of all widths for one text, [T, features], number by number."""
     vectors = [encoder.embedding.table.weight[token] for token in text]
     vectors += [torch.zeros(D_MODEL).double()] * max(WIDTHS)
     rows = []
@@ -35,11 +35,11 @@ def found(encoder: WindowEncoder, text: list[int]) -> torch.Tensor:
 
 
 @torch.no_grad()
-def test_slots_are_what_windows_find_and_the_summary_is_the_strongest_of_it() -> None:
-    encoder = made()
+def test_slots_are_features_of_windows_and_the_summary_is_their_maximum() -> None:
+    encoder = build_encoder()
     for text in ([3, 4, 5, 6, 7], [8], [2, 2]):
         memory = encoder(Tokens.from_ids(torch.tensor([text]), pad=0))
-        expected = found(encoder, text)
+        expected = compute_windows(encoder, text)
         torch.testing.assert_close(memory.values[0], expected)
         mean = encoder.embedding.table.weight[torch.tensor(text)].mean(0)
         torch.testing.assert_close(memory.summary[0], torch.cat((expected.amax(0), mean)))
@@ -48,11 +48,11 @@ def test_slots_are_what_windows_find_and_the_summary_is_the_strongest_of_it() ->
 
 
 @torch.no_grad()
-def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
-    encoder = made()
+def test_other_texts_and_padding_do_not_matter() -> None:
+    encoder = build_encoder()
     for windows in encoder.windows:
         assert isinstance(windows, ConvWindow)
-        torch.nn.init.ones_(windows.linear.bias)  # so that padding would find something
+        torch.nn.init.ones_(windows.linear.bias)  # so that windows would find something in the padding
     ids = torch.tensor([[3, 4, 5, 6, 7, 8], [0, 0, 0, 3, 5, 4], [7, 6, 0, 0, 0, 0]])
     tokens = Tokens.from_ids(ids, pad=0)
     together = encoder(tokens)
@@ -62,8 +62,8 @@ def test_a_text_is_the_same_beside_others_and_wherever_its_padding_is() -> None:
         torch.testing.assert_close(together.summary[row], alone.summary[0])
 
 
-def test_later_tokens_are_seen_as_far_as_the_level_says() -> None:
-    encoder = made()
+def test_later_tokens_are_seen_up_to_the_reach_of_a_level() -> None:
+    encoder = build_encoder()
     (level,) = encoder.describe_layers()
     text = [3, 4, 5, 6, 7]
     plain = encoder(Tokens.from_ids(torch.tensor([text]), pad=0)).values[0]

@@ -1,4 +1,4 @@
-"""What letters become before WordPiece cuts them: as a folder's files say it, and as transformers reads these."""
+"""Normalization of letters before WordPiece, as the files of a folder specify it, compared with transformers."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from heedful.errors import RunError
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 tokenizers = pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
 
-from reference.test_hugging_face import _quiet, saved, write  # noqa: E402, F401 - a fixture
+from reference.test_hugging_face import _silence_transformers, save_model, write  # noqa: E402, F401 - a fixture
 
 PIECES = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "cafe", "café", "Cafe", "Café", "日", "本", "日本"]
 TEXT = "Café café 日本 zzz"
 
 
-def folder(path: Path, pieces: list[str], **settings: Any) -> Path:
-    """A BERT whose vocabulary is vocab.txt."""
+def create_folder(path: Path, pieces: list[str], **settings: Any) -> Path:
+    """Create a BERT whose vocabulary is vocab.txt."""
     path.mkdir(exist_ok=True)
     (path / "vocab.txt").write_text("".join(f"{piece}\n" for piece in pieces), encoding="utf-8")
     write(path / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", **settings})
@@ -29,11 +29,11 @@ def folder(path: Path, pieces: list[str], **settings: Any) -> Path:
         vocab_size=len(pieces), hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8,
         max_position_embeddings=16,
     )  # fmt: skip
-    saved(transformers.BertModel(config), path)
+    save_model(transformers.BertModel(config), path)
     return path
 
 
-def cut(path: Path, text: str = TEXT) -> list[str]:
+def tokenize(path: Path, text: str = TEXT) -> list[str]:
     tokenizer = heedful.load(path, device="cpu").tokenizer
     return list(tokenizer.to_pieces(tokenizer.encode(text)))
 
@@ -50,8 +50,8 @@ CASES: list[tuple[dict[str, Any], list[str]]] = [
 
 
 @pytest.mark.parametrize(("settings", "expected"), CASES, ids=lambda each: str(each) if isinstance(each, dict) else "")
-def test_letters_of_a_list_of_pieces(settings: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
-    assert cut(folder(tmp_path, PIECES, **settings)) == expected
+def test_letters_with_a_list_of_pieces(settings: dict[str, Any], expected: list[str], tmp_path: Path) -> None:
+    assert tokenize(create_folder(tmp_path, PIECES, **settings)) == expected
     if settings.get("do_lower_case", True) is not None:
         assert transformers.AutoTokenizer.from_pretrained(tmp_path).tokenize(TEXT) == expected
 
@@ -60,29 +60,29 @@ def test_letters_of_a_list_of_pieces(settings: dict[str, Any], expected: list[st
 @pytest.mark.parametrize(
     ("settings", "expected"), CASES[2:], ids=lambda each: str(each) if isinstance(each, dict) else ""
 )
-def test_settings_outrank_the_file_of_a_tokenizer(
+def test_settings_have_priority_over_the_tokenizer_file(
     settings: dict[str, Any], expected: list[str], written: bool, tmp_path: Path
 ) -> None:
-    """tokenizer.json says something else of case, and the settings that stand beside it count."""
-    folder(tmp_path, PIECES, **{"do_lower_case": True, **settings})
+    """tokenizer.json has another setting of case, and tokenizer_config.json wins."""
+    create_folder(tmp_path, PIECES, **{"do_lower_case": True, **settings})
     learned = tokenizers.BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=written)
     learned.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "vocab.txt").unlink()
-    assert cut(tmp_path) == expected
+    assert tokenize(tmp_path) == expected
 
 
-def test_what_the_settings_leave_open_the_file_decides(tmp_path: Path) -> None:
-    folder(tmp_path, PIECES)
+def test_missing_settings_are_taken_from_the_tokenizer_file(tmp_path: Path) -> None:
+    create_folder(tmp_path, PIECES)
     learned = tokenizers.BertWordPieceTokenizer(str(tmp_path / "vocab.txt"), lowercase=False, strip_accents=True)
     learned.save(str(tmp_path / "tokenizer.json"))
     (tmp_path / "vocab.txt").unlink()
-    assert cut(tmp_path) == ["Cafe", "cafe", "日", "本", "[UNK]"]
+    assert tokenize(tmp_path) == ["Cafe", "cafe", "日", "本", "[UNK]"]
 
 
-def test_what_is_unknown_has_a_name_of_its_own(tmp_path: Path) -> None:
+def test_the_unknown_piece_may_have_any_name(tmp_path: Path) -> None:
     pieces = ["<oov>" if piece == "[UNK]" else piece for piece in PIECES]
-    path = folder(tmp_path, pieces, unk_token="<oov>")
-    assert cut(path) == ["cafe", "cafe", "日", "本", "<oov>"]
+    path = create_folder(tmp_path, pieces, unk_token="<oov>")
+    assert tokenize(path) == ["cafe", "cafe", "日", "本", "<oov>"]
     content = json.loads((path / "tokenizer_config.json").read_text())
     del content["unk_token"]
     write(path / "tokenizer_config.json", content)

@@ -75,10 +75,10 @@ def test_paths_are_as_long_as_they_must_be() -> None:
         lengths = {
             "full": table.measure_path_length(table.SelfAttention(), n, 8),
             "formed": table.measure_path_length(table.SelfAttention(form_weights=True), n, 8),
-            "restricted": table.measure_path_length(table.Restricted(3), n, 8),
-            "recurrent": table.measure_path_length(table.Recurrent(), n, 8),
-            "convolutional": table.measure_path_length(table.Convolutional(5), n, 8),
-            "dilated": table.measure_path_length(table.Dilated(3), n, 8),
+            "restricted": table.measure_path_length(table.RestrictedAttention(3), n, 8),
+            "recurrent": table.measure_path_length(table.RecurrentNetwork(), n, 8),
+            "convolutional": table.measure_path_length(table.Convolution(5), n, 8),
+            "dilated": table.measure_path_length(table.DilatedConvolution(3), n, 8),
         }
         assert lengths == {
             "full": 1,
@@ -91,7 +91,7 @@ def test_paths_are_as_long_as_they_must_be() -> None:
 
 
 def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
-    rows = {"full": table.SelfAttention(), "convolutional": table.Convolutional(), "recurrent": table.Recurrent()}
+    rows = {"full": table.SelfAttention(), "convolutional": table.Convolution(), "recurrent": table.RecurrentNetwork()}
     chains = {
         name: [table.count_sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()
     }
@@ -111,9 +111,9 @@ def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
 def test_dependence_is_that_of_the_window() -> None:
     at = torch.arange(7)
     near = (at[:, None] - at).abs() <= 2
-    assert torch.equal(table.find_dependencies(table.Restricted(2).build(8), 7, 8), near)
-    assert torch.equal(table.find_dependencies(table.Convolutional(5).build(8), 7, 8), near)
-    assert torch.equal(table.find_dependencies(table.Recurrent().build(8), 7, 8), at[:, None] >= at)
+    assert torch.equal(table.find_dependencies(table.RestrictedAttention(2).build(8), 7, 8), near)
+    assert torch.equal(table.find_dependencies(table.Convolution(5).build(8), 7, 8), near)
+    assert torch.equal(table.find_dependencies(table.RecurrentNetwork().build(8), 7, 8), at[:, None] >= at)
 
 
 def test_bytes_are_counted_while_they_live() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from torch import Tensor, nn
 
 from heedful.errors import DataError
@@ -183,6 +183,6 @@ def test_epochs_to_the_goal() -> None:
 
 
 def test_real_digits() -> None:
-    train, test = STUDY.Digits.read(outside("mnist10k"), max_images=10_000)
+    train, test = STUDY.Digits.read(find_external_data("mnist10k"), max_images=10_000)
     assert len(train.labels) + len(test.labels) > 9000
     assert abs(len(test.labels) / (len(train.labels) + len(test.labels)) - 0.2) < 0.01

@@ -8,8 +8,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-import limits
 import pytest
+import time_limits
 
 ROOT = Path(__file__).parents[2]
 GREEN = "\ndef test_next(): pass\n"
@@ -41,7 +41,7 @@ def run(tmp_path: Path) -> Run:
     (tmp_path / "conftest.py").write_text(
         "import limits\nlimits.PROCESSES, limits.GRACE = 0.5, 4.0\nfrom limits import *\n"
     )
-    path = os.pathsep.join([str(Path(limits.__file__).parent), os.environ.get("PYTHONPATH", "")])
+    path = os.pathsep.join([str(Path(time_limits.__file__).parent), os.environ.get("PYTHONPATH", "")])
     environment = {key: each for key, each in os.environ.items() if not key.startswith("PYTEST_")}
 
     def run(text: str, *options: str) -> subprocess.CompletedProcess[str]:
@@ -112,5 +112,5 @@ def test_every_test_has_a_limit(request: pytest.FixtureRequest) -> None:
     assert 0 < float(request.config.getini("timeout")) <= 600
     for item in request.session.items:
         marker = item.get_closest_marker("timeout")
-        assert marker is None or 0 < marker.args[0] <= 2 * limits.SLOW, item.nodeid
+        assert marker is None or 0 < marker.args[0] <= 2 * time_limits.SLOW, item.nodeid
         assert marker is not None or not item.get_closest_marker("slow"), item.nodeid

@@ -11,7 +11,7 @@ import torch
 from beartype import beartype
 from beartype.roar import BeartypeCallHintViolation
 from jaxtyping import Float, Int, TypeCheckError
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 from torch import Tensor
 
 from heedful.tensors import Tokens
@@ -94,7 +94,7 @@ def test_parts_of_a_dataclass_agree() -> None:
 
 
 def test_nothing_is_checked_where_that_is_asked_for() -> None:
-    with unchecked():
+    with disable_shape_checks():
         assert Widen(5).widen(ROWS).shape == (2, 5)
     with pytest.raises(TypeCheckError):
         Widen(5).widen(ROWS)

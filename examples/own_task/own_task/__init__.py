@@ -1,1 +1,1 @@
-"""Any number of labels for each text, and an encoder that averages: what heedful lacks, without a fork."""
+"""A task with any number of labels for each text, and an encoder that averages embeddings."""

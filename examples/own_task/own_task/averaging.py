@@ -1,4 +1,4 @@
-"""The table of the family: `model.kind = "averaging"` wherever an encoder may stand."""
+"""The recipe table of the architecture: `model.kind = "averaging"` for any encoder."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from heedful.recipes.config import PositiveInt, Probability
 
 
 class AveragingConfig(EncoderArchitecture):
-    """A map of each embedding, and the mean of a text (Iyyer et al. 2015, deep averaging networks)."""
+    """Linear layers on each embedding, and the mean over a text (Iyyer et al. 2015, deep averaging networks)."""
 
-    built_by: ClassVar = "own_task.averager:averager"
+    built_by: ClassVar = "own_task.averaging_encoder:build_averaging_encoder"
 
     kind: Literal["averaging"] = "averaging"
     d_model: PositiveInt = 64
-    """width of the embeddings and of everything above"""
+    """width of the embeddings and of all layers"""
     layers: PositiveInt = 1
-    """maps on top of each other"""
+    """number of layers"""
     dropout: Probability = 0.1
-    """of the embeddings"""
+    """dropout of the embeddings"""

@@ -14,7 +14,7 @@ from heedful.recipes.text import TokenizerConfig
 from heedful.recipes.training import TrainingConfig
 
 if TYPE_CHECKING:
-    from own_task.texts import LabelledTexts
+    from own_task.data import LabelledTexts
 
 
 class TextsConfig(Config):
@@ -28,41 +28,41 @@ class MultiLabelDataConfig(DataConfig):
     """Texts with any number of labels."""
 
     train: TextsConfig
-    """the texts to learn from"""
+    """training texts"""
     validation: TextsConfig
-    """the texts that checkpoints are compared on"""
+    """validation texts, which compare the checkpoints"""
     test: Annotated[TextsConfig | None, FieldRole.FREE] = None
-    """the texts that `heedful evaluate` takes, instead of those of validation"""
+    """test texts for `heedful evaluate`, instead of the validation texts"""
     max_length: Annotated[int, Field(ge=3), FieldRole.ENCODING] = 128
-    """longest text, in tokens with its begin and end; longer ones lose their ends"""
+    """maximal length of a text in tokens, including begin and end; longer texts are truncated"""
 
     def reader(self, part: str) -> LabelledTexts:
-        """Texts and their labels."""
-        from own_task.texts import LabelledTexts
+        """Return a reader of the texts and their labels."""
+        from own_task.data import LabelledTexts
 
         config: TextsConfig = getattr(self, part)
         return LabelledTexts(config.path)
 
 
 class MultiLabelTrainingConfig(TrainingConfig):
-    """The training loop."""
+    """Options of the training loop."""
 
     monitor: Annotated[Literal["loss", "f1"], FieldRole.FIXED] = "loss"
-    """metric that selects the best checkpoint: the likelihood, or F1 of all labels of all texts together"""
+    """metric that selects the best checkpoint: the loss, or F1 over all labels of all texts"""
 
 
 class MultiLabelRecipe(Recipe):
-    """Each text has any number of labels."""
+    """Recipe of texts with any number of labels."""
 
-    made_by: ClassVar = "own_task.run:KIND"
+    made_by: ClassVar = "own_task.task:TASK"
 
     task: Literal["multi_label"] = "multi_label"
     """the task to learn"""
     data: MultiLabelDataConfig
-    """the table [data] names the texts to train and validate on"""
+    """texts for training and validation"""
     tokenizer: TokenizerConfig = TokenizerConfig()
-    """how text is cut into tokens"""
+    """tokenizer"""
     model: TaggerConfig = EncoderConfig()
-    """the architecture: any encoder"""
+    """architecture: any encoder"""
     training: Annotated[MultiLabelTrainingConfig, FieldRole.FREE]
-    """the table [training] says at least when training ends, as in steps = 10000"""
+    """training; at least one limit is required, such as steps = 10000"""

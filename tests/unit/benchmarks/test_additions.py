@@ -1,4 +1,4 @@
-"""What one new thing of each kind touches stays little, and the new things still work."""
+"""A new thing of each kind touches few files, and works."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import pytest
 
 ROOT = Path(__file__).parents[3]
 MOST = {"search": 3, "sampling option": 2, "file format": 3, "route": 1, "task": 2}
-"""Most files of each kind; a folder counts as one."""
+"""Maximal number of files for each kind; a folder counts as one file."""
 
 
 @pytest.fixture(name="additions")
-def _additions(monkeypatch: pytest.MonkeyPatch) -> Any:
+def _import_additions(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     return importlib.import_module("additions")
 

@@ -1,4 +1,4 @@
-"""The benchmark of signs: how it counts, and that it runs."""
+"""The benchmark of detached translations: its numbers, and that it runs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def test_areas_are_shares_of_pairs(detachment: Any) -> None:
     own, odd = rng.integers(0, 20, size=60).tolist(), rng.integers(5, 25, size=40).tolist()
     pairs = [(a > b) + (a == b) / 2 for a in odd for b in own]
     share = np.mean([a > np.quantile(own, 0.99) for a in odd])
-    assert detachment.cells(own, odd) == (f"{np.mean(pairs):.3f}", f"{share:.2f}")
+    assert detachment.format_cells(own, odd) == (f"{np.mean(pairs):.3f}", f"{share:.2f}")
 
 
 def test_it_runs(

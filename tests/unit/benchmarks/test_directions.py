@@ -1,4 +1,4 @@
-"""One model for several directions beside one for each, on a text of four words."""
+"""Compare one model for several directions with one model for each, on a text of four words."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ threads = 1
 
 
 @pytest.mark.slow
-def test_all_directions_are_told(tmp_path: Path) -> None:
+def test_all_directions_are_printed(tmp_path: Path) -> None:
     for language, words in WORDS.items():
         text = "".join(f"{words[n % 4]} {words[n // 4 % 4]} {words[n // 16]} {words[n % 3]}\n" for n in range(64))
         (tmp_path / f"text.{language}").write_text(text, encoding="utf-8")

@@ -1,4 +1,4 @@
-"""The limit that training is measured by has the products of a real update, no more and no fewer."""
+"""The benchmark's matrix products are exactly those of a training update."""
 
 from __future__ import annotations
 
@@ -32,45 +32,51 @@ def products(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     sys.modules.pop("products")
 
 
-def tokens(rows: int, length: int) -> Tokens:
+def draw_tokens(rows: int, length: int) -> Tokens:
     ids = torch.randint(VOCABULARY, (rows, length))
     return Tokens(ids, torch.arange(length).expand(rows, -1))
 
 
-def operations(work: Callable[[], None]) -> int:
-    """Of all products that torch's counter knows, two for each pair of numbers."""
+def count_operations(work: Callable[[], None]) -> int:
+    """Count the operations of all products that torch's counter knows, two for each pair of numbers."""
     with FlopCounterMode(display=False) as counter:
         work()
     return counter.get_total_flops()
 
 
-def test_those_of_a_translation_model(products: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_a_translation_model(products: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
     model = build_sequence_to_sequence(
         TransformerConfig.model_validate({**MODEL, "dropout": 0.1}), DataSizes(VOCABULARY, VOCABULARY, 32)
     ).train()
-    source, target = tokens(3, 7), tokens(3, 5)
+    source, target = draw_tokens(3, 7), draw_tokens(3, 5)
 
     def update() -> None:
         hidden = model(source, target).flatten(0, 1)
         cross_entropy(hidden, target.ids.flatten(), output=model.output, smoothing=0.1)[0].backward()
 
-    limit = products.translation(MODEL, (3, 7), (3, 5), labels=15, vocabulary=VOCABULARY)
-    in_place = 2 * 15 * 16 * VOCABULARY  # the output's own gradient is added up in place, which the counter overlooks
-    assert operations(lambda: products.ProductsAlone(torch.float32).run(limit)) == operations(update) + in_place
+    limit = products.list_translation_products(MODEL, (3, 7), (3, 5), labels=15, vocabulary=VOCABULARY)
+    in_place = 2 * 15 * 16 * VOCABULARY  # the counter ignores the output's gradient, which is added in place
+    assert (
+        count_operations(lambda: products.ProductRunner(torch.float32).run(limit))
+        == count_operations(update) + in_place
+    )
 
 
-def test_those_of_a_language_model(products: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_products_of_a_language_model(products: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kernels, "prefer_fused", lambda *_: False)
     config = {"d_model": 16, "heads": 2, "layers": 2, "dropout": 0.0, "positions": {"kind": "learned", "length": 6}}
     model = build_language_model(DecoderConfig.model_validate(config), vocabulary=VOCABULARY).train()
-    text = tokens(4, 6)
+    text = draw_tokens(4, 6)
 
     def update() -> None:
         hidden = model(text, model.init_state())[0].flatten(0, 1)
         cross_entropy(hidden, text.ids.flatten(), output=model.output)[0].backward()
 
     sizes = {"d_model": 16, "heads": 2, "layers": 2}
-    limit = products.language_model(sizes, 4, 6, vocabulary=VOCABULARY)
+    limit = products.list_language_model_products(sizes, 4, 6, vocabulary=VOCABULARY)
     in_place = 2 * 24 * 16 * VOCABULARY
-    assert operations(lambda: products.ProductsAlone(torch.bfloat16).run(limit)) == operations(update) + in_place
+    assert (
+        count_operations(lambda: products.ProductRunner(torch.bfloat16).run(limit))
+        == count_operations(update) + in_place
+    )

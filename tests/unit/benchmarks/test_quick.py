@@ -1,4 +1,4 @@
-"""The benchmarks run from end to end, with every contestant that is installed; tables are what they measured."""
+"""The benchmarks run from end to end with all installed contestants, and the tables contain what they measured."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ import pytest
 ROOT = Path(__file__).parents[3]
 
 
-def quick(script: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
-    """The tables and the measurements of a benchmark's smallest run."""
+def run_quick_benchmark(script: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+    """Run a benchmark with --quick; return its tables and its measurements."""
     command = [sys.executable, str(ROOT / "benchmarks" / script), "--quick", *options]
     files = ["--json", str(folder / "found.json"), "--markdown", str(folder / "found.md")]
     done = subprocess.run(
@@ -34,53 +34,53 @@ def quick(script: str, folder: Path, *options: str) -> tuple[str, dict[str, Any]
     return text, json.loads((folder / "found.json").read_text(encoding="utf-8"))
 
 
-def cells(text: str) -> dict[str, list[str]]:
-    """The rows of all tables by what they begin with, the last one where several begin alike."""
+def read_cells(text: str) -> dict[str, list[str]]:
+    """Return the rows of all tables by their first cell; the last one counts if several begin with the same cell."""
     rows = (line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| "))
     return {name: row for name, *row in rows}
 
 
-def told(speed: float) -> str:
-    """As the tables show the speeds of a single round."""
+def format_speed(speed: float) -> str:
+    """Format the speed of a single round as the tables do."""
     shown = f"{speed:,.0f}" if speed >= 100 else f"{speed:.1f}" if speed >= 10 else f"{speed:.2f}"
     return f"{shown} ({shown}-{shown})"
 
 
-def assert_training_table(text: str, stretches: dict[str, Any], rivals: tuple[str, ...]) -> None:
-    """Tokens for each second, how many times those of each rival, the same of the processor's time, and the loss."""
-    rows, speeds = cells(text), {name: each["tokens"] / each["seconds"] for name, each in stretches.items()}
-    computed = {name: each["tokens"] / each["processor"] for name, each in stretches.items()}
-    for name, each in stretches.items():
+def assert_training_table(text: str, measurements: dict[str, Any], rivals: tuple[str, ...]) -> None:
+    """Check tokens per second, ratios to the rivals, tokens per processor second, and the loss."""
+    rows, speeds = read_cells(text), {name: each["tokens"] / each["seconds"] for name, each in measurements.items()}
+    computed = {name: each["tokens"] / each["processor"] for name, each in measurements.items()}
+    for name, each in measurements.items():
         ratios = [f"{speeds[name] / speeds[rival]:.2f}" for rival in rivals]
         share = f"{computed[name] / computed['products']:.2f}"
-        shown = told(computed[name]).partition(" ")[0]
-        assert rows[name] == [told(speeds[name]), *ratios, shown, share, f"{each['loss']:.2f}"], name
+        shown = format_speed(computed[name]).partition(" ")[0]
+        assert rows[name] == [format_speed(speeds[name]), *ratios, shown, share, f"{each['loss']:.2f}"], name
 
 
 @pytest.mark.slow
 def test_training(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
-    text, found = quick("training.py", tmp_path)
+    text, found = run_quick_benchmark("training.py", tmp_path)
     names = ["heedful", "heedful-2x1", "plain-fp32", "plain-bf16", "marian-fp32", "products"]
     assert [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("| ")][2:] == names
-    stretches = {name: rounds[0] for name, rounds in found["tiny"].items()}
-    assert list(stretches) == names
-    # the same batches: as many tokens, and before anything is learned about the same loss
-    assert len({stretch["tokens"] for stretch in stretches.values()}) == 1
-    losses = [stretch["loss"] for name, stretch in stretches.items() if name != "products"]
+    measurements = {name: rounds[0] for name, rounds in found["tiny"].items()}
+    assert list(measurements) == names
+    # with the same batches, the number of tokens is equal, and the loss of untrained models is similar
+    assert len({measurement["tokens"] for measurement in measurements.values()}) == 1
+    losses = [measurement["loss"] for name, measurement in measurements.items() if name != "products"]
     assert max(losses) - min(losses) < 0.6, losses
-    assert_training_table(text, stretches, ("plain-fp32", "plain-bf16", "marian-fp32"))
+    assert_training_table(text, measurements, ("plain-fp32", "plain-bf16", "marian-fp32"))
 
 
 @pytest.mark.slow
 def test_translation(tmp_path: Path) -> None:
     pytest.importorskip("transformers", reason="transformers is not installed")
     pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
-    text, found = quick("translation.py", tmp_path)
+    text, found = run_quick_benchmark("translation.py", tmp_path)
     exact = {"heedful", "heedful-2x1", "ct2-float32", "transformers"}
     rows = [[cell.strip() for cell in line.strip("| ").split(" | ")] for line in text.splitlines()]
     same = {(row[0], float(row[-1].rstrip("%"))) for row in rows if row[0] in exact and row[-1].endswith("%")}
-    assert same == {(name, 100.0) for name in exact}, "engines with the same weights write the same"
+    assert same == {(name, 100.0) for name in exact}, "engines with the same weights have the same output"
     assert {(each["beam"], each["batch"]) for each in found["tiny"]} == {(1, 1), (1, 4), (2, 1), (2, 4)}
     speeds = {(e["contestant"], e["beam"], e["batch"]): e["rounds"][0]["speed"] for e in found["tiny"]}
     for each in found["tiny"]:
@@ -88,13 +88,13 @@ def test_translation(tmp_path: Path) -> None:
         assert sentences == pytest.approx(max(4, 2 * each["batch"])), "each is translated once"
     names = list(dict.fromkeys(name for name, _, _ in speeds))
     assert [row[:-1] for row in rows if row[-1].endswith("%")] == [
-        [name, *(told(speeds[name, beam, batch]) for batch in (1, 4))] for beam in (1, 2) for name in names
+        [name, *(format_speed(speeds[name, beam, batch]) for batch in (1, 4))] for beam in (1, 2) for name in names
     ]
 
 
 @pytest.mark.parametrize("script", ["training.py", "recurrent.py"])
-def test_a_contestant_that_nobody_knows_is_named(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """In this process: nobody is started."""
+def test_an_unknown_contestant_is_an_error(script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The script runs in this process and starts no worker."""
     monkeypatch.syspath_prepend(str(ROOT / "benchmarks"))
     monkeypatch.setattr(sys, "argv", [script, "--quick", "--contestants", "heedful", "sloth"])
     with pytest.raises(SystemExit, match=r"^no such contestant: sloth; there are heedful, "):
@@ -103,38 +103,38 @@ def test_a_contestant_that_nobody_knows_is_named(script: str, monkeypatch: pytes
 
 @pytest.mark.slow
 def test_language_model(tmp_path: Path) -> None:
-    text, found = quick("language_model.py", tmp_path)
-    stretches = {name: rounds[0] for name, rounds in found["tiny"].items()}
-    assert list(stretches) == ["heedful", "heedful-2x1", "nanogpt", "plain", "plain-keep", "products"]
-    assert {stretch["tokens"] for stretch in stretches.values()} == {4 * 4 * 8}
-    # the ids are drawn evenly: before anything is learned each costs about as many nats
-    losses = [stretch["loss"] for name, stretch in stretches.items() if name != "products"]
-    assert all(3.9 < loss < 4.6 for loss in losses), stretches
-    assert_training_table(text, stretches, ("nanogpt", "plain", "plain-keep"))
+    text, found = run_quick_benchmark("language_model.py", tmp_path)
+    measurements = {name: rounds[0] for name, rounds in found["tiny"].items()}
+    assert list(measurements) == ["heedful", "heedful-2x1", "nanogpt", "plain", "plain-keep", "products"]
+    assert {measurement["tokens"] for measurement in measurements.values()} == {4 * 4 * 8}
+    # the ids are drawn uniformly, so the loss of an untrained model is about their entropy
+    losses = [measurement["loss"] for name, measurement in measurements.items() if name != "products"]
+    assert all(3.9 < loss < 4.6 for loss in losses), measurements
+    assert_training_table(text, measurements, ("nanogpt", "plain", "plain-keep"))
 
 
 @pytest.mark.slow
 def test_watching(tmp_path: Path) -> None:
-    text, found = quick("watching.py", tmp_path)
+    text, found = run_quick_benchmark("watching.py", tmp_path)
     assert [line.split(" | ")[0].strip("| ") for line in text.splitlines() if line.startswith("| ")][2:] == [
         "without",
         "again",
         "imported",
         "inspected",
     ]
-    rows, without = cells(text), found["seconds"]["without"]
+    rows, without = read_cells(text), found["seconds"]["without"]
     for name, turns in found["seconds"].items():
         assert len(turns) == 2 and min(turns) > 0
         ratio = sum(base / mine for base, mine in zip(without, turns, strict=True)) / 2
-        assert rows[name][1] == f"{ratio:.3f}", "of two rounds the median is the mean"
+        assert rows[name][1] == f"{ratio:.3f}", "the median of two rounds is their mean"
     assert rows["without"][2] == "1.000 to 1.000"
 
 
 @pytest.mark.slow
 def test_engines(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="ctranslate2 is not installed")
-    text, found = quick("engines.py", tmp_path)
-    rows = cells(text)
+    text, found = run_quick_benchmark("engines.py", tmp_path)
+    rows = read_cells(text)
     native = find_spec("heedful_native") is not None
     names = ["heedful torch", "heedful int8", *["heedful native"] * native, "ct2 float32", "ct2 int8"]
     names += ["products alone"] * native
@@ -143,4 +143,4 @@ def test_engines(tmp_path: Path) -> None:
         assert rows[name] == [f"{max(each['speeds']):,.1f}" for each in found["tiny"][name]]
         assert [(each["beam"], each["batch"]) for each in found["tiny"][name]] == [(1, 1), (1, 4), (2, 1), (2, 4)]
     greedy = [each["same"] for name in ("heedful torch", "ct2 float32") for each in found["tiny"][name][:2]]
-    assert greedy == [1.0] * 4, "engines with the same weights write the same"
+    assert greedy == [1.0] * 4, "engines with the same weights have the same output"

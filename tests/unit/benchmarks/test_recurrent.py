@@ -1,4 +1,4 @@
-"""What the benchmark of recurrent models compares is the same computation, and all of it runs."""
+"""The contestants of the benchmark of recurrent models compute the same, and the benchmark runs."""
 
 from __future__ import annotations
 
@@ -36,21 +36,21 @@ def plain_recurrent(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module("plain_recurrent")
 
 
-def spread(model: Any) -> Any:
-    """With all weights different from how they begin, zeros too, in double precision."""
+def randomize_weights(model: Any) -> Any:
+    """Draw all weights anew, including those that are zero at first, in double precision."""
     model = model.double().eval()
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.4)
     return model
 
 
-def bahdanau() -> Any:
+def build_bahdanau_model() -> Any:
     reading = {"kind": "bahdanau", "alignment_bias": True}
     config = RecurrentConfig.model_validate({"d_model": 12, "d_embedding": 6, "reading": reading})
-    return spread(build_recurrent_model(config, DataSizes(WORDS, WORDS, 20)))
+    return randomize_weights(build_recurrent_model(config, DataSizes(WORDS, WORDS, 20)))
 
 
-def decoded(model: SequenceToSequence[Tokens], source: Tokens) -> list[list[int]]:
+def decode(model: SequenceToSequence[Tokens], source: Tokens) -> list[list[int]]:
     prompt = Tokens(torch.full((len(source.ids), 1), BOS), torch.zeros(len(source.ids), 1, dtype=torch.long))
     filters = (SuppressTokens((PAD, BOS, EOS)),)
     found = greedy_search(model.step, model.init_state(source), prompt, eos=EOS, max_new_tokens=LENGTH, filters=filters)
@@ -58,57 +58,57 @@ def decoded(model: SequenceToSequence[Tokens], source: Tokens) -> list[list[int]
 
 
 def test_the_plain_model_has_the_same_loss_and_the_same_gradients(plain_recurrent: Any) -> None:
-    ours = bahdanau()
+    model = build_bahdanau_model()
     plain = plain_recurrent.PlainRecurrent(WORDS, 12, d_embedding=6, dropout=0.4).double().eval()
-    plain_recurrent.put_into_plain(ours, plain)
+    plain_recurrent.copy_weights_to_plain(model, plain)
     source = collate_sources(SOURCES, eos=EOS)
     target = Tokens.from_ids(torch.tensor([[1, 5, 9, 4], [1, 17, 0, 0], [1, 30, 31, 0]]), pad=PAD)
     labels = torch.tensor([[5, 9, 4, 2], [17, 2, 0, 0], [30, 31, 2, 0]])
     logits = plain(source.ids, target.ids)
-    theirs = functional.cross_entropy(
+    plain_loss = functional.cross_entropy(
         logits.flatten(0, 1), labels.flatten(), ignore_index=PAD, label_smoothing=0.1, reduction="sum"
     )
     real = labels != PAD
-    mine, _ = cross_entropy(ours(source, target)[real], labels[real], output=ours.output, smoothing=0.1)
-    torch.testing.assert_close(mine, theirs)
-    mine.backward()
-    theirs.backward()
-    layer, cell = ours.encoder.stack.layers[0], ours.decoder.column.cells[0]
+    own_loss, _ = cross_entropy(model(source, target)[real], labels[real], output=model.output, smoothing=0.1)
+    torch.testing.assert_close(own_loss, plain_loss)
+    own_loss.backward()
+    plain_loss.backward()
+    layer, cell = model.encoder.stack.layers[0], model.decoder.column.cells[0]
     for expected, found in (
-        (ours.output.weight, plain.embedding.weight),
+        (model.output.weight, plain.embedding.weight),
         (layer.right_to_left.recurrent.weight, plain.encoder.weight_hh_l0_reverse),
-        (ours.decoder.reading.across.score.key.weight, plain.key.weight),
-        (ours.decoder.reading.start.maps[0].bias, plain.start.bias),
+        (model.decoder.reading.across.score.key.weight, plain.key.weight),
+        (model.decoder.reading.start.maps[0].bias, plain.start.bias),
         (cell.recurrent.bias, plain.cell.bias_hh),
-        (ours.decoder.readout.maps[0].bias, plain.readout.bias),
+        (model.decoder.readout.maps[0].bias, plain.readout.bias),
     ):
         torch.testing.assert_close(found.grad, expected.grad)
 
 
 def test_the_plain_loop_decodes_the_same(plain_recurrent: Any) -> None:
-    ours = bahdanau()
+    model = build_bahdanau_model()
     plain = plain_recurrent.PlainRecurrent(WORDS, 12, d_embedding=6, dropout=0.4).double().eval()
-    plain_recurrent.put_into_plain(ours, plain)
+    plain_recurrent.copy_weights_to_plain(model, plain)
     source = collate_sources(SOURCES, eos=EOS)
-    ids = plain.greedy(source.ids, length=LENGTH, forbidden=[PAD, BOS, EOS]).tolist()
-    assert ids == decoded(ours, source)
+    ids = plain.decode_greedily(source.ids, length=LENGTH, forbidden=[PAD, BOS, EOS]).tolist()
+    assert ids == decode(model, source)
     assert len({tuple(row) for row in ids}) > 1, "the outputs depend on the sources"
 
 
-def test_joey_nmt_computes_what_our_parts_compute(plain_recurrent: Any) -> None:
+def test_joey_nmt_and_parts_of_heedful_compute_the_same(plain_recurrent: Any) -> None:
     pytest.importorskip("joeynmt", reason="joeynmt is not installed")
-    ours = spread(plain_recurrent.feeding_model(WORDS, 12, d_embedding=6))
-    joey = plain_recurrent.joey_model(ours.float(), WORDS, 12, d_embedding=6)
+    model = randomize_weights(plain_recurrent.build_input_feeding_model(WORDS, 12, d_embedding=6))
+    joey = plain_recurrent.build_joey_model(model.float(), WORDS, 12, d_embedding=6)
     source = collate_sources(sorted(SOURCES, key=len, reverse=True), eos=EOS)
     target = torch.tensor([[1, 5, 9, 4]] * 3)
     real = source.ids != PAD
     parts = {"src": source.ids, "src_mask": real.unsqueeze(1), "src_length": real.sum(1), "trg_mask": None}
     logits = joey._encode_decode(trg_input=target, **parts)[0]
-    mine = ours.step(Tokens.from_ids(target, pad=PAD), ours.init_state(source))[0]
-    torch.testing.assert_close(mine, logits)
+    own_logits = model.step(Tokens.from_ids(target, pad=PAD), model.init_state(source))[0]
+    torch.testing.assert_close(own_logits, logits)
 
 
-def quick(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
+def run_quick_benchmark(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
     command = [sys.executable, str(BENCHMARKS / "recurrent.py"), "--quick", *options]
     files = ["--json", str(folder / "found.json"), "--markdown", str(folder / "found.md")]
     environment = os.environ | {"PYTHONPATH": str(BENCHMARKS.parent)}
@@ -121,12 +121,12 @@ def quick(folder: Path, *options: str) -> tuple[str, dict[str, Any]]:
 
 @pytest.mark.slow
 def test_all_of_it(tmp_path: Path) -> None:
-    text, found = quick(tmp_path, "--contestants", "heedful", "plain")
-    stretches = {name: rounds[0] for name, rounds in found["train"].items()}
-    assert list(stretches) == ["heedful", "plain"]
-    assert len({stretch["tokens"] for stretch in stretches.values()}) == 1
+    text, found = run_quick_benchmark(tmp_path, "--contestants", "heedful", "plain")
+    measurements = {name: rounds[0] for name, rounds in found["train"].items()}
+    assert list(measurements) == ["heedful", "plain"]
+    assert len({measurement["tokens"] for measurement in measurements.values()}) == 1
     # the same weights and batches; only the masks of dropout differ
-    assert abs(stretches["heedful"]["loss"] - stretches["plain"]["loss"]) < 0.3
+    assert abs(measurements["heedful"]["loss"] - measurements["plain"]["loss"]) < 0.3
     for size in ("1", "4"):
         turns = found["decode"][size]
         assert {name: turn["tokens"] for name, (turn,) in turns.items()} == {"heedful": 30, "plain": 30}

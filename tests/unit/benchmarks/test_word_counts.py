@@ -1,4 +1,4 @@
-"""Counting words, as it stands beside networks."""
+"""The baseline that counts words."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ steps = 1
 """
 
 
-def test_it_learns_words_and_draws_as_recipes_do(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_learns_words_and_draws_examples_like_recipes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     rows = "".join(f"{'good' if n % 2 else 'bad'} film number {n}\t{n % 2}\n" for n in range(40))
     (tmp_path / "train.tsv").write_text(f"text\tlabel\n{rows}", encoding="utf-8")
     (tmp_path / "recipe.toml").write_text(RECIPE, encoding="utf-8")

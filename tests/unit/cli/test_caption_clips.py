@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 
 import heedful
 from heedful.data.pictures import encode_png
@@ -29,7 +29,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     recipe = shown(folder).write_recipe()
     options = ["--training.evaluate_every", "4", "--training.batch_tokens", "200", "--model.d_model", "16"]
     options += ["--model.frames.widths", "[4, 8]", "--model.motion.widths", "[4]", "--training.precision", "fp32"]
-    with unchecked():
+    with disable_shape_checks():
         heedful.train(load_recipe(recipe, options), device="cpu")
     return folder
 

@@ -16,7 +16,7 @@ import torch
 import heedful
 from heedful.errors import DataError, RunError
 from heedful.inspection.watch import watch_attention
-from tests.untrained import untrained
+from tests.untrained_runs import create_untrained_run
 
 Say = Callable[..., Any]
 SOURCES = ["The dog books a cat", "a DOG book", "McDog x"]
@@ -50,7 +50,7 @@ def table(folder: Path, name: str, **more: Any) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def run(folder: Path) -> Path:
     torch.manual_seed(1)
-    return untrained(table(folder, "run"))
+    return create_untrained_run(table(folder, "run"))
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def cased(tmp_path: Path, folder: Path) -> Path:
     made = table(folder, "", output=str(tmp_path / "cased"), factors={"case": {"kind": "case"}})
     for part in ("train", "validation"):
         made["data"][part] = {key: value for key, value in made["data"][part].items() if key != "factors"}
-    return untrained(made)
+    return create_untrained_run(made)
 
 
 @pytest.fixture

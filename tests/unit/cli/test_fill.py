@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 
 import heedful
 from heedful.__main__ import main
@@ -61,7 +61,7 @@ def recipe(folder: Path, *, steps: int = 700) -> Path:
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with unchecked():
+    with disable_shape_checks():
         return heedful.train(heedful.load_recipe(recipe(tmp_path_factory.mktemp("bert"))), device="cpu").folder
 
 

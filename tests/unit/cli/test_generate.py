@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 
 import heedful
 from heedful.__main__ import main
@@ -93,13 +93,13 @@ def tagging(folder: Path, *, steps: int = 40) -> Path:
 
 @pytest.fixture(scope="module")
 def writes(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with unchecked():
+    with disable_shape_checks():
         return heedful.train(heedful.load_recipe(language(tmp_path_factory.mktemp("lm"))), device="cpu").folder
 
 
 @pytest.fixture(scope="module")
 def tags(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    with unchecked():
+    with disable_shape_checks():
         return heedful.train(heedful.load_recipe(tagging(tmp_path_factory.mktemp("tag"))), device="cpu").folder
 
 

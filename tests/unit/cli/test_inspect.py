@@ -11,8 +11,16 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from pictured import captioned, chained, filmed, glimpsed, heard, spoken, told
 from torch import nn
+from view_records import (
+    build_caption_record,
+    build_chain_record,
+    build_clip_record,
+    build_dialogue_record,
+    build_glimpse_record,
+    build_speech_record,
+    build_story_record,
+)
 
 import heedful
 from heedful.architectures.stack import EncoderConfig
@@ -64,10 +72,15 @@ def test_a_saved_record_is_as_good_as_the_run(say: Say, trained: Path, here: Pat
 @pytest.mark.parametrize(
     ("view", "make"),
     [
-        ("regions", captioned), ("frames", filmed), ("frames", heard), ("glimpses", glimpsed), ("hops", told),
-        ("chain", chained), ("turns", spoken),
+        ("regions", build_caption_record),
+        ("frames", build_clip_record),
+        ("frames", build_speech_record),
+        ("glimpses", build_glimpse_record),
+        ("hops", build_story_record),
+        ("chain", build_chain_record),
+        ("turns", build_dialogue_record),
     ],
-)  # fmt: skip
+)
 def test_records_of_pictures_clips_stories_and_dialogues(
     say: Say, here: Path, view: str, make: Callable[[], InspectionRecord]
 ) -> None:
@@ -83,7 +96,7 @@ def test_records_of_pictures_clips_stories_and_dialogues(
 
 
 def test_regions_may_be_drawn_as_they_are(say: Say, here: Path) -> None:
-    heedful.save_record(captioned(), "a.safetensors")
+    heedful.save_record(build_caption_record(), "a.safetensors")
     drawn = []
     for more in ((), ("--raw",)):
         assert say("inspect", "--record", "a.safetensors", "--figure", "a.svg", "--view", "regions", *more).code == 0

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from judges import changed, untaught
+from judge_models import create_untrained_judge, update_json
 
 import heedful
 from heedful.foreign.judges import open_judge
@@ -62,7 +62,7 @@ def text(here: Path) -> Path:
     }
     for name, content in lines.items():
         (here / name).write_text("".join(f"{line}\n" for line in content))
-    untaught(here / "tiny", [" ".join([*WORDS, *map(str.lower, WORDS)])])
+    create_untrained_judge(here / "tiny", [" ".join([*WORDS, *map(str.lower, WORDS)])])
     return here
 
 
@@ -120,7 +120,7 @@ def test_case_is_left_aside_where_it_should(say: Say, text: Path) -> None:
 
 
 def test_what_is_cut_is_told_once(say: Say, text: Path) -> None:
-    changed(text / "tiny/tokenizer_config.json", model_max_length=8)
+    update_json(text / "tiny/tokenizer_config.json", model_max_length=8)
     words = ("evaluate", "t", "--source", "s", "--target", "r", "--judge", "tiny", *QUICK)
     assert [line for line in say(*words).lines if "judge reads" in line] == [
         "2 of 4 sentences: longer than the judge reads, themselves or their references, the end not read"
@@ -130,7 +130,7 @@ def test_what_is_cut_is_told_once(say: Say, text: Path) -> None:
 
 def test_runs_side_by_side(say: Say, trained: Path, second: Path, here: Path) -> None:
     sides = [(trained.parent / f"{part}.de").read_text() for part in ("train", "validation")]
-    untaught(here / "tiny", sides)
+    create_untrained_judge(here / "tiny", sides)
     words = ("--judge", "tiny", *QUICK)
     said = say("compare", trained, second, *words, "--json", "all.json", "--page", "page.html")
     assert said.code == 0, said.err

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from untrained import untrained
+from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.data.factors import SourceEncoder
@@ -34,7 +34,7 @@ def text(path: Path, seed: int) -> str:
 def folder_of(path: Path, languages: Sequence[str]) -> Path:
     """Somebody's Marian, whose vocabulary has pieces for languages."""
     paths = {"source": text(path / "a.txt", 1), "target": text(path / "b.txt", 2)}
-    run = untrained(
+    run = create_untrained_run(
         {
             "output": str(path / "run"),
             "data": {"train": paths, "validation": paths},

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import SAMPLES
-from untrained import untrained
+from localisation_documents import SAMPLES
+from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.cli.options import DirectionOptions
@@ -56,7 +56,7 @@ def model(folder: Path, *languages: str) -> Path:
     (folder / "text.tsv").write_text(f"{LETTERS}\t{LETTERS.lower()}\n" * 20, encoding="utf-8")
     text = {"path": str(folder / "text.tsv")}
     directed = {language: {**text, "target_language": language} for language in languages}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {

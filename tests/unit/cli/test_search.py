@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 import heedful
 from heedful.cli.search_output import HighlightedPassage, QueryResults, find_snippet, mark_results, render_page
@@ -130,7 +130,7 @@ def test_measure(say, index: Path) -> None:
 
 
 def test_the_table_of_the_documentation(say, tmp_path: Path) -> None:
-    xquad = outside("xquad/xquad.en.json.gz")
+    xquad = find_external_data("xquad/xquad.en.json.gz")
     assert say("index", tmp_path / "index", xquad).code == 0
     done = say("search", tmp_path / "index", "--measure", xquad)
     assert done.lines[0] == "1,190 questions of xquad.en.json.gz, 240 passages"

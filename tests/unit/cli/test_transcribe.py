@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import pytest
-import toned
 
 import heedful
 
@@ -21,9 +21,9 @@ Say = Callable[..., Any]
 def recogniser(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run that knows three tones, beside its recordings."""
     folder = tmp_path_factory.mktemp("tones")
-    toned.write(folder, "train", 100, seed=1)
-    toned.write(folder, "validation", 6, seed=2)
-    (folder / "recipe.toml").write_text(toned.RECIPE, encoding="utf-8")
+    audio_samples.write_recordings(folder, "train", 100, seed=1)
+    audio_samples.write_recordings(folder, "validation", 6, seed=2)
+    (folder / "recipe.toml").write_text(audio_samples.RECIPE, encoding="utf-8")
     words = ["--output", str(folder / "run"), "--model.ctc_weight", "1", "--training.steps", "80"]
     return heedful.train(heedful.load_recipe(folder / "recipe.toml", words), device="cpu").folder
 

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 import torch
-from documents import OFFICE, SAMPLES, zipped
-from untrained import untrained
+from localisation_documents import OFFICE, SAMPLES, build_zip
+from untrained_runs import create_untrained_run
 
 from heedful.localisation.files import read_document
 
@@ -28,7 +28,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     letters = "abcdefghijklmnopqrstuvwxyz ABCDEFGHIJKLMNOPQRSTUVWXYZ"
     (folder / "text.tsv").write_text(f"{letters}\t{letters.lower()}\n" * 20, encoding="utf-8")
     text = {"path": str(folder / "text.tsv")}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": text, "validation": text},
@@ -69,7 +69,7 @@ def test_an_office_document_is_filled(
     say: Say, run: Path, tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path, out = tmp_path / name, tmp_path / f"out{Path(name).suffix}"
-    path.write_bytes(zipped(OFFICE[name]))
+    path.write_bytes(build_zip(OFFICE[name]))
     said = say("translate", run, path, "-o", out)
     assert (said.code, said.out) == (0, ""), said
     assert "lost: 0" in said.err

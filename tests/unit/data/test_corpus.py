@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 from heedful.data.corpus import (
     CHARACTERS_PER_TOKEN,
@@ -366,7 +366,7 @@ def test_fingerprints_follow_contents_order_and_options(tmp_path: Path) -> None:
 
 
 def test_real_text_survives_the_way_to_ids_and_back(tmp_path: Path) -> None:
-    names = [outside(f"multi30k/val.{language}.gz") for language in ("en", "de")]
+    names = [find_external_data(f"multi30k/val.{language}.gz") for language in ("en", "de")]
     reader = LineAlignedReader(*names)
     texts = [text for pair in reader for text in (pair.source, pair.target)]
     tokenizer = learn_sentencepiece(texts, kind="bpe", size=2000, lowercase=False)

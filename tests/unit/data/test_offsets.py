@@ -9,7 +9,7 @@ import random
 from collections.abc import Callable
 
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizers import Tokenizer, learn_characters, learn_sentencepiece, learn_words
@@ -38,7 +38,7 @@ def read(language: str) -> list[str]:
         "ja": "enja/dev.ja.gz",
         "wikipedia": "xquad/xquad.en.json.gz",
     }[language]
-    with gzip.open(outside(path), "rt", encoding="utf-8") as file:
+    with gzip.open(find_external_data(path), "rt", encoding="utf-8") as file:
         if language == "wikipedia":
             return [p["context"] for article in json.load(file)["data"] for p in article["paragraphs"]][:60]
         lines = [line.rstrip("\n") for line in file][:400]

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 from heedful.data.questions import ExtractiveQuestion, QuestionsJsonl, ReferenceAnswer, SquadReader, SubjQAReader
 from heedful.errors import DataError
@@ -128,9 +128,9 @@ def test_subjqa_with_answers_outside(tmp_path: Path, indices: str) -> None:
 
 
 def test_real_questions() -> None:
-    questions = list(SquadReader(outside("xquad/xquad.en.json.gz")))
+    questions = list(SquadReader(find_external_data("xquad/xquad.en.json.gz")))
     assert (len(questions), sum(q.num_moved for q in questions)) == (1190, 0)
-    reviews = [q for path in sorted(outside("subjqa").glob("*/*.csv.gz")) for q in SubjQAReader(path)]
+    reviews = [q for path in sorted(find_external_data("subjqa").glob("*/*.csv.gz")) for q in SubjQAReader(path)]
     assert len(reviews) == 7681
     assert 0 < sum(q.num_moved for q in reviews) < 50
     assert not any("ANSWERNOTFOUND" in q.context for q in reviews)

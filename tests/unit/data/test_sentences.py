@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 from heedful.data import text_splitting as module
 from heedful.data.documents import BlankSeparatedDocuments
@@ -86,7 +86,7 @@ def test_the_work_for_a_mark_does_not_grow_with_the_text(monkeypatch: pytest.Mon
 
 
 def test_paragraphs_of_wikipedia() -> None:
-    with gzip.open(outside("xquad/xquad.en.json.gz")) as file:
+    with gzip.open(find_external_data("xquad/xquad.en.json.gz")) as file:
         paragraphs = [p["context"] for article in json.load(file)["data"] for p in article["paragraphs"]]
     found = [part for text in paragraphs for part in split_sentences(text)]
     assert 4 < len(found) / len(paragraphs) < 7

@@ -6,7 +6,7 @@ import gzip
 from pathlib import Path
 
 import pytest
-from documents import SAMPLES
+from localisation_documents import SAMPLES
 
 from heedful.data.detect.registry import sniff_file
 from heedful.data.translation_files import ConfirmedTranslations, TranslationFileFormat

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from judges import changed, untaught
+from judge_models import create_untrained_judge, update_json
 from safetensors.torch import load_file, save_file
 
 from heedful.atomic_io import compute_digest
@@ -24,7 +24,7 @@ WEIGHTS = "model.safetensors"
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    return untaught(tmp_path / "tiny-judge", [" ".join(WORDS)])
+    return create_untrained_judge(tmp_path / "tiny-judge", [" ".join(WORDS)])
 
 
 def said(
@@ -87,7 +87,7 @@ def test_weights_in_several_files(folder: Path) -> None:
     for file, own in files.items():
         save_file({name: tensors[name] for name in own}, folder / file)
     index = {name: file for file, own in files.items() for name in own}
-    changed(folder / "model.safetensors.index.json", weight_map=index)
+    update_json(folder / "model.safetensors.index.json", weight_map=index)
     parts = open_judge(folder, device=CPU)
     assert said(parts) == said(whole)
     told = "".join(f"{compute_digest(folder / name)}  {name}\n" for name in sorted(files))
@@ -102,13 +102,13 @@ def test_what_is_too_long_loses_its_end_and_is_counted(folder: Path) -> None:
     # 40 positions, of which three are begin and ends: one word of the reference leaves 36
     assert once.scores[0] == pytest.approx(said(judge, [" ".join(["der Hund"] * 18)], ["blau"]).scores[0], abs=1e-5)
     assert said(judge, [" ".join(["der Hund"] * 18)], ["blau"]).num_truncated == 0
-    changed(folder / "tokenizer_config.json", model_max_length=8)
+    update_json(folder / "tokenizer_config.json", model_max_length=8)
     fewer = open_judge(folder, device=CPU)
     assert fewer.signature.endswith("|tokens:8")
     assert said(fewer, [long], ["blau"]).scores[0] == pytest.approx(
         said(judge, ["der Hund der Hund"], ["blau"]).scores[0], abs=1e-5
     )
-    changed(folder / "tokenizer_config.json", model_max_length=1e30)  # as transformers says that it does not know
+    update_json(folder / "tokenizer_config.json", model_max_length=1e30)  # as transformers says that it does not know
     assert open_judge(folder, device=CPU).signature == judge.signature
 
 
@@ -117,7 +117,7 @@ def test_other_heads_beside_it_do_not_disturb(folder: Path) -> None:
     tensors = load_file(folder / WEIGHTS)
     tensors |= {"cls.seq_relationship.weight": torch.ones(2, 16), "cls.seq_relationship.bias": torch.zeros(2)}
     save_file(tensors, folder / WEIGHTS)
-    changed(folder / "config.json", architectures=None)
+    update_json(folder / "config.json", architectures=None)
     assert said(open_judge(folder, device=CPU)) == expected
 
 
@@ -160,7 +160,7 @@ def without(folder: Path, *names: str, **others: torch.Tensor) -> None:
 
 
 def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
-    three = untaught(tmp_path / "three", [" ".join(WORDS)], head=OutputHead("class", ("a", "b", "c")))
+    three = create_untrained_judge(tmp_path / "three", [" ".join(WORDS)], head=OutputHead("class", ("a", "b", "c")))
     with pytest.raises(RunError, match="three: its classifier has 3 outputs, and a judge has one; take a Bert"):
         open_judge(three, device=CPU)
     for key, value, message in (
@@ -173,7 +173,7 @@ def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
         ("model_type", "xlm-roberta", "model_type = 'xlm-roberta': heedful reads bert"),
     ):
         before = (folder / "config.json").read_text()
-        changed(folder / "config.json", **{key: value})
+        update_json(folder / "config.json", **{key: value})
         with pytest.raises(RunError, match=message):
             open_judge(folder, device=CPU)
         (folder / "config.json").write_text(before)
@@ -207,7 +207,7 @@ def test_what_is_damaged(folder: Path) -> None:
 
 @pytest.mark.parametrize("value", ["many", 4, -1, math.nan])
 def test_a_length_that_is_none(folder: Path, value: object) -> None:
-    changed(folder / "tokenizer_config.json", model_max_length=value)
+    update_json(folder / "tokenizer_config.json", model_max_length=value)
     with pytest.raises(
         RunError, match=r"tokenizer_config\.json: model_max_length = .*: a judge reads at least 5 tokens"
     ):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from attributing import Asked, attributed, questions
-from inspected import judged, made_up
+from attribution_samples import EmbeddedModel, add_random_attribution, iter_inspect_calls
+from random_records import build_answer_record, build_random_record
 
 from heedful.errors import DataError, RecipeError
 from heedful.inspection.record_files import load_record, save_record
@@ -17,20 +17,20 @@ from heedful.tasks.inspection_records import InspectionSelection
 
 def test_what_gradients_cannot_reach_is_refused() -> None:
     with pytest.raises(RecipeError, match="do not flow from this model"):
-        Asked(lambda x: x.detach().sum((1, 2)).unsqueeze(1)).attributed("gradient")
+        EmbeddedModel(lambda x: x.detach().sum((1, 2)).unsqueeze(1)).attribute("gradient")
     with pytest.raises(RecipeError, match="in 0 steps; take 1 or more"):
-        Asked(lambda x: x.sum((1, 2)).unsqueeze(1)).attributed("integrated", steps=0)
+        EmbeddedModel(lambda x: x.sum((1, 2)).unsqueeze(1)).attribute("integrated", steps=0)
 
 
 def test_a_story_has_no_embeddings_of_tokens() -> None:
-    face, asked, given = next(questions("stories"))
+    face, asked, given = next(iter_inspect_calls("stories"))
     assert face.inspect(*asked, **given, scope=InspectionSelection(attribution="auto")).attributions == ()
 
 
 def test_auto_takes_the_gradient_where_that_costs_little(monkeypatch: pytest.MonkeyPatch) -> None:
     from heedful.tasks import inspection_records
 
-    face, asked, given = next(questions("translation-transformer"))
+    face, asked, given = next(iter_inspect_calls("translation-transformer"))
     (each,) = face.inspect(*asked, **given, scope=InspectionSelection(attribution="auto")).attributions
     assert (each.method, each.steps, each.unit) == ("gradient", 1, "nats")
     monkeypatch.setattr(inspection_records, "_CHEAP_PRODUCTS", 1000)
@@ -40,7 +40,10 @@ def test_auto_takes_the_gradient_where_that_costs_little(monkeypatch: pytest.Mon
 
 
 def test_a_record_keeps_its_attributions(tmp_path: Path) -> None:
-    for record in (attributed(made_up()), attributed(judged(), about="answers", method="gradient")):
+    for record in (
+        add_random_attribution(build_random_record()),
+        add_random_attribution(build_answer_record(), about="answers", method="gradient"),
+    ):
         save_record(record, tmp_path / "record.safetensors")
         again = load_record(tmp_path / "record.safetensors")
         (each,), (expected,) = again.attributions, record.attributions
@@ -52,8 +55,8 @@ def test_a_record_keeps_its_attributions(tmp_path: Path) -> None:
 
 
 def test_attributions_that_do_not_fit_are_refused() -> None:
-    record = made_up()
-    (each,) = attributed(record).attributions
+    record = build_random_record()
+    (each,) = add_random_attribution(record).attributions
     with pytest.raises(DataError, match="19 columns for 10 tokens of source"):
         replace(record, attributions=(replace(each, axes=("source",)),))
     with pytest.raises(DataError, match="give a row, a value and a baseline for each answer"):

@@ -14,8 +14,8 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from inspected import GERMAN, dirichlet, judged, made_up
-from pictured import holding
+from random_records import GERMAN, build_answer_record, build_dirichlet_record, build_random_record
+from view_records import build_view_record
 
 from heedful.attention.hooks import AttentionKind
 from heedful.errors import DataError, RecipeError
@@ -89,7 +89,7 @@ def places(node: ElementTree.Element, x: float = 0, y: float = 0) -> Iterator[tu
 @pytest.mark.parametrize("view", VIEWS)
 def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
     layers = 1 if view == "flow" else 2  # which takes longest of all to be computed
-    record = holding(view, AWKWARD, layers=layers, heads=3)
+    record = build_view_record(view, AWKWARD, layers=layers, heads=3)
     record = replace(record, model="<b>\x00", notes=("</svg>",))
     svg = draw_figure(record, view=view)
     root = tree_of(svg)
@@ -108,7 +108,7 @@ def test_any_token_gives_well_formed_xml_that_loads_nothing(view: str) -> None:
 def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
     """Texts are measured by a rule of thumb of half an em for each letter."""
     tokens = ["a", "Hottentottenstottertrottel", "b", "昭和五十一年", "c", "d"]
-    svg = draw_figure(holding(view, tokens, layers=2, heads=heads), view=view)
+    svg = draw_figure(build_view_record(view, tokens, layers=2, heads=heads), view=view)
     root = tree_of(svg)
     left, top, width, height = map(float, root.attrib["viewBox"].split())
     for node, x, y in places(root):
@@ -123,12 +123,12 @@ def test_everything_lies_inside_the_picture(view: str, heads: int) -> None:
 
 def test_the_same_record_gives_the_same_picture() -> None:
     for view in VIEWS:
-        one, other = (holding(view, GERMAN, layers=1, heads=2) for _ in range(2))
+        one, other = (build_view_record(view, GERMAN, layers=1, heads=2) for _ in range(2))
         assert draw_figure(one, view=view) == draw_figure(other, view=view)
 
 
 def test_unknown_views_and_missing_parts_are_named() -> None:
-    record = made_up(1, 2, roles=("encoder",))
+    record = build_random_record(1, 2, roles=("encoder",))
     with pytest.raises(
         RecipeError, match=r"view: 'alignmnet' is not a view; choose one of alignment, heads, .*decoding"
     ):
@@ -146,7 +146,7 @@ def test_unknown_views_and_missing_parts_are_named() -> None:
 
 
 def test_an_alignment_shows_one_head_or_their_mean() -> None:
-    record = made_up(2, 3)
+    record = build_random_record(2, 3)
     each = record.find_map("cross", layer=0)
     for head, weights in ((None, each.mean_weights), (2, each.weights[2])):
         svg = draw_figure(record, layer=0, head=head, ramp=INK)
@@ -158,7 +158,7 @@ def test_an_alignment_shows_one_head_or_their_mean() -> None:
 
 
 def test_a_large_alignment_is_one_image() -> None:
-    record = dirichlet(1, 1, 300)
+    record = build_dirichlet_record(1, 1, 300)
     svg = draw_figure(record)
     (pixels,) = images(svg)
     np.testing.assert_array_equal(cells(pixels, (300, 300)), map_colours(record.maps[0].weights[0], GLOW))
@@ -166,7 +166,7 @@ def test_a_large_alignment_is_one_image() -> None:
 
 
 def test_weights_beyond_zero_and_one_are_cut_and_this_is_said() -> None:
-    record = made_up(1, 1)
+    record = build_random_record(1, 1)
     maps = tuple(replace(each, weights=3 * each.weights - 1) for each in record.maps)
     svg = draw_figure(replace(record, maps=maps))
     assert any("drawn as 0 and 1" in text for text in texts(svg))
@@ -174,7 +174,7 @@ def test_weights_beyond_zero_and_one_are_cut_and_this_is_said() -> None:
 
 
 def test_lines_are_as_strong_as_weights() -> None:
-    record = made_up(2, 3)
+    record = build_random_record(2, 3)
     each = record.find_map("encoder", layer=1)
     groups = tree_of(draw_figure(record, view="heads", role="encoder")).findall(f"{SVG}g")
     for head in range(3):
@@ -194,7 +194,7 @@ def test_long_texts_have_no_more_lines_than_can_be_seen() -> None:
 
 
 def test_the_model_shows_every_head_in_its_place() -> None:
-    record = made_up(2, 3)
+    record = build_random_record(2, 3)
     svg = draw_figure(record, view="model")
     found = images(svg)
     expected = [weights for each in record.maps for weights in each.weights]
@@ -205,7 +205,7 @@ def test_the_model_shows_every_head_in_its_place() -> None:
 
 
 def test_a_rollout_is_drawn_with_its_own_scale() -> None:
-    record = made_up(3, 4)
+    record = build_random_record(3, 4)
     svg = draw_figure(record, view="rollout")
     shares = compute_rollout(record).shares
     tips = [node.text or "" for node in tree_of(svg).iter(f"{SVG}title")][1:]
@@ -220,7 +220,7 @@ def test_a_rollout_is_drawn_with_its_own_scale() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("role", [None, "encoder"])
 def test_flow_stands_beside_rollout(role: AttentionKind | None) -> None:
-    record = made_up(2, 2, written=GERMAN[:5])
+    record = build_random_record(2, 2, written=GERMAN[:5])
     svg = draw_figure(record, view="flow", role=role)
     shares = compute_rollout(record, side=role and "encoder").shares
     queries = range(len(shares))
@@ -236,7 +236,7 @@ def test_flow_stands_beside_rollout(role: AttentionKind | None) -> None:
 
 
 def test_answers_have_their_probabilities() -> None:
-    record = judged()
+    record = build_answer_record()
     svg = draw_figure(record, view="answers")
     shown = texts(svg)
     for each in record.answers:
@@ -248,12 +248,12 @@ def test_answers_have_their_probabilities() -> None:
         [120 * each.options[0].probability for each in record.answers if each.options], abs=0.06
     )
     with pytest.raises(DataError, match="--view decoding"):
-        draw_figure(made_up(1, 1), view="answers")
+        draw_figure(build_random_record(1, 1), view="answers")
 
 
 def test_flow_of_a_long_text_is_refused() -> None:
     with pytest.raises(DataError, match=r"from 140 to 140 tokens through 4 attentions takes too long.*--view rollout"):
-        draw_figure(dirichlet(4, 1, 140), view="flow")
+        draw_figure(build_dirichlet_record(4, 1, 140), view="flow")
 
 
 @pytest.mark.parametrize(
@@ -290,7 +290,7 @@ def test_masks_show_every_pair_that_can_see_each_other_once(size: int) -> None:
 
 
 def test_each_position_scheme_has_its_pictures() -> None:
-    record = made_up()
+    record = build_random_record()
     (plain,) = record.encodings
     relative = replace(plain, name="relative <to> keys", places=plain.places - 4, relative=True)
     found = images(draw_figure(replace(record, encodings=(plain, relative)), view="positions"))
@@ -304,7 +304,7 @@ def test_each_position_scheme_has_its_pictures() -> None:
 
 
 def test_what_was_written_has_its_probabilities() -> None:
-    record = made_up()
+    record = build_random_record()
     shown = texts(draw_figure(record, view="decoding"))
     total = 0.0
     for each in record.written:
@@ -335,7 +335,7 @@ def random_tree(size: int) -> tuple[BeamNode, ...]:
 @pytest.mark.parametrize("size", [1, 2, 40])
 def test_a_tree_has_every_node_to_the_right_of_its_parent_and_none_above_another(size: int) -> None:
     branches = random_tree(size)
-    root = tree_of(draw_figure(replace(made_up(), tree=branches), view="tree"))
+    root = tree_of(draw_figure(replace(build_random_record(), tree=branches), view="tree"))
     at = {node.text: (x, y) for node, x, y in places(root)}
     names = ["start"] + [branch.token for branch in branches[1:]]
     assert len({at[name] for name in names}) == size
@@ -349,11 +349,11 @@ def test_a_tree_has_every_node_to_the_right_of_its_parent_and_none_above_another
 
 def test_a_tree_as_deep_as_a_long_text_can_be_drawn() -> None:
     branches = tuple(BeamNode(i - 1, f"n{i}", -float(i), None, "lived", True) for i in range(1100))
-    assert "n1099" in texts(draw_figure(replace(made_up(), tree=branches), view="tree"))
+    assert "n1099" in texts(draw_figure(replace(build_random_record(), tree=branches), view="tree"))
 
 
 def test_pruned_branches_are_faint_and_the_best_are_bold() -> None:
-    record = made_up()
+    record = build_random_record()
     root = tree_of(draw_figure(record, view="tree"))
     looks = {node.text: node.attrib for node, _, _ in places(root)}
     for branch in record.tree[1:]:
@@ -379,11 +379,14 @@ def test_colours_of_an_array_are_those_of_the_ramp(ramp: object) -> None:
 
 def test_what_is_shown_without_a_choice() -> None:
     for roles, expected in ((("encoder", "decoder", "cross"), "cross"), (("encoder", "decoder"), "decoder")):
-        assert MapSelection().select_map(made_up(3, 1, roles=roles)).name == f"{expected} layer 2"  # type: ignore[arg-type]
+        assert MapSelection().select_map(build_random_record(3, 1, roles=roles)).name == f"{expected} layer 2"  # type: ignore[arg-type]
 
 
 def test_a_large_tree_is_drawn_without_what_was_pruned() -> None:
-    small, large = made_up(written=tuple("abcdef")), made_up(written=tuple(f"w{i}" for i in range(40)))
+    small, large = (
+        build_random_record(written=tuple("abcdef")),
+        build_random_record(written=tuple(f"w{i}" for i in range(40))),
+    )
     shown = set(texts(draw_figure(large, view="tree")))
     for branch in large.tree[1:]:
         assert (branch.token in shown) == (branch.fate != "pruned")

@@ -9,7 +9,7 @@ from dataclasses import replace
 import networkx
 import numpy as np
 import pytest
-from inspected import made_up
+from random_records import build_random_record
 
 from heedful.attention.hooks import READ_AXIS, SOURCE_AXIS, WRITTEN_AXIS, AttentionKind
 from heedful.errors import DataError
@@ -69,7 +69,7 @@ def test_without_self_attention_only_the_look_at_the_source_is_left() -> None:
 
 
 def test_a_language_model_has_no_source() -> None:
-    found = compute_rollout(made_up(3, 2, roles=("decoder",)))
+    found = compute_rollout(build_random_record(3, 2, roles=("decoder",)))
     assert [axis.name for axis in found.inputs] == [READ_AXIS]
     assert not np.triu(found.shares, 1).any(), "no token comes from later ones"
 
@@ -78,14 +78,14 @@ def test_a_language_model_has_no_source() -> None:
                                    ("encoder", "decoder", "cross")])  # fmt: skip
 @pytest.mark.parametrize("layers", [1, 4])
 def test_rows_sum_to_one(roles: tuple[AttentionKind, ...], layers: int) -> None:
-    found = compute_rollout(made_up(layers, 3, roles=roles))
+    found = compute_rollout(build_random_record(layers, 3, roles=roles))
     np.testing.assert_allclose(found.shares.sum(1), 1, atol=1e-6)
     assert (found.shares >= 0).all()
     assert found.shares.shape == (len(found.queries.tokens), sum(len(axis.tokens) for axis in found.inputs))
 
 
 def test_the_order_of_the_maps_and_the_number_of_heads_do_not_matter() -> None:
-    record = made_up(3, 1)
+    record = build_random_record(3, 1)
     shuffled = replace(record, maps=tuple(record.maps[i] for i in np.random.permutation(len(record.maps))))
     doubled = replace(
         record,
@@ -96,7 +96,7 @@ def test_the_order_of_the_maps_and_the_number_of_heads_do_not_matter() -> None:
 
 
 def test_the_encoder_of_a_translator_can_be_asked_for() -> None:
-    record = made_up(2, 2)
+    record = build_random_record(2, 2)
     alone = replace(record, maps=tuple(each for each in record.maps if each.role == "encoder"))
     np.testing.assert_array_equal(compute_rollout(record, side="encoder").shares, compute_rollout(alone).shares)
 
@@ -155,7 +155,7 @@ def test_flow_through_a_decoder_is_the_smallest_cut() -> None:
 @pytest.mark.parametrize(("layers", "sharpness"), [(2, 8.0), (4, 1.0), (7, 4.0)])
 def test_flow_is_that_of_networkx(layers: int, sharpness: float) -> None:
     """Deep enough that what was sent down has to be taken back up, which the smallest examples never need."""
-    record = made_up(layers, 1, sharpness=sharpness)
+    record = build_random_record(layers, 1, sharpness=sharpness)
     graph = build_attention_graph(record)
     ways = networkx.DiGraph()
     for level, step in enumerate(graph.steps):
@@ -170,26 +170,26 @@ def test_flow_is_that_of_networkx(layers: int, sharpness: float) -> None:
 
 
 def test_flow_in_one_layer_is_its_rollout_and_in_more_at_least_that() -> None:
-    record = made_up(1, 2, roles=("encoder",))
+    record = build_random_record(1, 2, roles=("encoder",))
     np.testing.assert_allclose(compute_attention_flow(record, 3).amounts, compute_rollout(record).shares[3], atol=1e-6)
-    deep = made_up(3, 2, source=["a", "b", "c", "d"], written=["x", "y"])
+    deep = build_random_record(3, 2, source=["a", "b", "c", "d"], written=["x", "y"])
     found = compute_attention_flow(deep, 1)
     assert (found.amounts >= compute_rollout(deep).shares[1] - 1e-6).all(), "what is rolled out does flow"
     assert (found.amounts <= 1 + 1e-6).all()
 
 
 def test_what_cannot_be_reached_gets_nothing() -> None:
-    found = compute_attention_flow(made_up(2, 2), 0)
+    found = compute_attention_flow(build_random_record(2, 2), 0)
     assert found.select_axis(READ_AXIS)[0] > 0
     assert not found.select_axis(READ_AXIS)[1:].any(), "the first token was written before the others were read"
 
 
 def test_missing_parts_are_named() -> None:
-    record = made_up(4, 2)
+    record = build_random_record(4, 2)
     with pytest.raises(DataError, match=r"encoder layers 0, 1 are not in this record.*--layers"):
         compute_rollout(record.keep_maps(layers=[2, 3]))
     with pytest.raises(DataError, match="no attention of the encoder"):
-        compute_rollout(made_up(roles=("cross",)), side="encoder")
+        compute_rollout(build_random_record(roles=("cross",)), side="encoder")
     with pytest.raises(DataError, match="no attention of the encoder"):
         compute_rollout(replace(record, maps=()))
     for query in (-1, 9):
@@ -201,7 +201,7 @@ def test_missing_parts_are_named() -> None:
 
 def test_nothing_flows_where_weights_are_below_zero() -> None:
     """As weights may be that only sum to 1, those of proportional attention; the search for ways must end there too."""
-    record = made_up(2, 1, roles=("encoder",))
+    record = build_random_record(2, 1, roles=("encoder",))
     lower = [replace(each, weights=each.weights * 1.5 - 0.5 / each.weights.shape[-1]) for each in record.maps]
     assert min(float(each.weights.min()) for each in lower) < 0
     found = compute_attention_flow(replace(record, maps=tuple(lower)), 1)

@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from inspected import made_up
+from random_records import build_random_record
 
 from heedful.inspection.heads import (
     MEASURES,
@@ -162,14 +162,14 @@ def test_averages_have_every_measure() -> None:
 
 
 def test_a_decoder_counts_what_it_read_and_wrote_by_the_same_places() -> None:
-    record = made_up()
+    record = build_random_record()
     assert np.isnan(measure_map(record.find_map("cross", layer=0)).distance).all()
     for role in ("encoder", "decoder"):
         assert not np.isnan(measure_map(record.find_map(role, layer=0)).distance).any()
 
 
 def test_warnings_name_layers_and_heads() -> None:
-    record = made_up(layers=2, heads=3)
+    record = build_random_record(layers=2, heads=3)
     assert find_head_warnings(record) == ()
 
     def spoilt(each: AttentionMap) -> AttentionMap:

@@ -12,9 +12,19 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from inspected import made_up
-from pictured import captioned, chained, filmed, glimpsed, heard, leveled, mapped, spoken, told
+from random_records import build_random_record
 from rich.console import Console
+from view_records import (
+    build_caption_record,
+    build_chain_record,
+    build_clip_record,
+    build_cross_map,
+    build_dialogue_record,
+    build_glimpse_record,
+    build_level_record,
+    build_speech_record,
+    build_story_record,
+)
 
 from heedful.errors import DataError
 from heedful.inspection.figures import draw_figure
@@ -82,9 +92,9 @@ def test_over_a_picture_weights_are_mixed_and_the_picture_keeps_its_place() -> N
 
 
 def test_written_words_have_their_probabilities() -> None:
-    record = captioned()
+    record = build_caption_record()
     assert name_steps(record, record.maps[0]) == ["A(1.00)", "red(0.87)", "ball(0.64)", "</s>(0.40)"]
-    assert name_steps(told(), told().maps[0]) == ["Where is the milk?"]
+    assert name_steps(build_story_record(), build_story_record().maps[0]) == ["Where is the milk?"]
     svg = draw_figure(record, view="regions")
     assert [text for text in texts(svg) if "(" in text] == name_steps(record, record.maps[0])
     assert len(nodes(svg, "image")) == 4
@@ -93,8 +103,8 @@ def test_written_words_have_their_probabilities() -> None:
 
 
 def test_a_map_is_chosen_by_role_and_layer_among_those_that_fit() -> None:
-    record = captioned()
-    other = mapped(record.maps[0].weights[:, :, :4], keys="read", layer=1)
+    record = build_caption_record()
+    other = build_cross_map(record.maps[0].weights[:, :, :4], keys="read", layer=1)
     both = replace(record, maps=(*record.maps, replace(other, role="decoder")))
     assert draw_figure(both, view="regions") == draw_figure(record, view="regions")
     with pytest.raises(DataError, match="no attention to a picture in this record; layers 0 have it"):
@@ -103,7 +113,7 @@ def test_a_map_is_chosen_by_role_and_layer_among_those_that_fit() -> None:
         draw_figure(both, view="regions", role="decoder")
 
 
-@pytest.mark.parametrize("record", [filmed(), heard(), filmed(4, pictures=False)])
+@pytest.mark.parametrize("record", [build_clip_record(), build_speech_record(), build_clip_record(4, pictures=False)])
 def test_bars_are_as_high_as_weights(record: InspectionRecord) -> None:
     [each] = record.maps
     svg = draw_figure(record, view="frames")
@@ -116,17 +126,19 @@ def test_bars_are_as_high_as_weights(record: InspectionRecord) -> None:
 
 
 def test_known_frames_are_marked_where_their_bars_are() -> None:
-    svg = draw_figure(filmed(), view="frames")
+    svg = draw_figure(build_clip_record(), view="frames")
     marks = [node for node in nodes(svg, "rect") if node.attrib.get("class") == "hue1"]
     bars = [float(x) for x in re.findall(r"M([\d.]+) ", nodes(svg, "path")[0].attrib["d"])]
     assert [float(mark.attrib["x"]) for mark in marks] == pytest.approx([bars[2], bars[3]], abs=0.1)
     assert len(nodes(svg, "image")) == 8
-    assert len(nodes(draw_figure(filmed(60), view="frames"), "image")) == 15  # of many frames every fourth is shown
-    assert len(nodes(draw_figure(heard(), view="frames"), "image")) == 1
+    assert (
+        len(nodes(draw_figure(build_clip_record(60), view="frames"), "image")) == 15
+    )  # of many frames every fourth is shown
+    assert len(nodes(draw_figure(build_speech_record(), view="frames"), "image")) == 1
 
 
 def test_glimpses_stand_where_they_looked() -> None:
-    record = glimpsed()
+    record = build_glimpse_record()
     svg = draw_figure(record, view="glimpses")
     [picture] = nodes(svg, "image")
     width, height = float(picture.attrib["width"]), float(picture.attrib["height"])
@@ -143,7 +155,7 @@ def test_glimpses_stand_where_they_looked() -> None:
 
 @pytest.mark.parametrize("ramp", [GLOW, INK])
 def test_hops_have_all_weights_and_a_dot_for_what_matters(ramp: object) -> None:
-    record = told()
+    record = build_story_record()
     svg = draw_figure(record, view="hops", ramp=ramp)  # type: ignore[arg-type]
     numbers = [text for text in texts(svg) if re.fullmatch(r"\d\.\d{3}", text)]
     assert numbers == [f"{weight:.3f}" for each in record.maps for weight in each.weights[0, 0].tolist()]
@@ -155,15 +167,20 @@ def test_hops_have_all_weights_and_a_dot_for_what_matters(ramp: object) -> None:
 
 
 def test_hops_are_maps_of_one_query_or_heads_of_a_summary() -> None:
-    assert [(each.layer, head) for each, head in find_hops(told(4))] == [(0, None), (1, None), (2, None), (3, None)]
-    summed = made_up(1, 3, roles=("encoder", "summary"))
+    assert [(each.layer, head) for each, head in find_hops(build_story_record(4))] == [
+        (0, None),
+        (1, None),
+        (2, None),
+        (3, None),
+    ]
+    summed = build_random_record(1, 3, roles=("encoder", "summary"))
     assert [head for _, head in find_hops(summed)] == [0, 1, 2]
-    assert find_hops(made_up()) == []
-    assert find_hops(told(1)) == []
+    assert find_hops(build_random_record()) == []
+    assert find_hops(build_story_record(1)) == []
 
 
 def test_turns_get_the_sums_of_their_words() -> None:
-    record = spoken()
+    record = build_dialogue_record()
     [each] = record.maps
     axis = record.get_axis("source")
     found = sum_over_spans(each, axis, MapSelection())
@@ -179,7 +196,7 @@ def test_turns_get_the_sums_of_their_words() -> None:
 @pytest.mark.parametrize("steps", [1, 2, 3, 4])
 @pytest.mark.parametrize("seed", range(3))
 def test_the_most_probable_chains_are_those_of_counting_all(steps: int, seed: int) -> None:
-    [each] = chained(steps, seed=seed, facts="abcd").maps
+    [each] = build_chain_record(steps, seed=seed, facts="abcd").maps
     assert each.edges is not None
     nodes, edges = each.weights[0].astype(float), each.edges[0].astype(float)
     chances = {}
@@ -196,7 +213,7 @@ def test_the_most_probable_chains_are_those_of_counting_all(steps: int, seed: in
 
 
 def test_a_chain_has_a_circle_for_each_fact_and_step_and_its_best_paths() -> None:
-    record = chained(3, heads=2)
+    record = build_chain_record(3, heads=2)
     svg = draw_figure(record, view="chain", head=1)
     [each] = record.maps
     assert each.edges is not None
@@ -231,21 +248,21 @@ def test_a_step_that_nothing_reaches_is_in_no_chain() -> None:
 )
 def test_what_a_record_lacks_is_said(view: str, message: str) -> None:
     with pytest.raises(DataError, match=message):
-        draw_figure(made_up(), view=view)
+        draw_figure(build_random_record(), view=view)
 
 
 @pytest.mark.parametrize(
     ("make", "expected"),
     [
-        (told, ("hops over facts; ● is known to matter", "Mary took the milk.")),
-        (chained, ("cross layer 0: the most probable chains", " → ")),
-        (spoken, ("what each word takes from each turn", "1 user")),
-        (glimpsed, ("glimpses, of the picture", "7 0.95")),
-        (leveled, ("forward and backward", "forward, from the source", "attention", "its own token")),
+        (build_story_record, ("hops over facts; ● is known to matter", "Mary took the milk.")),
+        (build_chain_record, ("cross layer 0: the most probable chains", " → ")),
+        (build_dialogue_record, ("what each word takes from each turn", "1 user")),
+        (build_glimpse_record, ("glimpses, of the picture", "7 0.95")),
+        (build_level_record, ("forward and backward", "forward, from the source", "attention", "its own token")),
     ],
 )
 def test_a_terminal_shows_them_as_tables(make: Callable[[], InspectionRecord], expected: tuple[str, ...]) -> None:
     out = StringIO()
     Console(file=out, width=160).print(render_terminal(make()))
     assert all(text in out.getvalue() for text in expected)
-    assert "mostly the token at" not in out.getvalue() or make is chained
+    assert "mostly the token at" not in out.getvalue() or make is build_chain_record

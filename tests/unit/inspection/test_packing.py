@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import dirichlet, made_up
+from random_records import build_dirichlet_record, build_random_record
 
 from heedful.inspection.web import (
     build_payload,
@@ -75,7 +75,7 @@ def test_bits() -> None:
 
 
 def test_the_page_holds_the_record_and_loads_nothing() -> None:
-    record = made_up(walk=True, source=("</script><script>alert(1)</script>", "\u2028", "</s>"))
+    record = build_random_record(walk=True, source=("</script><script>alert(1)</script>", "\u2028", "</s>"))
     page = render_viewer(record)
     assert page.count("</script>") == 3  # those of the page itself
     assert not re.search(r"""(src|href)\s*=\s*["']?(https?:)?//""", page)
@@ -92,12 +92,12 @@ def test_the_page_holds_the_record_and_loads_nothing() -> None:
 
 
 def test_many_weights_take_eight_bits() -> None:
-    kinds = {each["weights"]["type"] for each in build_payload(dirichlet(12, 12, 128))["maps"]}
+    kinds = {each["weights"]["type"] for each in build_payload(build_dirichlet_record(12, 12, 128))["maps"]}
     assert kinds == {"u8"}
 
 
 def test_in_a_notebook_the_page_is_a_frame() -> None:
-    record = made_up(layers=1)
+    record = build_random_record(layers=1)
     frame = record._repr_html_()
     assert frame == render_notebook_viewer(record)
     (inside,) = re.findall(r'srcdoc="([^"]*)"', frame)

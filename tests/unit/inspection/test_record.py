@@ -9,8 +9,8 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from inspected import made_up
-from pictured import chained, glimpsed, told
+from random_records import build_random_record
+from view_records import build_chain_record, build_glimpse_record, build_story_record
 
 from heedful.errors import DataError
 from heedful.inspection.record import Glimpse, MapAxis, TokenSpan
@@ -18,14 +18,14 @@ from heedful.inspection.svg import make_photo_url
 
 
 def test_the_mean_over_heads_is_a_mean() -> None:
-    (each,) = made_up(layers=1, heads=3, roles=("cross",)).maps
+    (each,) = build_random_record(layers=1, heads=3, roles=("cross",)).maps
     longhand = (each.weights[0] + each.weights[1] + each.weights[2]) / 3
     np.testing.assert_allclose(each.mean_weights, longhand, atol=1e-6)
     np.testing.assert_allclose(each.mean_weights.sum(1), 1, atol=1e-5)
 
 
 def test_heads_keep_their_numbers() -> None:
-    (whole,) = made_up(layers=1, heads=4, roles=("cross",), walk=True).maps
+    (whole,) = build_random_record(layers=1, heads=4, roles=("cross",), walk=True).maps
     part = whole.keep_heads([3, 1])
     assert part.heads == (1, 3)
     np.testing.assert_array_equal(part.get_head_weights(3), whole.weights[3])
@@ -77,8 +77,8 @@ PIXELS = np.zeros((1, 4, 6, 3), np.uint8)
         (lambda: Glimpse(0.5, float("nan"), (0.1,)), "glimpse at"),
         (lambda: Glimpse(0.5, 0.5, ()), "one or more"),
         (lambda: Glimpse(0.5, 0.5, (0.1, 0.0)), "each above 0"),
-        (lambda: replace(glimpsed(), axes=told().axes), "glimpses without a picture"),
-        (lambda: replace(told().maps[0], edges=np.zeros((1, 1, 5, 5), np.float32)), r"\(1, 0, 5, 5\)"),
+        (lambda: replace(build_glimpse_record(), axes=build_story_record().axes), "glimpses without a picture"),
+        (lambda: replace(build_story_record().maps[0], edges=np.zeros((1, 1, 5, 5), np.float32)), r"\(1, 0, 5, 5\)"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_a_sentence(make: Callable[[], object], message: str) -> None:
@@ -87,7 +87,7 @@ def test_what_does_not_fit_is_refused_in_a_sentence(make: Callable[[], object], 
 
 
 def test_edges_of_some_heads_are_theirs() -> None:
-    (whole,) = chained(heads=3).maps
+    (whole,) = build_chain_record(heads=3).maps
     part = whole.keep_heads([2])
     assert whole.edges is not None
     assert part.edges is not None

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from attributing import attributed
-from inspected import judged, made_up
+from attribution_samples import add_random_attribution
+from random_records import build_answer_record, build_random_record
 from rich.console import Console
 
 from heedful.errors import DataError
@@ -28,7 +28,7 @@ def shown(record: InspectionRecord, *, width: int = 120, colours: bool = False, 
 
 
 def test_the_map_and_what_was_written_are_there() -> None:
-    record = made_up(2, 3)
+    record = build_random_record(2, 3)
     each = record.find_map("cross", layer=-1)
     text = shown(record)
     matrix = draw_alignment_text(record.get_axis("source").tokens, record.get_axis("written").tokens, each.mean_weights)
@@ -40,7 +40,7 @@ def test_the_map_and_what_was_written_are_there() -> None:
 
 
 def test_a_narrow_terminal_has_the_strongest_keys_instead() -> None:
-    record = made_up(1, 1, source=[f"w{i}" for i in range(80)])
+    record = build_random_record(1, 1, source=[f"w{i}" for i in range(80)])
     weights = record.find_map("cross", layer=0).mean_weights
     text = shown(record, width=80)
     assert "│" not in text
@@ -51,7 +51,7 @@ def test_a_narrow_terminal_has_the_strongest_keys_instead() -> None:
 
 
 def test_answers_are_there_with_their_probabilities() -> None:
-    record = judged()
+    record = build_answer_record()
     text = shown(record)
     rows = [re.split(r"  +", line.strip()) for line in text.splitlines()]
     for each in record.answers:
@@ -65,7 +65,7 @@ def test_answers_are_there_with_their_probabilities() -> None:
 
 
 def test_heads_have_their_whole_names_at_eighty_columns() -> None:
-    record = made_up(12, 3)
+    record = build_random_record(12, 3)
     lines = [line.rstrip() for line in shown(record, width=80, max_heads=72).splitlines()]
     for role in ("encoder", "decoder", "cross"):
         assert any(line.startswith(f"{role} layer 11, head 2  ") for line in lines)
@@ -75,14 +75,16 @@ def test_heads_have_their_whole_names_at_eighty_columns() -> None:
 
 @pytest.mark.parametrize("width", [40, 80, 200])
 def test_tables_fit(width: int) -> None:
-    record = made_up(1, 2, source=[f"word{i}" for i in range(100)])
+    record = build_random_record(1, 2, source=[f"word{i}" for i in range(100)])
     lines = shown(record, width=width).splitlines()
     assert max(map(len, lines)) <= width
 
 
 def test_tokens_are_neither_markup_nor_commands() -> None:
     tokens = ["[bold red]x[/]", "\x1b[31m", "\r", "[/]", "\x07"]
-    text = shown(replace(made_up(1, 2, source=tokens, written=tokens), model="[b]\x1b[2J", notes=("[i]\n",)))
+    text = shown(
+        replace(build_random_record(1, 2, source=tokens, written=tokens), model="[b]\x1b[2J", notes=("[i]\n",))
+    )
     assert "[bold red]x[/]" in text
     assert not any(ord(c) < 32 and c != "\n" for c in text)
     assert "[b]␛[2J" in text
@@ -96,7 +98,7 @@ def head_lines(record: InspectionRecord) -> list[list[str]]:
 
 
 def test_heads_are_called_what_they_do_the_sharpest_first() -> None:
-    record = made_up(1, 5, roles=("encoder",))
+    record = build_random_record(1, 5, roles=("encoder",))
     (each,) = record.maps
     size = each.weights.shape[1]
     before = np.eye(size, k=-1)
@@ -118,20 +120,20 @@ def test_heads_are_called_what_they_do_the_sharpest_first() -> None:
 
 
 def test_warnings_stand_below() -> None:
-    assert "warning" not in shown(made_up())
-    assert "warning: cross layer 0, heads 0, 1: every token" in shown(made_up(1, 2, sharpness=0.0))
+    assert "warning" not in shown(build_random_record())
+    assert "warning: cross layer 0, heads 0, 1: every token" in shown(build_random_record(1, 2, sharpness=0.0))
 
 
 def test_records_without_text_or_attention() -> None:
-    assert "written" not in shown(replace(made_up(roles=("encoder",)), written=())).splitlines()
+    assert "written" not in shown(replace(build_random_record(roles=("encoder",)), written=())).splitlines()
     bare = shown(InspectionRecord("recurrent, no attention", (), (), notes=("this model has none",)))
     assert bare.splitlines() == ["recurrent, no attention", "this model has none"]
     with pytest.raises(DataError, match="no cross attention"):
-        render_terminal(made_up(roles=("encoder",)), role="cross")
+        render_terminal(build_random_record(roles=("encoder",)), role="cross")
 
 
 def test_what_mattered_is_there_with_its_sums() -> None:
-    record = attributed(made_up())
+    record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     text = shown(record)
     assert "what mattered: integrated gradients" in text
@@ -142,6 +144,6 @@ def test_what_mattered_is_there_with_its_sums() -> None:
         best = int(row.argmax())
         assert any(line.startswith(name) and f" {tokens[best]} {row[best]:+.2f}" in line for line in text.splitlines())
     assert "what mattered" not in shown(record, show_attributions=False)
-    gradient = shown(attributed(made_up(), method="gradient"))
+    gradient = shown(add_random_attribution(build_random_record(), method="gradient"))
     assert "what mattered: gradient times input" in gradient
     assert "Sums in" not in gradient

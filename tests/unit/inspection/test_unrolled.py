@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 import torch
-from inspected import made_up
+from random_records import build_random_record
 from torch import nn
 
 from heedful.architectures.attention import WindowConfig
@@ -198,7 +198,7 @@ def test_long_texts_are_cut_and_this_is_said() -> None:
 
 def unrolled_record(name: str = "feeding") -> InspectionRecord:
     model: nn.Module = build_sequence_to_sequence(MODELS[name], SIZES)
-    return replace(made_up(), levels=collect_levels(find_token_readers(model)))
+    return replace(build_random_record(), levels=collect_levels(find_token_readers(model)))
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -214,8 +214,8 @@ def test_the_figure_has_a_box_for_each_node_with_its_step(name: str) -> None:
 
 
 def test_records_without_levels_or_without_their_tokens() -> None:
-    assert build_payload(made_up())["unrolled"] is None
-    bare = replace(unrolled_record(), axes=made_up().axes[1:2], maps=(), embedded=())
+    assert build_payload(build_random_record())["unrolled"] is None
+    bare = replace(unrolled_record(), axes=build_random_record().axes[1:2], maps=(), embedded=())
     assert {node[5].split(", ")[1].split(" ")[0] for node in build_payload(bare)["unrolled"]["nodes"] if node[2]} == {
         "decoder"
     }

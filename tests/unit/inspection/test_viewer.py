@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import dirichlet, made_up
+from random_records import build_dirichlet_record, build_random_record
 
 import heedful.inspection
 from heedful.attention.hooks import AttentionKind
@@ -63,7 +63,7 @@ return { shares: [...shares.data], flows: graph.queries.tokens.map((_, q) => [..
     "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
 )
 def test_flow_is_that_of_python(tmp_path: Path, roles: Sequence[AttentionKind]) -> None:
-    record = made_up(layers=3, source="abcdef", written="vwxyz", roles=roles)
+    record = build_random_record(layers=3, source="abcdef", written="vwxyz", roles=roles)
     side = "encoder" if roles == ("encoder",) else "decoder"
     found = run(tmp_path, FLOWS, {"record": build_payload(record), "side": side})
     expected = compute_rollout(record)
@@ -94,7 +94,7 @@ def test_the_page_spreads_weights_as_figures_do(tmp_path: Path) -> None:
 
 
 def test_the_page_has_the_measures_of_every_head_and_of_their_mean() -> None:
-    record = made_up(heads=3)
+    record = build_random_record(heads=3)
     for each, told in zip(record.maps, build_payload(record)["maps"], strict=True):
         found = measure_map(each)
         assert len(told["measures"]) == 4
@@ -115,10 +115,10 @@ def made_alone(each: AttentionMap) -> AttentionMap:
 
 
 def test_what_is_in_the_way_of_rollout_is_said() -> None:
-    told = build_payload(made_up(layers=3).keep_maps(layers=[2]))["overall"]
+    told = build_payload(build_random_record(layers=3).keep_maps(layers=[2]))["overall"]
     assert list(told) == ["decoder", "encoder"]
     assert "encoder layers 0, 1 are not in this record" in told["decoder"]["obstacle"]
-    assert build_payload(made_up(roles=("summary",)))["overall"] == {}
+    assert build_payload(build_random_record(roles=("summary",)))["overall"] == {}
 
 
 def test_a_grid_is_shown_by_its_cells() -> None:
@@ -134,7 +134,7 @@ def test_a_grid_is_shown_by_its_cells() -> None:
 
 def test_a_large_page_stays_small() -> None:
     """144 heads of 128 tokens, as sharp as trained ones."""
-    assert len(render_viewer(dirichlet(12, 12, 128)).encode()) < 1_500_000
+    assert len(render_viewer(build_dirichlet_record(12, 12, 128)).encode()) < 1_500_000
 
 
 def list_code_lines(source: str) -> list[str]:
@@ -149,7 +149,7 @@ def list_code_lines(source: str) -> list[str]:
 
 
 def test_pages_leave_out_documentation_comments_and_nothing_else() -> None:
-    (imports,) = re.findall(r'<script type="importmap">(.*?)</script>', render_viewer(made_up()))
+    (imports,) = re.findall(r'<script type="importmap">(.*?)</script>', render_viewer(build_random_record()))
     modules = json.loads(imports)["imports"]
     assert len(modules) == len(list(VIEWER.glob("*.js")))
     for name, address in modules.items():

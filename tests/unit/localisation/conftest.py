@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from documents import SAMPLES
+from localisation_documents import SAMPLES
 
 
 @pytest.fixture(params=SAMPLES)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from documents import DOCX, word, zipped
+from localisation_documents import DOCX, build_zip, wrap_docx_body
 
 from heedful.errors import DataError
 from heedful.localisation import xliff_document
@@ -61,11 +61,15 @@ def test_pages_with_elements_of_all_names() -> None:
         ("a.srt", lambda: "1\n00:00:01,000 --> 00:00:02,000\na\n\n" * 10_000),
         (
             "a.docx",
-            lambda: zipped({**DOCX, "word/document.xml": word(f"<w:p><w:r><w:t>a{' ' * LONG}</w:t></w:r></w:p>")}),
+            lambda: build_zip(
+                {**DOCX, "word/document.xml": wrap_docx_body(f"<w:p><w:r><w:t>a{' ' * LONG}</w:t></w:r></w:p>")}
+            ),
         ),
         (
             "b.docx",
-            lambda: zipped({**DOCX, "word/document.xml": word(f"<w:p><w:r><w:t{' ' * LONG}>a</w:t></w:r></w:p>")}),
+            lambda: build_zip(
+                {**DOCX, "word/document.xml": wrap_docx_body(f"<w:p><w:r><w:t{' ' * LONG}>a</w:t></w:r></w:p>")}
+            ),
         ),
     ],
 )
@@ -98,17 +102,17 @@ def test_a_page_takes_little_memory(piece: str) -> None:
 
 
 def paragraph_of(inside: str) -> dict[str, str | bytes]:
-    return {**DOCX, "word/document.xml": word(f"<w:p>{inside}</w:p>")}
+    return {**DOCX, "word/document.xml": wrap_docx_body(f"<w:p>{inside}</w:p>")}
 
 
 def test_parts_of_a_run_do_not_multiply_what_is_said_of_it(tmp_path: Path) -> None:
     """Each part of a run is a code with all that is said of the run, so 20,000 of each would take gigabytes."""
     looks, breaks = "<w:b/>" * 1000, "<w:br/>" * 1000
     path = tmp_path / "a.docx"
-    path.write_bytes(zipped(paragraph_of(f"<w:r><w:rPr>{looks}</w:rPr><w:t>a</w:t>{breaks}</w:r>")))
+    path.write_bytes(build_zip(paragraph_of(f"<w:r><w:rPr>{looks}</w:rPr><w:t>a</w:t>{breaks}</w:r>")))
     with pytest.raises(DataError, match=r"a\.docx.*50 times as large"):
         read_document(path)
-    path.write_bytes(zipped(paragraph_of(f"<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t>{breaks}</w:r>")))
+    path.write_bytes(build_zip(paragraph_of(f"<w:r><w:rPr><w:b/></w:rPr><w:t>a</w:t>{breaks}</w:r>")))
     assert to_plain_text(read_document(path).units[0].source) == "a"
 
 
@@ -119,7 +123,7 @@ def test_fields_inside_each_other_are_read_however_deep(tmp_path: Path, depth: i
 
     begin = mark("begin") + "<w:r><w:instrText>TOC</w:instrText></w:r>" + mark("separate")
     path = tmp_path / "a.docx"
-    path.write_bytes(zipped(paragraph_of(begin * depth + "<w:r><w:t>text</w:t></w:r>" + mark("end") * depth)))
+    path.write_bytes(build_zip(paragraph_of(begin * depth + "<w:r><w:t>text</w:t></w:r>" + mark("end") * depth)))
     document = read_document(path)
     (unit,) = [each for each in document.units if "text" in to_plain_text(each.source)]
     assert to_plain_text(unit.source) == "text"
@@ -129,12 +133,12 @@ def test_fields_inside_each_other_are_read_however_deep(tmp_path: Path, depth: i
 def test_a_text_that_is_packed_too_densely_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "a.docx"
     path.write_bytes(
-        zipped({**paragraph_of("<w:r><w:t>a</w:t></w:r>" * 60_000), "word/media/white.bmp": bytes(2 << 20)})
+        build_zip({**paragraph_of("<w:r><w:t>a</w:t></w:r>" * 60_000), "word/media/white.bmp": bytes(2 << 20)})
     )
     with pytest.raises(DataError, match=r"document\.xml unpacks to more than 200 times its size"):
         read_document(path)
     members = {**paragraph_of("<w:r><w:t>a</w:t></w:r>"), "word/media/white.bmp": bytes(2 << 20)}
-    path.write_bytes(zipped(members))
+    path.write_bytes(build_zip(members))
     document = read_document(path)
     assert len(document.fill_targets({0: ("b",)})) > 1000, "a white picture is no text"
 

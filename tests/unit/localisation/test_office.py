@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from documents import BOLD, DOCX, ODT, OFFICE, word, zipped
+from localisation_documents import BOLD, DOCX, ODT, OFFICE, build_zip, wrap_docx_body
 
 from heedful.errors import DataError
 from heedful.localisation import office_document
@@ -25,19 +25,19 @@ from heedful.localisation.segments import BREAK_NAME, InlineCode, Segment, list_
 @pytest.fixture(params=OFFICE)
 def office(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     path: Path = tmp_path / request.param
-    path.write_bytes(zipped(OFFICE[request.param], comment=b"mine"))
+    path.write_bytes(build_zip(OFFICE[request.param], comment=b"mine"))
     return path
 
 
 def docx(path: Path, body: str) -> TranslatableDocument:
-    path.write_bytes(zipped({**DOCX, "word/document.xml": word(body)}))
+    path.write_bytes(build_zip({**DOCX, "word/document.xml": wrap_docx_body(body)}))
     return read_document(path)
 
 
 def odt(path: Path, text: str) -> TranslatableDocument:
     content = str(ODT["content.xml"])
     start, stop = content.index("<text:tracked-changes>"), content.index("</office:text>")
-    path.write_bytes(zipped({**ODT, "content.xml": content[:start] + text + content[stop:]}))
+    path.write_bytes(build_zip({**ODT, "content.xml": content[:start] + text + content[stop:]}))
     return read_document(path)
 
 
@@ -59,7 +59,7 @@ def members(data: bytes) -> dict[str, bytes]:
 
 
 def test_paragraphs_of_a_docx(write) -> None:
-    units = read_document(write("a.docx", zipped(DOCX))).units
+    units = read_document(write("a.docx", build_zip(DOCX))).units
     assert [said(unit.source) for unit in units] == [
         "*A letter*",
         "Press <the red key> & wait*",
@@ -79,7 +79,7 @@ def test_paragraphs_of_a_docx(write) -> None:
 
 
 def test_paragraphs_of_an_odt(write) -> None:
-    units = read_document(write("a.odt", zipped(ODT))).units
+    units = read_document(write("a.odt", build_zip(ODT))).units
     assert [said(unit.source) for unit in units] == [
         "A letter",
         "Press <the red key> & wait*",
@@ -126,7 +126,7 @@ def test_each_paragraph_can_be_filled_alone_and_all_at_once(office: Path, tmp_pa
 
 
 def test_what_is_kept_out_of_a_docx_is_not_touched(write) -> None:
-    document = read_document(write("a.docx", zipped(DOCX)))
+    document = read_document(write("a.docx", build_zip(DOCX)))
     after = members(document.fill_targets({n: shouted(unit.source) for n, unit in enumerate(document.units)}))
     body = after["word/document.xml"].decode()
     for raw in ("gone words", " PAGE ", "<w:t>seven</w:t>", 'w:val="Heading1"', "<w:t>12</w:t>", 'r:id="rId9"'):
@@ -140,7 +140,7 @@ def test_what_is_kept_out_of_a_docx_is_not_touched(write) -> None:
 
 
 def test_what_a_filled_paragraph_of_word_is_written_as(write) -> None:
-    document = read_document(write("a.docx", zipped(DOCX)))
+    document = read_document(write("a.docx", build_zip(DOCX)))
     _, *pair, end, note = document.units[1].source
     opening, _, closing = pair
     assert (opening, closing, note) == tuple(list_codes(document.units[1].source))
@@ -293,12 +293,12 @@ def test_damage_is_a_sentence(office: Path) -> None:
 )
 def test_what_is_wrong_is_said(write, name: str, members: Mapping[str, str | bytes], sentence: str) -> None:
     with pytest.raises(DataError, match=name) as caught:
-        read_document(write(name, zipped(members)))
+        read_document(write(name, build_zip(members)))
     assert sentence in str(caught.value)
 
 
 def test_archives_that_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> None:
-    good = zipped(DOCX)
+    good = build_zip(DOCX)
     with pytest.raises(DataError, match="encrypted, or has an older format"):
         read_document(write("a.docx", bytes.fromhex("d0cf11e0a1b11ae1") + b"x" * 600))
     with pytest.raises(DataError, match=r"a\.docx: is not a zip"):
@@ -319,7 +319,7 @@ def test_archives_that_are_refused(write, monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr(office_document, "MAX_BYTES", sum(map(len, DOCX.values())))
     read_document(write("a.docx", good))
     with pytest.raises(DataError, match="unpacks to more than"):
-        read_document(write("a.docx", zipped({**DOCX, "bomb": "0" * 10})))
+        read_document(write("a.docx", build_zip({**DOCX, "bomb": "0" * 10})))
     monkeypatch.setattr(office_document, "MAX_MEMBERS", 2)
     with pytest.raises(DataError, match="files, but at most 2"):
         read_document(write("a.docx", good))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import weakref
 from pathlib import Path
 
-from documents import HTML, PO, SRT, TMX, XLIFF, XLIFF_2
+from localisation_documents import HTML, PO, SRT, TMX, XLIFF, XLIFF_2
 
 from heedful.localisation.documents import TranslatableDocument
 from heedful.localisation.files import read_document

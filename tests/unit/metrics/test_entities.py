@@ -6,7 +6,7 @@ import random
 import warnings
 
 import pytest
-from outside import outside
+from external_data import find_external_data
 from seqeval import metrics
 
 from heedful.data.tagged import TaggedColumnsReader
@@ -101,7 +101,7 @@ def test_tags_that_do_not_match() -> None:
     [("wnut17train.conll.gz", 3394), ("emerging.dev.conll.gz", 1009), ("emerging.test.annotated.gz", 1287)],
 )
 def test_wnut17(file: str, sentences: int) -> None:
-    tags = [sentence.tags for sentence in TaggedColumnsReader(outside(f"wnut17/{file}"))]
+    tags = [sentence.tags for sentence in TaggedColumnsReader(find_external_data(f"wnut17/{file}"))]
     assert len(tags) == sentences
     assert compute_entity_metrics(tags, tags)["f1"].value == 1
     found = [span for row in tags for span in extract_spans(row)]

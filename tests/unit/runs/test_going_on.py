@@ -15,7 +15,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor
-from untrained import untrained
+from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.__main__ import main
@@ -91,7 +91,7 @@ def old(request: pytest.FixtureRequest, small: Path) -> Path:
 
 def _old(small: Path, model: dict[str, Any], *, joint: bool) -> Path:
     text = {"source": str(small.parent / "train.en"), "target": str(small.parent / "train.de")}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(small.parent / "old"),
             "data": {"train": text, "validation": text, "max_length": 16},

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor
-from untrained import untrained_writer
+from untrained_runs import create_language_model_run
 
 import heedful
 from heedful.errors import RecipeError, RunError
@@ -134,7 +134,7 @@ TEXTS = ["hello there", "good day to you", "never mind"]
 def writer(tmp_path: Path) -> Path:
     """An untrained language model."""
     (tmp_path / "writer").mkdir()
-    return untrained_writer(tmp_path / "writer", TEXTS, positions={"kind": "rotary"}, dropout=0.0)
+    return create_language_model_run(tmp_path / "writer", TEXTS, positions={"kind": "rotary"}, dropout=0.0)
 
 
 def talking(folder: Path, init: Path, **more: Any) -> Recipe:
@@ -174,7 +174,9 @@ def test_a_conversation_begins_from_a_language_model(writer: Path, tmp_path: Pat
 
 def test_an_output_of_its_own_grows_too(tmp_path: Path) -> None:
     (tmp_path / "writer").mkdir()
-    writer = untrained_writer(tmp_path / "writer", TEXTS, tie=False, output_bias=True, positions={"kind": "rotary"})
+    writer = create_language_model_run(
+        tmp_path / "writer", TEXTS, tie=False, output_bias=True, positions={"kind": "rotary"}
+    )
     _, model, _ = begun(talking(tmp_path, writer))
     other = heedful.load(writer, kind=heedful.TextGenerator, device="cpu")
     size, ids = other.tokenizer.size, torch.tensor([[1, 6, 7]])

@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import hostile
+import fuzz_inputs
 import numpy as np
 import pytest
-from inspected import made_up
+from random_records import build_random_record
 from safetensors.numpy import save_file
 
 from heedful.data.pretrained_tokenizers import (
@@ -26,17 +26,17 @@ from heedful.errors import DataError, RunError
 from heedful.inspection.record_files import load_record, save_record
 from heedful.retrieval.index import load_index
 
-SCRIPT = Path(hostile.__file__)
+SCRIPT = Path(fuzz_inputs.__file__)
 
 
 @pytest.mark.parametrize("kind", ["index", "vocabulary"])
 def test_changed_files_load_or_are_refused(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("bm25s" if kind == "index" else "tokenizers", reason="an extra is not installed")
-    assert list(hostile.faults(kind, tmp_path / kind, seed=1, count=4)) == []
+    assert list(fuzz_inputs.find_faults(kind, tmp_path / kind, seed=1, count=4)) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", sorted(hostile.KINDS))
+@pytest.mark.parametrize("kind", sorted(fuzz_inputs.KINDS))
 def test_many_changed_files_load_or_are_refused(tmp_path: Path, kind: str) -> None:
     pytest.importorskip("bm25s", reason="the extra [search] is not installed")
     pytest.importorskip("tokenizers", reason="the extra [hf] is not installed")
@@ -48,12 +48,12 @@ def test_many_changed_files_load_or_are_refused(tmp_path: Path, kind: str) -> No
 
 def test_the_harness_sees_what_goes_wrong() -> None:
     """A crash, a hang, too much memory, another error."""
-    assert hostile.outcome(lambda: None) == "ok"
-    assert hostile.outcome(lambda: refuse("no")) == "refused"
-    assert "ZeroDivisionError" in hostile.outcome(lambda: 1 / 0)
-    assert "MemoryError" in hostile.outcome(lambda: bytearray(2**31), memory=2**28)
-    assert hostile.outcome(lambda: __import__("os").abort()) == "killed by SIGABRT"
-    assert hostile.outcome(spin, seconds=1) in ("killed by SIGXCPU", "killed by SIGKILL", "killed by SIGALRM")
+    assert fuzz_inputs.run_isolated(lambda: None) == "ok"
+    assert fuzz_inputs.run_isolated(lambda: refuse("no")) == "refused"
+    assert "ZeroDivisionError" in fuzz_inputs.run_isolated(lambda: 1 / 0)
+    assert "MemoryError" in fuzz_inputs.run_isolated(lambda: bytearray(2**31), memory=2**28)
+    assert fuzz_inputs.run_isolated(lambda: __import__("os").abort()) == "killed by SIGABRT"
+    assert fuzz_inputs.run_isolated(spin, seconds=1) in ("killed by SIGXCPU", "killed by SIGKILL", "killed by SIGALRM")
 
 
 def refuse(words: str) -> None:
@@ -130,7 +130,7 @@ def record_with(path: Path, **changes: Any) -> None:
     """A record's file of which the JSON has these values at these dotted places."""
     from safetensors import safe_open
 
-    save_record(made_up(layers=1, heads=2), path)
+    save_record(build_random_record(layers=1, heads=2), path)
     with safe_open(path, framework="numpy") as file:
         header, arrays = file.metadata(), {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     content = json.loads(header["heedful.record"])
@@ -187,12 +187,12 @@ def test_records_whose_parts_do_not_fit(tmp_path: Path, place: str, value: Any) 
 )
 def test_indices_whose_arrays_do_not_fit(tmp_path: Path, name: str, content: np.ndarray) -> None:
     pytest.importorskip("bm25s", reason="the extra [search] is not installed")
-    folder, use = hostile.KINDS["index"](tmp_path)
+    folder, use = fuzz_inputs.KINDS["index"](tmp_path)
     use()
     if name.startswith("bm25"):
         content = content[: len(np.load(folder / "1" / name))]
     np.save(folder / "1" / name, content)
-    hostile.signed(folder)
+    fuzz_inputs.update_digests(folder)
     with pytest.raises(RunError, match="build the index again"):
         use()
 
@@ -213,10 +213,10 @@ def test_an_index_may_have_been_killed_while_its_manifest_was_written(
         patch.setattr("heedful.atomic_io.shutil.rmtree", lambda *_, **__: None)
         patch.setattr(Path, "write_text", die)
         with pytest.raises(Killed):
-            hostile.KINDS["index"](tmp_path)
+            fuzz_inputs.KINDS["index"](tmp_path)
     left = sorted(path.name for path in (tmp_path / "index").iterdir())
     assert left == [".lock", ".manifest.json.writing", "1"]
-    folder, use = hostile.KINDS["index"](tmp_path)
+    folder, use = fuzz_inputs.KINDS["index"](tmp_path)
     use()
     assert sorted(path.name for path in folder.iterdir()) == [".lock", "2", "manifest.json"]
     assert len(load_index(folder)) == 3

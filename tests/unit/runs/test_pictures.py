@@ -9,8 +9,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from inspected import made_up
-from pictured import holding
+from random_records import build_random_record
+from view_records import build_view_record
 
 from heedful.errors import MissingExtraError, RecipeError, TrainingError
 from heedful.inspection.figures import VIEWS, draw_figure
@@ -21,11 +21,11 @@ AWKWARD = ("a,b", 'quote"', "line\nbreak", "", "昭和", "x\0", "'=1+1", "\r")
 
 
 def record() -> InspectionRecord:
-    return made_up(2, 3, source=AWKWARD).keep_maps(heads=[0, 2])
+    return build_random_record(2, 3, source=AWKWARD).keep_maps(heads=[0, 2])
 
 
 def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
-    svg = draw_figure(made_up())
+    svg = draw_figure(build_random_record())
     write_figure(svg, tmp_path / "deep" / "a.SVG")
     assert (tmp_path / "deep" / "a.SVG").read_text(encoding="utf-8") == svg
     assert [path.name for path in (tmp_path / "deep").iterdir()] == ["a.SVG"]
@@ -34,7 +34,7 @@ def test_svg_is_written_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("view", VIEWS)
 def test_every_view_becomes_a_page(view: str, tmp_path: Path) -> None:
     pytest.importorskip("typst")
-    record = holding(view, ["a", "b", "c", "d"], layers=1, heads=2)
+    record = build_view_record(view, ["a", "b", "c", "d"], layers=1, heads=2)
     write_figure(draw_figure(record, view=view), tmp_path / "a.pdf")
     content = (tmp_path / "a.pdf").read_bytes()
     assert content.startswith(b"%PDF-")
@@ -45,7 +45,7 @@ def test_every_view_becomes_a_page(view: str, tmp_path: Path) -> None:
 
 def test_png_has_the_size_of_the_picture(tmp_path: Path) -> None:
     pytest.importorskip("typst")
-    svg = draw_figure(made_up())
+    svg = draw_figure(build_random_record())
     width, height = (float(svg.split(f' {name}="')[1].split('"')[0]) for name in ("width", "height"))
     for resolution in (96.0, 192.0):
         write_figure(svg, tmp_path / "a.png", resolution=resolution)
@@ -59,9 +59,9 @@ def test_the_same_record_gives_the_same_bytes(name: str, tmp_path: Path) -> None
     for _ in range(2):
         if name.endswith((".pdf", ".png")):
             pytest.importorskip("typst")
-            write_figure(draw_figure(made_up(1, 1)), tmp_path / name)
+            write_figure(draw_figure(build_random_record(1, 1)), tmp_path / name)
         else:
-            write_weights(made_up(1, 1), tmp_path / name)
+            write_weights(build_random_record(1, 1), tmp_path / name)
         found.append((tmp_path / name).read_bytes())
     assert found[0] == found[1]
 
@@ -77,7 +77,7 @@ def test_unknown_suffixes_are_named(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"unknown kind of picture '.jpg'; take .svg, .pdf or .png"):
         write_figure("<svg/>", tmp_path / "a.jpg")
     with pytest.raises(RecipeError, match=r"unknown kind of table ''; take .npz or .csv"):
-        write_weights(made_up(), tmp_path / "numbers")
+        write_weights(build_random_record(), tmp_path / "numbers")
     assert not list(tmp_path.iterdir())
 
 
@@ -87,14 +87,14 @@ def test_what_cannot_be_written_is_named_and_leaves_nothing(tmp_path: Path) -> N
         write_figure("<svg/>", tmp_path / "file" / "a.svg")
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(TrainingError, match=r"a.csv: cannot be written"):
-        write_weights(made_up(), tmp_path / "a.csv")
+        write_weights(build_random_record(), tmp_path / "a.csv")
     assert {path.name for path in tmp_path.iterdir()} == {"file", "a.csv"}
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".csv"])
 def test_an_interrupted_write_leaves_the_old_file(suffix: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / f"a{suffix}"
-    write_weights(made_up(1, 1), path)
+    write_weights(build_random_record(1, 1), path)
     before = path.read_bytes()
 
     def interrupted(_handle: int) -> None:
@@ -102,7 +102,7 @@ def test_an_interrupted_write_leaves_the_old_file(suffix: str, tmp_path: Path, m
 
     monkeypatch.setattr("heedful.atomic_io.os.fsync", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        write_weights(made_up(2, 1), path)
+        write_weights(build_random_record(2, 1), path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
 

@@ -10,10 +10,19 @@ from typing import Any
 
 import numpy as np
 import pytest
-from inspected import judged, made_up
-from pictured import captioned, chained, filmed, glimpsed, heard, leveled, spoken, told
+from random_records import build_answer_record, build_random_record
 from safetensors import safe_open
 from safetensors.numpy import load_file, save_file
+from view_records import (
+    build_caption_record,
+    build_chain_record,
+    build_clip_record,
+    build_dialogue_record,
+    build_glimpse_record,
+    build_level_record,
+    build_speech_record,
+    build_story_record,
+)
 
 from heedful.errors import RunError
 from heedful.inspection.record import InspectionRecord, MapAxis
@@ -39,7 +48,7 @@ def same(one: Any, other: Any) -> None:
 
 @pytest.mark.parametrize("walk", [False, True])
 def test_what_is_written_is_read_again(tmp_path: Path, walk: bool) -> None:
-    record = made_up(walk=walk, written=("</script>", "\u2028", "ß", "</s>"))
+    record = build_random_record(walk=walk, written=("</script>", "\u2028", "ß", "</s>"))
     record = replace(record, notes=("two", "sentences"))
     save_record(record, tmp_path / "one.safetensors")
     same(load_record(tmp_path / "one.safetensors"), record)
@@ -47,7 +56,7 @@ def test_what_is_written_is_read_again(tmp_path: Path, walk: bool) -> None:
 
 
 def test_answers_are_read_again_and_may_be_missing(tmp_path: Path) -> None:
-    record = judged()
+    record = build_answer_record()
     save_record(record, tmp_path / "one.safetensors")
     same(load_record(tmp_path / "one.safetensors"), record)
     with safe_open(tmp_path / "one.safetensors", framework="numpy") as file:
@@ -69,7 +78,19 @@ def test_axes_are_read_again_and_those_of_old_records_are_text(tmp_path: Path) -
     assert load_record(path).axes == (MapAxis("source", ("a",)),)
 
 
-@pytest.mark.parametrize("make", [captioned, filmed, heard, glimpsed, told, chained, spoken, leveled])
+@pytest.mark.parametrize(
+    "make",
+    [
+        build_caption_record,
+        build_clip_record,
+        build_speech_record,
+        build_glimpse_record,
+        build_story_record,
+        build_chain_record,
+        build_dialogue_record,
+        build_level_record,
+    ],
+)
 def test_pictures_marks_spans_glimpses_and_edges_are_read_again(
     tmp_path: Path, make: Callable[[], InspectionRecord]
 ) -> None:
@@ -79,7 +100,7 @@ def test_pictures_marks_spans_glimpses_and_edges_are_read_again(
 
 
 def test_records_of_the_first_format_load_without_what_came_later(tmp_path: Path) -> None:
-    record = told()
+    record = build_story_record()
     save_record(record, tmp_path / "new")
     with safe_open(tmp_path / "new", framework="numpy") as file:
         content = json.loads(file.metadata()["heedful.record"])
@@ -103,7 +124,7 @@ def test_what_does_not_fit_in_a_file_is_said(tmp_path: Path) -> None:
 
 
 def test_arrays_have_names_that_other_programs_can_read(tmp_path: Path) -> None:
-    record = made_up(layers=1, roles=("cross",))
+    record = build_random_record(layers=1, roles=("cross",))
     save_record(record, tmp_path / "one.safetensors")
     np.testing.assert_array_equal(load_file(tmp_path / "one.safetensors")["maps.0.weights"], record.maps[0].weights)
 

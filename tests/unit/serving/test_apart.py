@@ -23,7 +23,7 @@ from typing import Any
 
 import pytest
 import torch
-from serving import opened, serving
+from live_server import open_registry, run_server
 from torch import Tensor, nn
 
 import heedful
@@ -126,58 +126,58 @@ def until(condition: Callable[[], bool], *, seconds: float = 30.0) -> None:
 
 
 @contextmanager
-def closing(house: ModelRegistry) -> Iterator[ModelRegistry]:
+def closing(registry: ModelRegistry) -> Iterator[ModelRegistry]:
     try:
-        yield house
+        yield registry
     finally:
-        for model in house.models_and_indices.values():
+        for model in registry.models_and_indices.values():
             model.close()
 
 
 def apart(number: int, names: Sequence[str], **settings: Any) -> ModelRegistry:
-    """A house of runs that so many processes compute."""
+    """A registry of runs that so many processes compute."""
     models = {name: {"run": str(RUNS[name])} for name in names}
     table = {"models": models, "port": 0, "device": "cpu", "threads": 1, "log": "none", **settings}
-    house = ModelRegistry(ServerSettings.model_validate(table), {}, {})
-    load_into_workers(house, lambda _: None, number)
-    house.state = "ready"
-    return house
+    registry = ModelRegistry(ServerSettings.model_validate(table), {}, {})
+    load_into_workers(registry, lambda _: None, number)
+    registry.state = "ready"
+    return registry
 
 
 @pytest.fixture(scope="module")
 def here() -> Iterator[ModelRegistry]:
-    with closing(opened(RUNS, threads=1)) as house:
-        yield house
+    with closing(open_registry(RUNS, threads=1)) as registry:
+        yield registry
 
 
 @pytest.fixture(scope="module")
 def there() -> Iterator[ModelRegistry]:
-    with closing(apart(2, [*RUNS])) as house:
-        yield house
+    with closing(apart(2, [*RUNS])) as registry:
+        yield registry
 
 
-def processes(house: ModelRegistry) -> WorkerPool:
-    return next(iter(house.models.values())).backend._pool  # type: ignore[attr-defined,no-any-return]
+def processes(registry: ModelRegistry) -> WorkerPool:
+    return next(iter(registry.models.values())).backend._pool  # type: ignore[attr-defined,no-any-return]
 
 
-def members(house: ModelRegistry) -> list[WorkerProcess]:
-    return processes(house)._workers
+def members(registry: ModelRegistry) -> list[WorkerProcess]:
+    return processes(registry)._workers
 
 
-def company(house: ModelRegistry, term: RequestDeadline | None = None) -> Any:
+def company(registry: ModelRegistry, term: RequestDeadline | None = None) -> Any:
     return use_executor(
-        next(iter(house.models.values())).backend.build_executor(term or RequestDeadline.from_seconds(30))
+        next(iter(registry.models.values())).backend.build_executor(term or RequestDeadline.from_seconds(30))
     )
 
 
-def idle(house: ModelRegistry) -> bool:
-    return not any(member.load for member in members(house))
+def idle(registry: ModelRegistry) -> bool:
+    return not any(member.load for member in members(registry))
 
 
-def first_answers(house: ModelRegistry) -> dict[str, str]:
+def first_answers(registry: ModelRegistry) -> dict[str, str]:
     """What each model says to what it is asked first, or why it does not."""
     found = {}
-    for name, model in house.models.items():
+    for name, model in registry.models.items():
         for use in list_capabilities(model.predictor):
             if use.warm_up is not None:
                 try:
@@ -299,11 +299,11 @@ def test_one_that_ends_fails_its_own_and_begins_again(there: ModelRegistry, capl
 
 @pytest.mark.slow
 def test_where_all_have_ended_whoever_asks_is_told_to_come_again() -> None:
-    with closing(apart(1, ["translation-transformer"])) as house, serving(house) as live:
+    with closing(apart(1, ["translation-transformer"])) as registry, run_server(registry) as live:
         asked = {"q": "a", "source": "en", "target": "de"}
         known = live.ask("/v1/heedful/translate", {"texts": ["a"]})
         assert known.status == 200
-        (member,) = members(house)
+        (member,) = members(registry)
         os.kill(member._process.pid, signal.SIGKILL)
         until(lambda: not member.is_ready)
         for path, body in (("/health", None), ("/v1/heedful/translate", asked)):
@@ -345,7 +345,7 @@ def test_one_that_cannot_begin_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.skipif(not hasattr(signal, "pthread_sigmask"), reason="signals cannot be blocked here")
 def test_signals_for_the_server_do_not_end_one_that_loads(monkeypatch: pytest.MonkeyPatch) -> None:
     sending(monkeypatch, [signal.SIGINT, signal.SIGTERM])
-    with closing(apart(1, ["translation-transformer"])) as house, company(house):
+    with closing(apart(1, ["translation-transformer"])) as registry, company(registry):
         assert texts(endless(3), [4]) == texts(endless(3), [4])
 
 
@@ -375,10 +375,10 @@ def test_they_compute_with_the_engines_that_are_here() -> None:
             detect_engine(part for part in SharedObjects({"": face}).iter_objects() if isinstance(part, nn.Module))
             == engine
         )
-        house = opened({"a": {"run": str(RUNS["translation-transformer"]), "engine": engine}}, threads=None)
-        with closing(house):
-            house.settings.models["a"] = house.settings.models["a"].model_copy(update={"engine": "auto"})
-            assert worker_settings(house, 2).models["a"].engine == engine
+        registry = open_registry({"a": {"run": str(RUNS["translation-transformer"]), "engine": engine}}, threads=None)
+        with closing(registry):
+            registry.settings.models["a"] = registry.settings.models["a"].model_copy(update={"engine": "auto"})
+            assert worker_settings(registry, 2).models["a"].engine == engine
     assert detect_engine([Int8Linear(Int8Matrix.from_weight(torch.randn(256, 256)), None)]) == "int8"
 
 

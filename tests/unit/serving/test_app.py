@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from serving import opened, serving
+from live_server import open_registry, run_server
 
 
 @pytest.fixture(autouse=True)
@@ -16,7 +16,7 @@ def _shapes(unchecked: None) -> None:
 
 
 def test_it_lives(trained: Path) -> None:
-    with serving(opened({"en-de": trained})) as live:
+    with run_server(open_registry({"en-de": trained})) as live:
         answer = live.ask("/health")
         assert (answer.status, answer.json) == (200, {"status": "ok"})
         assert live.ask("/nowhere").status == 404

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from held import WAIT, holding, request
+from blocking_server import WAIT, format_request, run_blocking_server
 
 from heedful.serving import resource_limits
 from heedful.serving.http_errors import HTTPError
@@ -116,9 +116,12 @@ def test_unfinished_bodies_hold_no_more_than_the_server_grants(monkeypatch: pyte
             held_most = max(held_most, budget.used_bytes)
 
     monkeypatch.setattr(BodyBudget, "add_bytes", counted)
-    with holding(monkeypatch, limits={"bodies": granted, "file": 900_000, "arrival": 60}) as held, ExitStack() as stack:
-        held.face.go.set()
-        content = request("/file", method="POST", Content_Length="600000") + b" " * 300_000
+    with (
+        run_blocking_server(monkeypatch, limits={"bodies": granted, "file": 900_000, "arrival": 60}) as held,
+        ExitStack() as stack,
+    ):
+        held.predictor.go.set()
+        content = format_request("/file", method="POST", Content_Length="600000") + b" " * 300_000
         connections = [stack.enter_context(held.connect()) for _ in range(40)]
         for each in connections:
             each.sendall(content)
@@ -131,7 +134,7 @@ def test_unfinished_bodies_hold_no_more_than_the_server_grants(monkeypatch: pyte
 
 
 def test_a_body_that_could_never_be_held_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"bodies": 100_000}) as held:
+    with run_blocking_server(monkeypatch, limits={"bodies": 100_000}) as held:
         answer = held.live.ask("/file", json.dumps({"text": "a" * 100_000}).encode())
         assert answer.status == 413
         assert b"100,000 bytes" in answer.body

@@ -16,7 +16,7 @@ from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException, ServerException
 from libretranslate_aio import AsyncLibreTranslate, BadRequestError, ForbiddenError, LibreTranslate
 from libretranslatepy import LibreTranslateAPI
-from serving import Live, opened, serving
+from live_server import LiveServer, open_registry, run_server
 
 from heedful.serving.auth import add_key
 
@@ -29,12 +29,12 @@ def _shapes(unchecked: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
-    with serving(opened(interpreting)) as found:
+def live(interpreting: Mapping[str, Path]) -> Iterator[LiveServer]:
+    with run_server(open_registry(interpreting)) as found:
         yield found
 
 
-def test_libretranslatepy(live: Live) -> None:
+def test_libretranslatepy(live: LiveServer) -> None:
     client = LibreTranslateAPI(live.url, api_key="anything")
     assert client.translate("one two three .", "en", "de") == GERMAN
     assert client.translate("fünf & acht .\n", "de", "en").endswith("eight.\n")
@@ -46,7 +46,7 @@ def test_libretranslatepy(live: Live) -> None:
         assert answer.code == 400 and "not served" in json.load(answer)["error"]
 
 
-def test_libretranslate_aio(live: Live, tmp_path: Path) -> None:
+def test_libretranslate_aio(live: LiveServer, tmp_path: Path) -> None:
     path = tmp_path / "a.txt"
     path.write_text("one two three .\n", encoding="utf-8")
     with LibreTranslate(live.url) as client:
@@ -66,7 +66,7 @@ def test_libretranslate_aio(live: Live, tmp_path: Path) -> None:
             client.translate("one", "en", "de", alternatives=1000)
 
 
-def test_libretranslate_aio_asks_much_at_once(live: Live) -> None:
+def test_libretranslate_aio_asks_much_at_once(live: LiveServer) -> None:
     async def ask() -> list[object]:
         async with AsyncLibreTranslate(live.url) as client:
             found = await asyncio.gather(*(client.translate("one two three .", "en", "de") for _ in range(20)))
@@ -75,7 +75,7 @@ def test_libretranslate_aio_asks_much_at_once(live: Live) -> None:
     assert asyncio.run(ask()) == [GERMAN] * 20
 
 
-def test_deep_translator(live: Live, tmp_path: Path) -> None:
+def test_deep_translator(live: LiveServer, tmp_path: Path) -> None:
     client = LibreTranslator(source="en", target="de", api_key="anything", custom_url=f"{live.url}/")
     assert client.translate("one two three .") == GERMAN
     assert client.translate_batch(["one two three .", "one two three ."]) == [GERMAN] * 2
@@ -88,7 +88,7 @@ def test_deep_translator(live: Live, tmp_path: Path) -> None:
         LibreTranslator(source="en", target="es", api_key="anything", custom_url=f"{live.url}/").translate("one two")
 
 
-def test_what_weblate_sends(live: Live) -> None:
+def test_what_weblate_sends(live: LiveServer) -> None:
     """As its class LibreTranslateTranslation does, version 5.14.3: a key that may be empty, and a list."""
     headers = {"Referer": "https://weblate.example.org", "Accept": "application/json; charset=utf-8"}
     codes = [each["code"] for each in requests.get(f"{live.url}/languages", headers=headers, timeout=20).json()]
@@ -102,7 +102,7 @@ def test_what_weblate_sends(live: Live) -> None:
     assert refused.status_code == 400 and isinstance(refused.json()["error"], str)
 
 
-def test_what_the_npm_package_sends(live: Live) -> None:
+def test_what_the_npm_package_sends(live: LiveServer) -> None:
     """As `libretranslate` 1.0.1 does, which names its key otherwise and asks for the languages first, without it."""
     json_too = {"Content-Type": "application/json"}
     languages = requests.get(f"{live.url}/languages", headers=json_too, timeout=20).json()
@@ -113,7 +113,7 @@ def test_what_the_npm_package_sends(live: Live) -> None:
 
 def test_keys_are_found_where_clients_put_them(interpreting: Mapping[str, Path], tmp_path: Path) -> None:
     _, key = add_key(tmp_path / "keys", None)
-    with serving(opened(interpreting, access={"keys": str(tmp_path / "keys")})) as live:
+    with run_server(open_registry(interpreting, access={"keys": str(tmp_path / "keys")})) as live:
         assert LibreTranslateAPI(live.url, api_key=key).translate("one two three .", "en", "de") == GERMAN
         given = {"source": "en", "target": "de", "custom_url": f"{live.url}/"}
         assert LibreTranslator(api_key=key, **given).translate("one two three .") == GERMAN
@@ -131,7 +131,7 @@ def test_keys_are_found_where_clients_put_them(interpreting: Mapping[str, Path],
 
 
 @pytest.mark.slow
-def test_npm_libretranslate(live: Live, tmp_path: Path) -> None:
+def test_npm_libretranslate(live: LiveServer, tmp_path: Path) -> None:
     node, npm = shutil.which("node"), shutil.which("npm")
     if node is None or npm is None:
         pytest.skip("node and npm are not installed")

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 import openai
 import pytest
-from serving import Live, opened, serving
-from shapes import unchecked
-from spoken import runs
+from live_server import LiveServer, open_registry, run_server
+from openai_runs import create_openai_runs
+from shape_checks import disable_shape_checks
 
 from heedful.__main__ import main
 from heedful.serving.auth import add_key
@@ -23,18 +23,18 @@ from heedful.tasks.conversation.data import DialogueTurn
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    with unchecked():
-        return runs(tmp_path_factory.mktemp("spoken"))
+    with disable_shape_checks():
+        return create_openai_runs(tmp_path_factory.mktemp("openai"))
 
 
 @pytest.fixture(scope="module")
-def live(folders: dict[str, Path]) -> Iterator[Live]:
-    with unchecked(), serving(opened(folders)) as found:
+def live(folders: dict[str, Path]) -> Iterator[LiveServer]:
+    with disable_shape_checks(), run_server(open_registry(folders)) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def client(live: Live) -> Iterator[openai.OpenAI]:
+def client(live: LiveServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{live.url}/v1", api_key="none", max_retries=0) as found:
         yield found
 
@@ -44,7 +44,7 @@ def generated(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> C
     """What `heedful generate` writes."""
 
     def told(name: str, *options: str) -> list[dict[str, Any]]:
-        with unchecked():
+        with disable_shape_checks():
             assert main(["generate", str(folders[name]), "--device", "cpu", "--format", "jsonl", *options]) == 0
         return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
 
@@ -54,8 +54,8 @@ def generated(folders: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> C
 Generated = Callable[..., list[dict[str, Any]]]
 
 
-def test_models_are_listed_and_found_by_names_with_slashes(client: openai.OpenAI, live: Live) -> None:
-    assert [model.id for model in client.models.list()] == list(live.house.models)
+def test_models_are_listed_and_found_by_names_with_slashes(client: openai.OpenAI, live: LiveServer) -> None:
+    assert [model.id for model in client.models.list()] == list(live.registry.models)
     found = client.models.retrieve("odd/pieces")
     assert (found.id, found.object, found.owned_by) == ("odd/pieces", "model", "heedful")
     with pytest.raises(openai.NotFoundError) as missing:
@@ -126,8 +126,8 @@ def test_a_seed_is_a_text_and_no_seed_is_any(client: openai.OpenAI) -> None:
     assert len({text() for _ in range(4)}) == 4
 
 
-def test_biases_and_penalties_change_what_is_written(client: openai.OpenAI, live: Live) -> None:
-    tokenizer = live.house.models["tales"].predictor.tokenizer
+def test_biases_and_penalties_change_what_is_written(client: openai.OpenAI, live: LiveServer) -> None:
+    tokenizer = live.registry.models["tales"].predictor.tokenizer
     (letter,) = tokenizer.encode("y")
 
     def text(**fields: Any) -> str:
@@ -154,8 +154,8 @@ def test_the_best_of_several_are_those_most_probable_by_token(client: openai.Ope
     assert best.usage.completion_tokens == sum(len(each["ids"]) for each in found)
 
 
-def test_log_probabilities_are_those_of_the_model(client: openai.OpenAI, live: Live) -> None:
-    writer = live.house.models["odd/pieces"].predictor
+def test_log_probabilities_are_those_of_the_model(client: openai.OpenAI, live: LiveServer) -> None:
+    writer = live.registry.models["odd/pieces"].predictor
     for prompt in ("the cat sat", " A  dog"):
         found = client.completions.create(
             model="odd/pieces", prompt=prompt, max_tokens=6, temperature=0, echo=True, logprobs=3
@@ -198,8 +198,8 @@ def test_tokens_end_where_a_stop_string_ends_the_text(client: openai.OpenAI) -> 
     assert choice.finish_reason == "stop"
 
 
-def test_tokens_that_may_begin_a_stop_string_wait(client: openai.OpenAI, live: Live) -> None:
-    one, two = live.house.models["tales"].predictor.tokenizer.encode("ad")
+def test_tokens_that_may_begin_a_stop_string_wait(client: openai.OpenAI, live: LiveServer) -> None:
+    one, two = live.registry.models["tales"].predictor.tokenizer.encode("ad")
     fields: dict[str, Any] = {"model": "tales", "prompt": "the", "temperature": 0, "max_tokens": 5, "logprobs": 1}
     fields |= {"frequency_penalty": 2, "logit_bias": {str(one): 100, str(two): 97}}
     assert client.completions.create(**fields).choices[0].text == "aadad"
@@ -213,12 +213,12 @@ def test_tokens_that_may_begin_a_stop_string_wait(client: openai.OpenAI, live: L
             assert told == list(text)
 
 
-def test_a_prompt_is_scored_without_writing(client: openai.OpenAI, live: Live) -> None:
+def test_a_prompt_is_scored_without_writing(client: openai.OpenAI, live: LiveServer) -> None:
     texts = ["the cat sat on a mat", ""]
     found = client.completions.create(model="tales", prompt=texts, max_tokens=0, echo=True, logprobs=0)
     assert [choice.text for choice in found.choices] == texts
     assert {choice.finish_reason for choice in found.choices} == {"length"}
-    for choice, surprise in zip(found.choices, live.house.models["tales"].predictor.surprise(texts), strict=True):
+    for choice, surprise in zip(found.choices, live.registry.models["tales"].predictor.surprise(texts), strict=True):
         assert choice.logprobs is not None
         assert choice.logprobs.token_logprobs == pytest.approx(surprise.token_log_probabilities, abs=1e-4)
     assert found.usage is not None
@@ -257,8 +257,8 @@ def test_a_prompt_that_is_too_long_is_told(client: openai.OpenAI) -> None:
     assert not hasattr(short, "notes")
 
 
-def test_a_conversation_goes_on_as_the_model_says(client: openai.OpenAI, live: Live) -> None:
-    partner = live.house.models["talk"].predictor
+def test_a_conversation_goes_on_as_the_model_says(client: openai.OpenAI, live: LiveServer) -> None:
+    partner = live.registry.models["talk"].predictor
     turns = [DialogueTurn("user", "hello"), DialogueTurn("system", "number 1"), DialogueTurn("user", "hello hello")]
     messages: list[Any] = [
         {"role": "user", "content": "hello"},
@@ -313,21 +313,21 @@ def test_a_reply_may_end_at_once(client: openai.OpenAI) -> None:
     assert last.usage == whole.usage
 
 
-def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live: Live) -> None:
+def test_speakers_are_named_where_there_are_several(client: openai.OpenAI, live: LiveServer) -> None:
     unnamed: list[Any] = [{"role": "user", "content": "hello"}]
     with pytest.raises(
         openai.BadRequestError, match=r"messages\.0\.name: this model has several speakers \(Ann, Bob\)"
     ):
         client.chat.completions.create(model="many", messages=unnamed)
-    (expected,) = live.house.models["many"].predictor.reply([[DialogueTurn("Bob", "hello")]])
+    (expected,) = live.registry.models["many"].predictor.reply([[DialogueTurn("Bob", "hello")]])
     named: list[Any] = [{"role": "user", "name": "Bob", "content": "hello"}]
     found = client.chat.completions.create(model="many", messages=named, seed=1)
     assert found.choices[0].message.content == expected.text
 
 
-def test_vectors_are_those_of_the_model_however_they_are_sent(client: openai.OpenAI, live: Live) -> None:
+def test_vectors_are_those_of_the_model_however_they_are_sent(client: openai.OpenAI, live: LiveServer) -> None:
     texts = ["the cat", "a dog sat on the mat"]
-    expected = live.house.models["en-de"].predictor.embed(texts)
+    expected = live.registry.models["en-de"].predictor.embed(texts)
     by_default = client.embeddings.create(model="en-de", input=texts)
     as_numbers = client.embeddings.create(model="en-de", input=texts, encoding_format="float")
     for found in (by_default, as_numbers):
@@ -358,8 +358,8 @@ def test_what_is_wrong_is_a_typed_exception(client: openai.OpenAI) -> None:
         client.chat.completions.create(model="talk", messages=[{"role": "system", "content": "Be kind."}])
 
 
-def test_the_client_asks_again_when_it_is_told_to(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = live.house.models["en-de"]
+def test_the_client_asks_again_when_it_is_told_to(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = live.registry.models["en-de"]
     ask, asked = model.run, list[int]()
 
     async def refused_at_first(*given: Any) -> Any:
@@ -382,8 +382,11 @@ def test_the_client_asks_again_when_it_is_told_to(live: Live, monkeypatch: pytes
 
 def test_a_key_is_what_the_client_sends(folders: dict[str, Path], tmp_path: Path) -> None:
     _, key = add_key(tmp_path / "keys", "somebody")
-    house = opened({"tales": folders["tales"]}, access={"keys": str(tmp_path / "keys")})
-    with serving(house) as live, openai.OpenAI(base_url=f"{live.url}/v1", api_key="guess", max_retries=0) as client:
+    registry = open_registry({"tales": folders["tales"]}, access={"keys": str(tmp_path / "keys")})
+    with (
+        run_server(registry) as live,
+        openai.OpenAI(base_url=f"{live.url}/v1", api_key="guess", max_retries=0) as client,
+    ):
         for ask in (client.models.list, lambda: client.completions.create(model="tales", prompt="a")):
             with pytest.raises(openai.AuthenticationError) as barred:
                 ask()
@@ -392,7 +395,7 @@ def test_a_key_is_what_the_client_sends(folders: dict[str, Path], tmp_path: Path
             assert known.completions.create(model="tales", prompt="a", max_tokens=1, seed=1).choices
 
 
-def test_many_ask_at_the_same_time(live: Live, client: openai.OpenAI) -> None:
+def test_many_ask_at_the_same_time(live: LiveServer, client: openai.OpenAI) -> None:
     prompts = ["the", "a dog", "odd", "", "the cat sat"]
     fields: dict[str, Any] = {"model": "tales", "seed": 3, "temperature": 1, "max_tokens": 12}
     alone = [client.completions.create(**fields, prompt=prompt).choices[0].text for prompt in prompts]

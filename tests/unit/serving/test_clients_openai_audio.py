@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import openai
 import pytest
-import toned
-from served import runs, sound
-from serving import Live, opened, serving
+from live_server import LiveServer, open_registry, run_server
+from task_runs import create_task_runs, read_recording
 
 from heedful import load
 
@@ -23,17 +23,19 @@ def _shapes(unchecked: None) -> None:
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    return runs(tmp_path_factory.mktemp("listening"))
+    return create_task_runs(tmp_path_factory.mktemp("listening"))
 
 
 @pytest.fixture(scope="module")
-def live(made: dict[str, Path]) -> Iterator[Live]:
-    with serving(opened({"whisper-1": made["transcribe"], "t": made["tag"]}, limits={"file": 40_000})) as found:
+def live(made: dict[str, Path]) -> Iterator[LiveServer]:
+    with run_server(
+        open_registry({"whisper-1": made["transcribe"], "t": made["tag"]}, limits={"file": 40_000})
+    ) as found:
         yield found
 
 
 @pytest.fixture(scope="module")
-def client(live: Live) -> Iterator[openai.OpenAI]:
+def client(live: LiveServer) -> Iterator[openai.OpenAI]:
     with openai.OpenAI(base_url=f"{live.url}/v1", api_key="none", max_retries=0) as found:
         yield found
 
@@ -64,8 +66,8 @@ def test_a_temperature_draws(client: openai.OpenAI, path: Path) -> None:
     assert texts[1] == texts[2] != texts[0]
 
 
-def test_json_has_the_same_in_base_64(live: Live, made: dict[str, Path]) -> None:
-    content = base64.b64encode(sound(made["transcribe"].parent)).decode()
+def test_json_has_the_same_in_base_64(live: LiveServer, made: dict[str, Path]) -> None:
+    content = base64.b64encode(read_recording(made["transcribe"].parent)).decode()
     answer = live.ask("/v1/audio/transcriptions", {"file": content})
     assert answer.status == 200
     assert answer.json.keys() == {"text", "usage"}
@@ -82,7 +84,7 @@ def test_json_has_the_same_in_base_64(live: Live, made: dict[str, Path]) -> None
         ({"model": "t"}, "is not among those that transcribe sounds: whisper-1"),
         ({"file": ("a.wav", b"hello")}, "file: is not a sound"),
         ({"file": ("a.wav", b"")}, "file: is not a sound"),
-        ({"file": ("a.wav", toned.said(["low"] * 15))}, "file: has more than 2 s"),
+        ({"file": ("a.wav", audio_samples.encode_tones(["low"] * 15))}, "file: has more than 2 s"),
         ({"file": ("a.wav", bytes(40_001))}, "file: 40,001 bytes"),
     ],
 )
@@ -93,5 +95,5 @@ def test_what_is_not_done_is_refused(client: openai.OpenAI, path: Path, fields: 
 
 
 def test_nobody_who_only_reads_listens(made: dict[str, Path]) -> None:
-    with serving(opened({"t": made["tag"]})) as live:
+    with run_server(open_registry({"t": made["tag"]})) as live:
         assert live.ask("/v1/audio/transcriptions", {"file": "a"}).status == 404

@@ -14,10 +14,10 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import held
+import blocking_server
 import pytest
-from held import WAIT, Held, Later, holding, request, until_closed
-from serving import Answer, serving
+from blocking_server import WAIT, BlockingServer, ThreadResult, format_request, read_until_closed, run_blocking_server
+from live_server import ServerResponse, run_server
 
 import heedful
 from heedful.serving import startup
@@ -48,7 +48,7 @@ class Process:
     def connect(self) -> http.client.HTTPConnection:
         return http.client.HTTPConnection("127.0.0.1", self.port, timeout=WAIT)
 
-    def ask(self, path: str) -> Answer:
+    def ask(self, path: str) -> ServerResponse:
         with closing(self.connect()) as connection:
             return asked(connection, path)
 
@@ -66,15 +66,15 @@ class Process:
         return code, self.log.read_text()
 
 
-def asked(connection: http.client.HTTPConnection, path: str) -> Answer:
+def asked(connection: http.client.HTTPConnection, path: str) -> ServerResponse:
     connection.request("POST" if path == "/held" else "GET", path, b'{"text": "a"}' if path == "/held" else None)
     answer = connection.getresponse()
-    return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+    return ServerResponse(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
 
 
 @contextmanager
 def running(folder: Path, *words: str, loaded: bool = True) -> Iterator[Process]:
-    script = Path(held.__file__).parent / "held_server.py"
+    script = Path(blocking_server.__file__).parent / "blocking_server_process.py"
     paths = [str(script.parent), str(Path(heedful.__file__).parents[1])]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(paths)}
     command = [sys.executable, str(script), *words]
@@ -143,17 +143,17 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
 def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(startup, "load_into", lambda *_: None)
     said: list[str] = []
-    house = ModelRegistry(ServerSettings(processes=0), {}, {})
-    house.state = "ending"
-    late = startup.ModelLoader(house, ServerApp(house), address="here", log=said.append, on_failure=lambda: None)
+    registry = ModelRegistry(ServerSettings(processes=0), {}, {})
+    registry.state = "ending"
+    late = startup.ModelLoader(registry, ServerApp(registry), address="here", log=said.append, on_failure=lambda: None)
     late.run()
-    assert (house.state, said, late.error) == ("ending", [], None)
+    assert (registry.state, said, late.error) == ("ending", [], None)
 
 
 def test_a_signal_lets_answers_be_finished(folder: Path) -> None:
     with running(folder) as server, closing(server.connect()) as open_already:
         assert asked(open_already, "/health").status == 200
-        waiting = [Later(lambda: server.ask("/held")) for _ in range(3)]
+        waiting = [ThreadResult(lambda: server.ask("/held")) for _ in range(3)]
         assert [server.hear() for _ in waiting] == ["begun"] * 3
         server.process.send_signal(signal.SIGTERM)
         while (answer := asked(open_already, "/health")).status == 200:  # until it is noticed
@@ -184,7 +184,7 @@ def test_a_second_signal_ends_at_once(folder: Path) -> None:
 @pytest.mark.slow
 def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:
     with running(folder, "--limits.drain", "0.3") as server:
-        waiting = Later(lambda: server.ask("/held"))
+        waiting = ThreadResult(lambda: server.ask("/held"))
         assert server.hear() == "begun"
         server.process.send_signal(signal.SIGTERM)
         answer = waiting.get()
@@ -195,7 +195,7 @@ def test_answers_that_take_too_long_are_not_waited_for(folder: Path) -> None:
 @pytest.mark.slow
 def test_a_signal_ends_it_while_a_file_is_parsed(folder: Path) -> None:
     with running(folder, "--limits.drain", "0.3") as server:
-        waiting = Later(lambda: server.ask("/parsing"))
+        waiting = ThreadResult(lambda: server.ask("/parsing"))
         assert server.hear() == "begun"
         server.process.send_signal(signal.SIGTERM)
         answer = waiting.get()
@@ -203,23 +203,23 @@ def test_a_signal_ends_it_while_a_file_is_parsed(folder: Path) -> None:
         assert server.end()[0] == 0
 
 
-def ending(held: Held) -> None:
+def ending(held: BlockingServer) -> None:
     """Has the server drain, from now on."""
     held.live.server.request_stop()
 
 
 def test_streams_are_finished(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch) as held, held.connect() as connection:
-        connection.sendall(request("/stream", method="POST", body=b'{"text": "a"}'))
-        held.face.await_begun()
+    with run_blocking_server(monkeypatch) as held, held.connect() as connection:
+        connection.sendall(format_request("/stream", method="POST", body=b'{"text": "a"}'))
+        held.predictor.wait_for_call()
         ending(held)
-        held.face.go.set()
-        assert until_closed(connection).endswith(b"begun\n\r\n1\r\na\r\n0\r\n\r\n")
+        held.predictor.go.set()
+        assert read_until_closed(connection).endswith(b"begun\n\r\n1\r\na\r\n0\r\n\r\n")
 
 
 def test_requests_on_their_way_are_told_to_come_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch) as held, held.connect() as connection:
-        content = request("/held", method="POST", body=json.dumps({"text": "a" * 100}).encode())
+    with run_blocking_server(monkeypatch) as held, held.connect() as connection:
+        content = format_request("/held", method="POST", body=json.dumps({"text": "a" * 100}).encode())
         connection.sendall(content[:40])
         held.live.ask("/health")
         ending(held)
@@ -227,27 +227,27 @@ def test_requests_on_their_way_are_told_to_come_again(monkeypatch: pytest.Monkey
             for _ in range(100_000):
                 held.connect().close()
         connection.sendall(content[40:])
-        found = until_closed(connection)
+        found = read_until_closed(connection)
         assert found.startswith(b"HTTP/1.1 503 ")
         assert b"retry-after: 5\r\n" in found
         assert b"connection: close\r\n" in found
 
 
 def test_connections_on_which_nothing_happens_do_not_hold_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"idle": 60.0}) as held:
+    with run_blocking_server(monkeypatch, limits={"idle": 60.0}) as held:
         idle = [held.connect() for _ in range(5)]
-        idle[0].sendall(request())
+        idle[0].sendall(format_request())
         assert idle[0].recv(100).startswith(b"HTTP/1.1 200 ")
         ending(held)
         for each in idle:
-            until_closed(each)
+            read_until_closed(each)
             each.close()
 
 
 def test_a_house_is_open_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch) as held:
-        house = held.house
+    with run_blocking_server(monkeypatch) as held:
+        registry = held.registry
         assert held.live.ask("/health").status == 200
-    assert house.state == "ending"
-    with serving(house) as live:
+    assert registry.state == "ending"
+    with run_server(registry) as live:
         assert live.ask("/health").status == 200

@@ -11,8 +11,16 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from held import WAIT, Face, Held, holding, house_of, request, until_closed
-from serving import Answer, serving
+from blocking_server import (
+    WAIT,
+    BlockingPredictor,
+    BlockingServer,
+    build_registry,
+    format_request,
+    read_until_closed,
+    run_blocking_server,
+)
+from live_server import ServerResponse, run_server
 
 from heedful.errors import DataError, MissingExtraError, RunError
 from heedful.serving import app
@@ -22,19 +30,19 @@ from heedful.serving.routes import Route
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    with holding(monkeypatch, limits={"body": 1_000, "file": 5_000}) as found:
-        found.face.go.set()
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingServer]:
+    with run_blocking_server(monkeypatch, limits={"body": 1_000, "file": 5_000}) as found:
+        found.predictor.go.set()
         yield found
 
 
-def sent(held: Held, *given: Any, **headers: str) -> Answer:
+def sent(held: BlockingServer, *given: Any, **headers: str) -> ServerResponse:
     """The answer to a request whose headers are exactly these."""
     with held.connect() as connection:
-        connection.sendall(request(*given, Connection="close", **headers))
-        head, _, body = until_closed(connection).partition(b"\r\n\r\n")
+        connection.sendall(format_request(*given, Connection="close", **headers))
+        head, _, body = read_until_closed(connection).partition(b"\r\n\r\n")
     line, *lines = head.decode().split("\r\n")
-    return Answer(int(line.split()[1]), dict(each.lower().split(": ", 1) for each in lines), body)
+    return ServerResponse(int(line.split()[1]), dict(each.lower().split(": ", 1) for each in lines), body)
 
 
 @pytest.mark.parametrize(
@@ -56,36 +64,38 @@ def sent(held: Held, *given: Any, **headers: str) -> Answer:
         ("", 400),
     ],
 )
-def test_hosts(held: Held, host: str, status: int) -> None:
+def test_hosts(held: BlockingServer, host: str, status: int) -> None:
     answer = sent(held, Host=host)
     assert answer.status == status, answer.body
     assert status == 200 or b"access.hosts" in answer.body or b"Host" in answer.body
 
 
-def test_a_request_has_one_host(held: Held) -> None:
+def test_a_request_has_one_host(held: BlockingServer) -> None:
     for head in (b"GET /health HTTP/1.1\r\n", b"GET /health HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n"):
         with held.connect() as connection:
             connection.sendall(head + b"Connection: close\r\n\r\n")
-            assert until_closed(connection).startswith(b"HTTP/1.1 400 ")
+            assert read_until_closed(connection).startswith(b"HTTP/1.1 400 ")
 
 
 def test_hosts_that_settings_name(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, access={"hosts": ["translate.example.org"]}) as held:
+    with run_blocking_server(monkeypatch, access={"hosts": ["translate.example.org"]}) as held:
         assert sent(held, Host="Translate.Example.org:443").status == 200
         assert sent(held, Host="localhost").status == 200
         assert sent(held, Host="example.org").status == 421
         assert sent(held, Host="translate.example.org", Origin="https://translate.example.org").status == 200
-    with holding(monkeypatch, access={"hosts": ["*"]}) as held:
+    with run_blocking_server(monkeypatch, access={"hosts": ["*"]}) as held:
         assert sent(held, Host="anything.example").status == 200
 
 
-def test_pages_of_other_sites_may_not_ask(held: Held) -> None:
+def test_pages_of_other_sites_may_not_ask(held: BlockingServer) -> None:
     def posted(origin: str | None, host: str = "localhost:5000") -> int:
         named = {} if origin is None else {"Origin": origin}
         with held.connect() as connection:
             body = b'{"text": "a"}'
-            connection.sendall(request("/held", method="POST", body=body, Host=host, Connection="close", **named))
-            return int(until_closed(connection).split()[1])
+            connection.sendall(
+                format_request("/held", method="POST", body=body, Host=host, Connection="close", **named)
+            )
+            return int(read_until_closed(connection).split()[1])
 
     assert posted(None) == 200
     assert posted("http://localhost:5000") == 200
@@ -101,8 +111,8 @@ def test_pages_that_settings_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> No
         "Access_Control_Request_Method": "POST",
         "Access_Control_Request_Headers": "authorization, x-stainless-os",
     }
-    with holding(monkeypatch, access={"origins": ["https://Example.org/"]}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, access={"origins": ["https://Example.org/"]}) as held:
+        held.predictor.go.set()
         answer = held.live.ask("/held", {"text": "a"}, headers={"Origin": "https://example.org"})
         assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "https://example.org")
         assert answer.headers["vary"] == "Origin"
@@ -114,11 +124,11 @@ def test_pages_that_settings_name_may_ask(monkeypatch: pytest.MonkeyPatch) -> No
         assert "POST" in asked.headers["access-control-allow-methods"]
         refused = held.live.ask("/held", method="OPTIONS", headers={"Origin": "https://evil.example"} | _typed(wanted))
         assert refused.status == 403
-    with holding(monkeypatch, access={"origins": ["*"]}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, access={"origins": ["*"]}) as held:
+        held.predictor.go.set()
         answer = held.live.ask("/held", {"text": "a"}, headers={"Origin": "null"})
         assert (answer.status, answer.headers["access-control-allow-origin"]) == (200, "*")
-    with holding(monkeypatch) as held:
+    with run_blocking_server(monkeypatch) as held:
         asked = held.live.ask("/held", method="OPTIONS", headers={"Origin": "https://example.org"} | _typed(wanted))
         assert asked.status == 403
         assert "access-control-allow-origin" not in held.live.ask("/health").headers
@@ -128,7 +138,7 @@ def _typed(headers: dict[str, str]) -> dict[str, str]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def test_every_answer_tells_browsers_what_it_may_do(held: Held) -> None:
+def test_every_answer_tells_browsers_what_it_may_do(held: BlockingServer) -> None:
     for path in ("/health", "/nowhere", "/metrics"):
         said = held.live.ask(path).headers
         assert said["x-content-type-options"] == "nosniff"
@@ -140,7 +150,7 @@ def test_every_answer_tells_browsers_what_it_may_do(held: Held) -> None:
         assert "server" not in said
 
 
-def test_ids(held: Held) -> None:
+def test_ids(held: BlockingServer) -> None:
     made = [held.live.ask("/health").headers["x-request-id"] for _ in range(2)]
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in made)
     assert made[0] != made[1]
@@ -149,7 +159,7 @@ def test_ids(held: Held) -> None:
         assert held.live.ask("/health", headers={"X-Request-Id": odd}).headers["x-request-id"] != odd
 
 
-def test_bodies_have_a_size(held: Held) -> None:
+def test_bodies_have_a_size(held: BlockingServer) -> None:
     def body(size: int) -> bytes:
         return json.dumps({"text": "a" * (size - len('{"text": ""}'))}).encode()
 
@@ -162,24 +172,28 @@ def test_bodies_have_a_size(held: Held) -> None:
 
 
 @pytest.mark.parametrize("path", ["/size", "/health", "/nowhere"])
-def test_bodies_without_a_length_have_a_size(held: Held, path: str) -> None:
+def test_bodies_without_a_length_have_a_size(held: BlockingServer, path: str) -> None:
     part = b"190\r\n" + b"a" * 400 + b"\r\n"
     method = "POST" if path == "/size" else "GET"
     with held.connect() as connection:
-        connection.sendall(request(path, method=method, Transfer_Encoding="chunked", Connection="close") + part * 3)
-        found = until_closed(connection)
+        connection.sendall(
+            format_request(path, method=method, Transfer_Encoding="chunked", Connection="close") + part * 3
+        )
+        found = read_until_closed(connection)
     assert int(found.split()[1]) == {"/size": 413, "/health": 200, "/nowhere": 404}[path]
 
 
 def test_a_body_that_nobody_reads_has_a_size(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"body": 1_000}) as held, held.connect() as connection:
-        connection.sendall(request("/waiting", Transfer_Encoding="chunked", Connection="close") + b"5\r\naaaaa\r\n")
-        held.face.await_begun()
+    with run_blocking_server(monkeypatch, limits={"body": 1_000}) as held, held.connect() as connection:
+        connection.sendall(
+            format_request("/waiting", Transfer_Encoding="chunked", Connection="close") + b"5\r\naaaaa\r\n"
+        )
+        held.predictor.wait_for_call()
         connection.sendall(b"400\r\n" + b"a" * 0x400 + b"\r\n")
-        assert int(until_closed(connection).split()[1]) == 413
+        assert int(read_until_closed(connection).split()[1]) == 413
 
 
-def test_lengths_that_are_none(held: Held) -> None:
+def test_lengths_that_are_none(held: BlockingServer) -> None:
     for length in ("-1", "1e3", "0x10", "99999999999999999999999"):
         assert sent(held, "/health", Content_Length=length).status in (400, 413)
     both = {"Content_Length": "3", "Transfer_Encoding": "chunked"}
@@ -197,45 +211,47 @@ def test_lengths_that_are_none(held: Held) -> None:
         MissingExtraError("install it in /home/somebody"),
     ],
 )
-def test_a_model_that_fails_answers_the_next(held: Held, failure: Exception, caplog: pytest.LogCaptureFixture) -> None:
-    held.face.fails = failure
+def test_a_model_that_fails_answers_the_next(
+    held: BlockingServer, failure: Exception, caplog: pytest.LogCaptureFixture
+) -> None:
+    held.predictor.fails = failure
     answer = held.live.ask("/held", {"text": "a secret"})
     assert answer.status == 500
     assert answer.headers["x-request-id"] in answer.json["error"]["message"]
     assert b"somebody" not in answer.body
     record = next(each for each in caplog.records if each.exc_info)
     assert answer.headers["x-request-id"] in record.getMessage()
-    held.face.fails = None
+    held.predictor.fails = None
     assert held.live.ask("/held", {"text": "a"}).json == {"text": "a"}
 
 
-def test_many_fail_and_each_is_told(held: Held) -> None:
-    held.face.fails = MemoryError()
-    waiting = [held.later("/held", {"text": "a"}) for _ in range(8)]
+def test_many_fail_and_each_is_told(held: BlockingServer) -> None:
+    held.predictor.fails = MemoryError()
+    waiting = [held.ask_in_thread("/held", {"text": "a"}) for _ in range(8)]
     assert {each.get().status for each in waiting} == {500}
-    held.face.fails = None
+    held.predictor.fails = None
     assert held.live.ask("/held", {"text": "a"}).status == 200
 
 
-def test_what_a_model_says_of_a_text_hides_folders(held: Held) -> None:
-    held.face.fails = DataError("/tmp/upload-1/x.png: is no picture; see https://a.example/b/c and/or <b>d</b>/e")
+def test_what_a_model_says_of_a_text_hides_folders(held: BlockingServer) -> None:
+    held.predictor.fails = DataError("/tmp/upload-1/x.png: is no picture; see https://a.example/b/c and/or <b>d</b>/e")
     answer = held.live.ask("/held", {"text": "a"})
     assert answer.status == 400
     assert answer.json["error"]["message"] == "x.png: is no picture; see https://a.example/b/c and/or <b>d</b>/e"
     assert model_error(DataError(r"C:\Users\me\x.txt:3: is odd")).message == "x.txt:3: is odd"
 
 
-def test_failures_in_the_middle_of_a_stream_cut_it(held: Held) -> None:
-    held.face.go.clear()
-    held.face.fails = ValueError("a mistake")
+def test_failures_in_the_middle_of_a_stream_cut_it(held: BlockingServer) -> None:
+    held.predictor.go.clear()
+    held.predictor.fails = ValueError("a mistake")
     with held.connect() as connection:
-        connection.sendall(request("/stream", method="POST", body=b'{"text": "a"}'))
-        held.face.await_begun()
-        held.face.go.set()
-        found = until_closed(connection)
+        connection.sendall(format_request("/stream", method="POST", body=b'{"text": "a"}'))
+        held.predictor.wait_for_call()
+        held.predictor.go.set()
+        found = read_until_closed(connection)
     assert found.startswith(b"HTTP/1.1 200 ")
     assert found.endswith(b"begun\n\r\n"), "no end of the chunks, so nobody takes it for a whole"
-    held.face.fails = None
+    held.predictor.fails = None
     assert held.live.ask("/held", {"text": "a"}).status == 200
 
 
@@ -258,7 +274,7 @@ def test_failures_in_the_middle_of_a_stream_cut_it(held: Held) -> None:
         b'{"text": ' + b"9" * 900 + b"}",
     ],
 )
-def test_malformed_bodies_are_refused_and_nothing_else(held: Held, body: bytes) -> None:
+def test_malformed_bodies_are_refused_and_nothing_else(held: BlockingServer, body: bytes) -> None:
     answer = held.live.ask("/held", body)
     assert (answer.status, answer.json["error"]["type"]) == (400, "invalid_request_error")
     assert held.live.ask("/held", {"text": "\u00e4"}).json == {"text": "ä"}
@@ -283,8 +299,8 @@ def test_each_method_has_its_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
         ):
             yield Route(path=path, method=method, handler=answering(f"{method} {path}"), summary="", public=True)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(app, "collect_routes", lambda house: tuple(made(house)))
-    with serving(house_of(Face())) as live:
+    monkeypatch.setattr(app, "collect_routes", lambda registry: tuple(made(registry)))
+    with run_server(build_registry(BlockingPredictor())) as live:
         said = {(m, p): live.ask(p, method=m).json["said"] for p in ("/both", "/a/b") for m in ("GET", "POST")}
         assert said == {
             ("GET", "/both"): "GET /both",
@@ -296,38 +312,38 @@ def test_each_method_has_its_own_route(monkeypatch: pytest.MonkeyPatch) -> None:
         for method, path, allowed in (("POST", "/one", "GET, HEAD"), ("PUT", "/both", "GET, HEAD, POST")):
             answer = live.ask(path, method=method)
             assert (answer.status, answer.headers["allow"]) == (405, allowed)
-        live.house.models["held"].close()
+        live.registry.models["held"].close()
 
 
 def test_refusals_while_the_queue_is_full_come_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"queue": 2}) as held:
-        waiting = [held.later("/held", {"text": "a"}) for _ in range(2)]
-        held.face.await_begun(2)
+    with run_blocking_server(monkeypatch, limits={"queue": 2}) as held:
+        waiting = [held.ask_in_thread("/held", {"text": "a"}) for _ in range(2)]
+        held.predictor.wait_for_call(2)
         refused = [held.live.ask("/held", {"text": "a"}) for _ in range(10)]
         assert {each.status for each in refused} == {429}
-        assert held.house.models["held"].num_waiting == 2, (
+        assert held.registry.models["held"].num_waiting == 2, (
             "those that came first are still there, so nobody waited for them"
         )
         assert refused[0].headers["retry-after"] == "1"
-        held.face.go.set()
+        held.predictor.go.set()
         assert [each.get().status for each in waiting] == [200, 200]
         assert held.live.ask("/held", {"text": "a"}).status == 200
 
 
 def test_a_client_that_leaves_gives_its_place_back(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"queue": 1}) as held:
+    with run_blocking_server(monkeypatch, limits={"queue": 1}) as held:
         with held.connect() as connection:
-            connection.sendall(request("/held", method="POST", body=b'{"text": "a"}'))
-            held.face.await_begun()
+            connection.sendall(format_request("/held", method="POST", body=b'{"text": "a"}'))
+            held.predictor.wait_for_call()
         for _ in range(500):  # the server learns of it as soon as its loop looks
-            if not held.house.models["held"].num_waiting:
+            if not held.registry.models["held"].num_waiting:
                 break
             held.live.ask("/health")
-        assert held.house.models["held"].num_waiting == 0
+        assert held.registry.models["held"].num_waiting == 0
 
 
 @pytest.mark.slow
-def test_memory_stays_as_it_is_over_many_requests(held: Held) -> None:
+def test_memory_stays_as_it_is_over_many_requests(held: BlockingServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", held.live.port, timeout=WAIT)
 
     def asked(times: int) -> int:

@@ -12,9 +12,9 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from held import Held, holding, request
-from served import runs
-from serving import Answer, Live, opened, serving
+from blocking_server import BlockingServer, format_request, run_blocking_server
+from live_server import LiveServer, ServerResponse, open_registry, run_server
+from task_runs import create_task_runs
 
 from heedful.errors import RecipeError
 from heedful.serving.app import collect_routes
@@ -114,22 +114,23 @@ KEY = "a key of mine"
 
 
 @pytest.fixture(scope="module")
-def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
+def locked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """Every route that there is, behind keys."""
     folder = tmp_path_factory.mktemp("locked")
     (folder / "keys.txt").write_text(format_key_line("mine", KEY), encoding="utf-8")
     (folder / "served").mkdir()
     spoken = {"source_language": "en", "target_language": "de"}
     models = {
-        name: {"run": run, **(spoken if name == "translate" else {})} for name, run in runs(folder / "served").items()
+        name: {"run": run, **(spoken if name == "translate" else {})}
+        for name, run in create_task_runs(folder / "served").items()
     }
     limits = {"body": 50_000, "file": 200_000}
-    with serving(opened(models, access={"keys": folder / "keys.txt"}, limits=limits)) as live:
+    with run_server(open_registry(models, access={"keys": folder / "keys.txt"}, limits=limits)) as live:
         yield live
 
 
-def routes(live: Live) -> list[Route]:
-    return list(collect_routes(live.house))
+def routes(live: LiveServer) -> list[Route]:
+    return list(collect_routes(live.registry))
 
 
 def filled(path: str) -> str:
@@ -176,7 +177,9 @@ def spellings(path: str) -> list[str]:
     return list(dict.fromkeys(odd))
 
 
-def asked(live: Live, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> tuple[int, bytes]:
+def asked(
+    live: LiveServer, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+) -> tuple[int, bytes]:
     """The status of a request whose path goes out as it is."""
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)
     connection._validate_path = lambda _: None  # type: ignore[attr-defined]
@@ -192,7 +195,7 @@ BODY = {"q": "1", "source": "en", "target": "de", "texts": "1", "text": "1", "in
 """What some route or other would answer."""
 
 
-def test_no_route_answers_who_has_no_key(locked: Live) -> None:
+def test_no_route_answers_who_has_no_key(locked: LiveServer) -> None:
     free = {route.path for route in routes(locked) if route.public}
     assert {"/health"} <= free
     assert len(free) < len(routes(locked))
@@ -207,7 +210,7 @@ def test_no_route_answers_who_has_no_key(locked: Live) -> None:
                 assert status == route.unauthorized_status, (path, status)
 
 
-def test_nothing_but_what_is_free_is_told(locked: Live) -> None:
+def test_nothing_but_what_is_free_is_told(locked: LiveServer) -> None:
     """A path that is none, and a method that is none, are not told apart from others before there is a key."""
     for path, method in product(("/nowhere", "/metrics", "/v1/models"), ("GET", "POST", "DELETE", "OPTIONS")):
         assert asked(locked, method, path, None, {})[0] == 401
@@ -223,14 +226,14 @@ def test_nothing_but_what_is_free_is_told(locked: Live) -> None:
 @pytest.mark.parametrize(
     "body", [b"", b"{", b"api_key", b'{"api_key": 1}', b'{"api_key": null}', b'{"api_key": ["a"]}']
 )
-def test_a_body_that_is_broken_lets_nobody_in(locked: Live, kind: str, body: bytes) -> None:
+def test_a_body_that_is_broken_lets_nobody_in(locked: LiveServer, kind: str, body: bytes) -> None:
     for route in routes(locked):
         if route.method == "POST" and not route.public:
             status, _ = asked(locked, "POST", filled(route.path), body, {"Content-Type": kind})
             assert status == route.unauthorized_status, (route.path, status)
 
 
-def test_keys_where_clients_put_them(locked: Live) -> None:
+def test_keys_where_clients_put_them(locked: LiveServer) -> None:
     def status(path: str = "/metrics", **headers: str) -> int:
         return asked(locked, "GET", path, None, {k.replace("_", "-"): v for k, v in headers.items()})[0]
 
@@ -246,7 +249,7 @@ def test_keys_where_clients_put_them(locked: Live) -> None:
     assert status("/metrics?api_key=") == 401
 
 
-def test_keys_in_what_librettranslates_clients_send(locked: Live) -> None:
+def test_keys_in_what_librettranslates_clients_send(locked: LiveServer) -> None:
     table = {"q": "1", "source": "en", "target": "de"}
     for name in ("api_key", "apiKey"):
         answer = locked.ask("/translate", {**table, name: KEY})
@@ -278,10 +281,10 @@ def form_of(size: int, **fields: str) -> bytes:
     return f"{''.join(texts)}{file}\r\n--b--\r\n".encode()
 
 
-def test_no_file_is_read_before_there_is_a_key(locked: Live) -> None:
+def test_no_file_is_read_before_there_is_a_key(locked: LiveServer) -> None:
     table = {"source": "en", "target": "de"}
 
-    def answer(size: int, headers: Mapping[str, str], **fields: str) -> Answer:
+    def answer(size: int, headers: Mapping[str, str], **fields: str) -> ServerResponse:
         kind = {"Content-Type": "multipart/form-data; boundary=b"}
         return locked.ask("/translate_file", form_of(size, **table, **fields), headers={**kind, **headers})
 
@@ -297,10 +300,10 @@ def test_no_file_is_read_before_there_is_a_key(locked: Live) -> None:
     assert answer(100_000, {"X-Api-Key": "another"}).status == 403
 
 
-def test_who_has_no_key_is_told_so_before_the_body_is_there(locked: Live) -> None:
+def test_who_has_no_key_is_told_so_before_the_body_is_there(locked: LiveServer) -> None:
     for path, status, sent in (("/translate_file", 413, 60_000), ("/v1/heedful/caption", 401, 10)):
         with socket.create_connection(("127.0.0.1", locked.port), timeout=30) as connection:
-            head = request(
+            head = format_request(
                 path, method="POST", Transfer_Encoding="chunked", Content_Type="multipart/form-data; boundary=b"
             )
             connection.sendall(head + b"%x\r\n" % 1_000_000 + form_of(100_000)[:sent])
@@ -308,8 +311,8 @@ def test_who_has_no_key_is_told_so_before_the_body_is_there(locked: Live) -> Non
 
 
 def test_rates_of_addresses(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"rate": 2}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, limits={"rate": 2}) as held:
+        held.predictor.go.set()
         statuses = [held.live.ask("/held", {"text": "a"}) for _ in range(3)]
         assert [each.status for each in statuses] == [200, 200, 429]
         assert 1 <= int(statuses[-1].headers["retry-after"]) <= 30
@@ -321,9 +324,9 @@ def test_rates_of_keys(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     path = tmp_path / "keys.txt"
     path.write_text(format_key_line("one", "1") + format_key_line("two", "2"), encoding="utf-8")
 
-    def status(held: Held, key: str) -> int:
+    def status(held: BlockingServer, key: str) -> int:
         return held.live.ask("/held", {"text": "a"}, headers={"X-Api-Key": key}).status
 
-    with holding(monkeypatch, limits={"rate": 2}, access={"keys": path}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, limits={"rate": 2}, access={"keys": path}) as held:
+        held.predictor.go.set()
         assert [status(held, key) for key in ("1", "1", "1", "2", "x", "2", "2")] == [200, 200, 429, 200, 401, 200, 429]

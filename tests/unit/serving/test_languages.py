@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from serving import Live, opened, serving
-from untrained import untrained_writer
+from live_server import LiveServer, open_registry, run_server
+from untrained_runs import create_language_model_run
 
 from heedful import RecipeError, load
 from heedful.serving.languages import find_languages, language_name, match_language
@@ -32,22 +32,25 @@ def _anew() -> Iterator[None]:
 
 
 def told(models: Mapping[str, Any]) -> tuple[ModelRegistry, str]:
-    """A house, and what was said when it was opened."""
+    """A registry, and what was said when it was opened."""
     said: list[str] = []
     given = {name: {"run": str(each)} if isinstance(each, Path) else each for name, each in models.items()}
     settings = ServerSettings.model_validate({"models": given, "port": 0, "device": "cpu", "log": "none"})
     return load_registry(settings, said.append), "\n".join(said)
 
 
-def ask(live: Live, **sent: Any) -> Any:
+def ask(live: LiveServer, **sent: Any) -> Any:
     return live.ask("/translate", {"q": "1 2", **sent}).json
 
 
 def test_a_recipe_says_the_ways(interpreting: Mapping[str, Path]) -> None:
-    house, said = told(interpreting)
-    assert house.models["both"].model_languages.pairs == (("en", "de"), ("de", "en"))
-    assert house.models["french"].model_languages.pairs == (("fr", "de"),)
-    assert house.models["french"].language_pair == ("fr", "de") and house.models["both"].language_pair == (None, None)
+    registry, said = told(interpreting)
+    assert registry.models["both"].model_languages.pairs == (("en", "de"), ("de", "en"))
+    assert registry.models["french"].model_languages.pairs == (("fr", "de"),)
+    assert registry.models["french"].language_pair == ("fr", "de") and registry.models["both"].language_pair == (
+        None,
+        None,
+    )
     assert said == ""
 
 
@@ -62,15 +65,15 @@ def test_languages_are_read_from_the_recipe_alone(interpreting: Mapping[str, Pat
 
 def test_settings_say_what_a_recipe_does_not(trained: Path) -> None:
     given = {"run": str(trained), "source_language": "en", "target_language": "de"}
-    house, said = told({"mine": given})
-    assert house.models["mine"].model_languages.pairs == (("en", "de"),) and said == ""
-    assert house.models["mine"].model_languages.profiles is None
+    registry, said = told({"mine": given})
+    assert registry.models["mine"].model_languages.pairs == (("en", "de"),) and said == ""
+    assert registry.models["mine"].model_languages.profiles is None
 
 
 def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, Path]) -> None:
     run = str(interpreting["both"])
-    house, _ = told({"mine": {"run": run, "target_language": "en"}})
-    assert house.models["mine"].model_languages.pairs == (("de", "en"),)
+    registry, _ = told({"mine": {"run": run, "target_language": "en"}})
+    assert registry.models["mine"].model_languages.pairs == (("de", "en"),)
     with pytest.raises(
         RecipeError, match=r"models\.mine: is requested to translate fr to anything, but has learned en to de, de"
     ):
@@ -81,35 +84,35 @@ def test_settings_choose_among_the_ways_of_a_recipe(interpreting: Mapping[str, P
     ("name", "way"), [("en-de", ("en", "de")), ("small-en-de", ("en", "de")), ("en-pt-BR", ("en", "pt-BR"))]
 )
 def test_a_name_says_the_way(trained: Path, name: str, way: tuple[str, str]) -> None:
-    house, said = told({name: trained})
-    assert house.models[name].model_languages.pairs == (way,)
+    registry, said = told({name: trained})
+    assert registry.models[name].model_languages.pairs == (way,)
     assert said == f"{name}: translates {way[0]} to {way[1]}, according to its name"
 
 
 @pytest.mark.parametrize("name", ["mine", "my-model", "pt-BR", "en-en"])
 def test_where_nobody_says_it_nothing_is_served(trained: Path, name: str) -> None:
-    house, said = told({name: trained})
-    assert house.models[name].model_languages.pairs == ()
+    registry, said = told({name: trained})
+    assert registry.models[name].model_languages.pairs == ()
     assert f"name its languages, as in heedful serve en-sw={trained}, or write source_language and" in said
-    with serving(house) as live:
+    with run_server(registry) as live:
         assert live.ask("/languages").status == live.ask("/translate", {"q": "1"}).status == 404
 
 
 def test_what_does_not_translate_has_no_languages(tmp_path: Path) -> None:
-    house, said = told({"en-de": untrained_writer(tmp_path, ["once upon a time"])})
-    assert house.models["en-de"].model_languages.pairs == () and said == ""
+    registry, said = told({"en-de": create_language_model_run(tmp_path, ["once upon a time"])})
+    assert registry.models["en-de"].model_languages.pairs == () and said == ""
 
 
 def test_of_two_models_for_one_way_the_first_is_asked(trained: Path, interpreting: Mapping[str, Path]) -> None:
     given = {"run": str(trained), "source_language": "fr", "target_language": "de"}
-    with serving(told({"first": given, "second": interpreting["french"]})[0]) as live:
-        first = live.house.models["first"].predictor.translate(["1 2"])[0].text
-        second = live.house.models["second"].predictor.translate(["1 2"])[0].text
+    with run_server(told({"first": given, "second": interpreting["french"]})[0]) as live:
+        first = live.registry.models["first"].predictor.translate(["1 2"])[0].text
+        second = live.registry.models["second"].predictor.translate(["1 2"])[0].text
         assert ask(live, source="fr", target="de")["translatedText"] == first != second
 
 
 def test_without_profiles_auto_is_the_only_language(trained: Path) -> None:
-    with serving(opened({"en-de": trained})) as live:
+    with run_server(open_registry({"en-de": trained})) as live:
         alone = ask(live, source="en", target="de")["translatedText"]
         found = ask(live, source="auto", target="de")
         assert found == {"translatedText": alone, "detectedLanguage": {"language": "en", "confidence": 100.0}}
@@ -120,7 +123,7 @@ def test_without_profiles_auto_is_the_only_language(trained: Path) -> None:
 
 def test_without_profiles_of_all_auto_is_refused(trained: Path, interpreting: Mapping[str, Path]) -> None:
     both = {"mine-es-de": trained, "french": interpreting["french"]}
-    with serving(told(both)[0]) as live:
+    with run_server(told(both)[0]) as live:
         answer = live.ask("/translate", {"q": "1", "source": "auto", "target": "de"})
         assert answer.status == 400
         assert "language profiles of es," in answer.json["error"] and "es, fr" in answer.json["error"]

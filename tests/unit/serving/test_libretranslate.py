@@ -11,8 +11,8 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from serving import Answer, Live, opened, serving
-from untrained import untrained
+from live_server import LiveServer, ServerResponse, open_registry, run_server
+from untrained_runs import create_untrained_run
 
 from heedful import Translator
 from heedful.cli.commands import run_command
@@ -29,40 +29,40 @@ def _shapes(unchecked: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
-    with serving(opened(interpreting, limits={"characters": 2000, "batch": 40, "alternatives": 4})) as found:
+def live(interpreting: Mapping[str, Path]) -> Iterator[LiveServer]:
+    with run_server(open_registry(interpreting, limits={"characters": 2000, "batch": 40, "alternatives": 4})) as found:
         yield found
 
 
-def face(live: Live, name: str, target: str) -> Translator:
-    whole: Translator = live.house.models[name].predictor
+def face(live: LiveServer, name: str, target: str) -> Translator:
+    whole: Translator = live.registry.models[name].predictor
     return whole.towards(target) if whole.languages else whole
 
 
-def expected(live: Live, texts: Sequence[str], *, name: str = "both", target: str = "de") -> list[str]:
+def expected(live: LiveServer, texts: Sequence[str], *, name: str = "both", target: str = "de") -> list[str]:
     return [each.text for each in face(live, name, target).translate(texts)]
 
 
-def asked(live: Live, q: Any, **others: Any) -> Any:
+def asked(live: LiveServer, q: Any, **others: Any) -> Any:
     answer = live.ask("/translate", {"q": q, **EN_DE, **others})
     assert answer.status == 200, answer.body
     return answer.json
 
 
-def refused(answer: Answer, *words: str) -> None:
+def refused(answer: ServerResponse, *words: str) -> None:
     """Whether a request was refused as these clients read it, in certain words."""
     assert answer.status == 400, answer.body
     assert answer.json.keys() == {"error"}
     assert all(word in answer.json["error"] for word in words), answer.json
 
 
-def test_a_text_is_translated(live: Live) -> None:
+def test_a_text_is_translated(live: LiveServer) -> None:
     assert asked(live, "one two three .") == {"translatedText": expected(live, ["one two three ."])[0]}
     assert asked(live, "one two three .")["translatedText"] == "eins zwei drei."
 
 
 def test_the_command_says_the_same(
-    live: Live, interpreting: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
+    live: LiveServer, interpreting: Mapping[str, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
     texts = ["one two three .", "nine .", "four four"]
     run = str(interpreting["both"])
@@ -76,14 +76,14 @@ def test_the_command_says_the_same(
     }
 
 
-def test_a_list_keeps_order_and_length(live: Live) -> None:
+def test_a_list_keeps_order_and_length(live: LiveServer) -> None:
     texts = ["six seven .", "", "one .", "six seven .", "  "]
     assert asked(live, texts) == {"translatedText": [*expected(live, texts[:4]), "  "]}
     assert asked(live, []) == {"translatedText": []}
     assert asked(live, ["one ."]) == {"translatedText": expected(live, ["one ."])}
 
 
-def test_lines_and_what_is_between_sentences_stay(live: Live) -> None:
+def test_lines_and_what_is_between_sentences_stay(live: LiveServer) -> None:
     sentences = ["One two.", "Three four.", "Five.", "Six", "Seven."]
     one, two, three, four, five = expected(live, sentences)
     given = f"{sentences[0]}  {sentences[1]}\n\n  {sentences[2]}\r\n\t{sentences[3]} \r{sentences[4]}\n"
@@ -93,7 +93,7 @@ def test_lines_and_what_is_between_sentences_stay(live: Live) -> None:
 
 
 @pytest.mark.parametrize("q", ["three four .", ["one .", "two ."]])
-def test_every_way_to_send_is_read(live: Live, q: str | list[str]) -> None:
+def test_every_way_to_send_is_read(live: LiveServer, q: str | list[str]) -> None:
     fields = [("q", each) for each in ([q] if isinstance(q, str) else q)] + [*EN_DE.items(), ("alternatives", "1")]
     expected = asked(live, q, alternatives=1)
     form, parts = urlencode(fields), _multipart(fields)
@@ -115,12 +115,12 @@ def _multipart(fields: Sequence[tuple[str, str]]) -> bytes:
     return "".join(f"--bb\r\n{named.format(*each)}" for each in fields).encode() + b"--bb--\r\n"
 
 
-def test_letters_may_stand_in_a_form_as_they_are(live: Live) -> None:
+def test_letters_may_stand_in_a_form_as_they_are(live: LiveServer) -> None:
     body = "q=fünf drei .&source=de&target=en".encode()
     assert live.ask("/translate", body, headers=FORM).json["translatedText"] == "five three."
 
 
-def test_alternatives_are_those_of_a_beam(live: Live) -> None:
+def test_alternatives_are_those_of_a_beam(live: LiveServer) -> None:
     translator = face(live, "both", "de")
     search = build_search(translator.generation, translator.target, n_best=5)
     texts = ["one two three .", ""]
@@ -131,7 +131,7 @@ def test_alternatives_are_those_of_a_beam(live: Live) -> None:
     assert len(several[0]) > 2 and "alternatives" not in asked(live, texts, alternatives=0)
 
 
-def test_searches_that_are_alike_are_one_object(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_searches_that_are_alike_are_one_object(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     seen = []
     original = Translator.translate
 
@@ -148,7 +148,7 @@ def test_searches_that_are_alike_are_one_object(live: Live, monkeypatch: pytest.
 
 def test_what_is_written_for_a_sentence_is_bounded(interpreting: Mapping[str, Path]) -> None:
     long, short = "one two three four five six .", "seven eight nine ."
-    with serving(opened({"both": interpreting["both"]}, limits={"tokens": 4})) as bounded:
+    with run_server(open_registry({"both": interpreting["both"]}, limits={"tokens": 4})) as bounded:
         translator = face(bounded, "both", "de")
         found = translator.translate([long, short], length=replace(translator.length, max_length=4))
         begun, whole = (each.text for each in found)
@@ -159,7 +159,7 @@ def test_what_is_written_for_a_sentence_is_bounded(interpreting: Mapping[str, Pa
         assert all(len(each.split()) <= 4 for each in (several["translatedText"], *several["alternatives"]))
 
 
-def test_sentences_of_a_text_share_their_rank(live: Live) -> None:
+def test_sentences_of_a_text_share_their_rank(live: LiveServer) -> None:
     both = asked(live, "One two. Three four five.", alternatives=1)
     first, second = (asked(live, text, alternatives=1) for text in ("One two.", "Three four five."))
     assert both["translatedText"] == f"{first['translatedText']} {second['translatedText']}"
@@ -173,7 +173,7 @@ def following(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for language in ("en", "de"):
         (folder / f"t.{language}").write_text("one two .\nthree .\n\nfour four .\n" * 4, encoding="utf-8")
     text = {"source": str(folder / "t.en"), "target": str(folder / "t.de"), **WAY}
-    return untrained(
+    return create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": text, "validation": text, "max_length": 24, "context": {"sentences": 1}},
@@ -195,15 +195,15 @@ def test_sentences_of_a_text_follow_each_other(following: Path, monkeypatch: pyt
 
     monkeypatch.setattr(Translator, "translate", translate)
     lines = ["one two .", "three .", "", "four ."]
-    with serving(opened({"following": following})) as live:
-        own: Translator = live.house.models["following"].predictor
+    with run_server(open_registry({"following": following})) as live:
+        own: Translator = live.registry.models["following"].predictor
         asked(live, ["\n".join(lines), lines[1]])
         assert seen.pop() == [*own.following(lines), lines[1]] != [*lines, lines[1]]
         asked(live, ["<p>one two .</p><p>three .</p>", "<p>three .</p>"], format="html")
         assert seen[0] == [*own.following(lines[:2]), lines[1]]
 
 
-def test_html_keeps_its_tags(live: Live) -> None:
+def test_html_keeps_its_tags(live: LiveServer) -> None:
     page = (
         '<!-- one --><p class="two">one <b id=x>two</b> three .</p>\n<ul><li>four .<li>five .</ul>'
         '<code>six</code> <img alt="seven ." src="one.png"><script>var two = 1;</script>&lt;'
@@ -217,14 +217,14 @@ def test_html_keeps_its_tags(live: Live) -> None:
     assert asked(live, ["", "<p></p>", "<<>"], format="html")["translatedText"] == ["", "<p></p>", "<<>"]
 
 
-def test_html_has_alternatives_too(live: Live) -> None:
+def test_html_has_alternatives_too(live: LiveServer) -> None:
     plain = asked(live, "one two three .", alternatives=2)
     marked = asked(live, "<p>one two three .</p>", format="html", alternatives=2)
     assert marked["translatedText"] == f"<p>{plain['translatedText']}</p>"
     assert marked["alternatives"] == [f"<p>{each}</p>" for each in plain["alternatives"]]
 
 
-def test_a_language_is_found_out(live: Live) -> None:
+def test_a_language_is_found_out(live: LiveServer) -> None:
     french = expected(live, ["un deux trois ."], name="french")[0]
     answer = asked(live, ["un deux trois .", "five six .", "sieben acht .", "1 2"], source="auto")
     assert answer["translatedText"][:3] == [french, *expected(live, ["five six ."]), "sieben acht ."]
@@ -236,19 +236,19 @@ def test_a_language_is_found_out(live: Live) -> None:
     assert asked(live, "one two .", source="auto", target="en")["translatedText"] == "one two ."
 
 
-def test_a_text_in_the_wanted_language_stays(live: Live) -> None:
+def test_a_text_in_the_wanted_language_stays(live: LiveServer) -> None:
     assert asked(live, "eins  zwei", source="de", target="de") == {"translatedText": "eins  zwei"}
     assert asked(live, "eins", source="de", target="de", alternatives=1)["alternatives"] == []
 
 
-def test_several_models_and_several_directions_of_one(live: Live) -> None:
+def test_several_models_and_several_directions_of_one(live: LiveServer) -> None:
     assert asked(live, "vier .", source="de", target="en")["translatedText"] == "four."
     french = expected(live, ["quatre ."], name="french")[0]
     assert asked(live, "quatre .", source="fr", target="de")["translatedText"] == french
     assert asked(live, "quatre .", source="fra", target="DE-AT")["translatedText"] == french
 
 
-def test_detection(live: Live) -> None:
+def test_detection(live: LiveServer) -> None:
     for text, language in (("five six", "en"), ("cinq six", "fr"), ("fünf sechs", "de")):
         answer = live.ask("/detect", f"q={text}".encode(), headers=FORM).json
         assert answer[0]["language"] == language and answer[0]["confidence"] > 60
@@ -262,7 +262,7 @@ def test_detection(live: Live) -> None:
     refused(live.ask("/detect", {"q": "a" * 2001}), "2,001", "2,000")
 
 
-def test_languages_and_settings(live: Live) -> None:
+def test_languages_and_settings(live: LiveServer) -> None:
     languages = [
         {"code": "de", "name": "German", "targets": ["en"]},
         {"code": "en", "name": "English", "targets": ["de"]},
@@ -312,7 +312,7 @@ def test_languages_and_settings(live: Live) -> None:
     ],
     ids=str,
 )
-def test_what_is_wrong_is_said(live: Live, changed: Mapping[str, Any], words: Sequence[str]) -> None:
+def test_what_is_wrong_is_said(live: LiveServer, changed: Mapping[str, Any], words: Sequence[str]) -> None:
     refused(live.ask("/translate", {"q": "one", **EN_DE, **changed}), *words)
 
 
@@ -332,18 +332,18 @@ def test_what_is_wrong_is_said(live: Live, changed: Mapping[str, Any], words: Se
     ],
     ids=str,
 )
-def test_bodies_that_nobody_can_read(live: Live, body: bytes, headers: Mapping[str, str], word: str) -> None:
+def test_bodies_that_nobody_can_read(live: LiveServer, body: bytes, headers: Mapping[str, str], word: str) -> None:
     refused(live.ask("/translate", body, method="POST", headers=headers), word)
     assert asked(live, "one .")["translatedText"] == "eins."
 
 
-def test_methods_are_kept_apart(live: Live) -> None:
+def test_methods_are_kept_apart(live: LiveServer) -> None:
     for path, method in (("/translate", "GET"), ("/detect", "GET"), ("/translate_file", "GET"), ("/languages", "POST")):
         answer = live.ask(path, {}, method=method)
         assert answer.status == 405 and answer.json.keys() == {"error"}
 
 
-def test_many_at_one_time_get_their_own_answers(live: Live) -> None:
+def test_many_at_one_time_get_their_own_answers(live: LiveServer) -> None:
     numerals = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"]
     texts = [f"{one} {two} ." for one in numerals for two in numerals[:4]]
     wanted = dict(zip(texts, expected(live, texts), strict=True))

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 import requests
-from documents import OFFICE, SAMPLES, zipped
-from held import WAIT, Later, request
-from serving import Live, opened, serving
+from blocking_server import WAIT, ThreadResult, format_request
+from live_server import LiveServer, open_registry, run_server
+from localisation_documents import OFFICE, SAMPLES, build_zip
 
 from heedful.cli.commands import run_command
 from heedful.localisation.files import DOCUMENT_SUFFIXES
@@ -26,7 +26,10 @@ from heedful.serving.settings import ServerLimits
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'
 SRT = "1\n00:00:01,000 --> 00:00:02,000\none two .\n\n2\n00:00:03,000 --> 00:00:04,000\n<i>three</i> four .\n"
-FILES = {**{name: text.encode() for name, text in SAMPLES.items()}, **{n: zipped(each) for n, each in OFFICE.items()}}
+FILES = {
+    **{name: text.encode() for name, text in SAMPLES.items()},
+    **{n: build_zip(each) for n, each in OFFICE.items()},
+}
 
 
 @pytest.fixture(autouse=True)
@@ -35,17 +38,17 @@ def _shapes(unchecked: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def live(interpreting: Mapping[str, Path]) -> Iterator[Live]:
-    with serving(opened(interpreting, limits={"file": 50_000})) as found:
+def live(interpreting: Mapping[str, Path]) -> Iterator[LiveServer]:
+    with run_server(open_registry(interpreting, limits={"file": 50_000})) as found:
         yield found
 
 
-def sent(live: Live, name: str, content: bytes, source: str = "en", target: str = "de") -> requests.Response:
+def sent(live: LiveServer, name: str, content: bytes, source: str = "en", target: str = "de") -> requests.Response:
     fields = {"source": source, "target": target}
     return requests.post(f"{live.url}/translate_file", files={"file": (name, content)}, data=fields, timeout=30)
 
 
-def fetched(live: Live, *given: Any) -> bytes:
+def fetched(live: LiveServer, *given: Any) -> bytes:
     answer = sent(live, *given)
     assert answer.status_code == 200, answer.text
     address = answer.json()["translatedFileUrl"]
@@ -63,7 +66,7 @@ def swelling(size: int) -> bytes:
 
 @pytest.mark.parametrize("name", FILES)
 def test_a_file_is_filled_as_the_command_does(
-    live: Live, interpreting: Mapping[str, Path], tmp_path: Path, name: str
+    live: LiveServer, interpreting: Mapping[str, Path], tmp_path: Path, name: str
 ) -> None:
     (tmp_path / name).write_bytes(FILES[name])
     output = tmp_path / f"filled{Path(name).suffix}"
@@ -73,20 +76,20 @@ def test_a_file_is_filled_as_the_command_does(
     assert fetched(live, name, FILES[name]) == output.read_bytes() != FILES[name]
 
 
-def test_a_file_is_in_the_language_that_was_asked_for(live: Live) -> None:
+def test_a_file_is_in_the_language_that_was_asked_for(live: LiveServer) -> None:
     assert fetched(live, "a.srt", SRT.encode()).decode() == SRT.replace("one two .", "eins zwei.").replace(
         "<i>three</i> four .", "<i>drei</i> vier."
     )
     assert "source: a .tmx holds many languages" in sent(live, "a.tmx", FILES["a.tmx"], "auto").json()["error"]
 
 
-def test_a_text_is_translated_line_by_line_in_its_encoding(live: Live) -> None:
+def test_a_text_is_translated_line_by_line_in_its_encoding(live: LiveServer) -> None:
     text = "one two .\r\n\r\n  Three. Four.\r\n"
     assert fetched(live, "a.txt", text.encode("utf-8-sig")) == "eins zwei.\r\n\r\n  drei. vier.\r\n".encode("utf-8-sig")
     assert fetched(live, "a.TXT", text.encode("utf-16")).decode("utf-16") == "eins zwei.\r\n\r\n  drei. vier.\r\n"
 
 
-def test_the_language_of_a_file_is_found_out(live: Live) -> None:
+def test_the_language_of_a_file_is_found_out(live: LiveServer) -> None:
     assert fetched(live, "a.po", PO.encode(), "auto") == fetched(live, "a.po", PO.encode())
     assert fetched(live, "a.txt", b"four five .", "auto") == "vier fünf.".encode()
     german = b"sieben acht ."
@@ -94,7 +97,7 @@ def test_the_language_of_a_file_is_found_out(live: Live) -> None:
     assert fetched(live, "a.srt", SRT.encode(), "de", "de") == SRT.encode()
 
 
-def test_a_file_is_saved_under_its_own_name_and_never_shown(live: Live) -> None:
+def test_a_file_is_saved_under_its_own_name_and_never_shown(live: LiveServer) -> None:
     address = sent(live, '../größe \r\n"x".txt', b"one .").json()["translatedFileUrl"]
     answer = requests.get(address, timeout=30)
     assert answer.headers["Content-Type"] == "application/octet-stream"
@@ -122,14 +125,14 @@ def test_a_file_is_saved_under_its_own_name_and_never_shown(live: Live) -> None:
     ],
     ids=lambda given: str(given)[:20],
 )
-def test_files_that_cannot_be_translated(live: Live, name: str, content: bytes, word: str) -> None:
+def test_files_that_cannot_be_translated(live: LiveServer, name: str, content: bytes, word: str) -> None:
     answer = sent(live, name, content)
     assert (answer.status_code, answer.json().keys()) == (400, {"error"})
     assert word in answer.json()["error"] and "/tmp" not in answer.json()["error"]
     assert "heedful-" not in answer.json()["error"]
 
 
-def test_what_a_form_may_lack(live: Live) -> None:
+def test_what_a_form_may_lack(live: LiveServer) -> None:
     file = {"file": ("a.txt", b"one .")}
     for fields, files, word in (
         ({"source": "en", "target": "de"}, {"other": ("a.txt", b"one .")}, "file: field required"),
@@ -164,7 +167,7 @@ class Endless:
             self.ended.set()
 
 
-def test_parsing_ends_at_the_deadline(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_ends_at_the_deadline(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interface, "open_translatable", endless := Endless())
     fields = {"source": "en", "target": "de"}
     answer = requests.post(
@@ -176,19 +179,21 @@ def test_parsing_ends_at_the_deadline(live: Live, monkeypatch: pytest.MonkeyPatc
     )
     assert (answer.status_code, answer.json()["error"][:23]) == (504, "no answer within 0.2 se")
     assert endless.ended.wait(20), "it goes on"
-    assert live.house.decoding_memory.used_bytes == 0
+    assert live.registry.decoding_memory.used_bytes == 0
 
 
-def test_parsing_ends_when_the_client_leaves(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parsing_ends_when_the_client_leaves(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(interface, "open_translatable", endless := Endless())
     content = b'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\none .\r\n--x'
     content += b'\r\nContent-Disposition: form-data; name="target"\r\n\r\nde\r\n--x'
     content += b'\r\nContent-Disposition: form-data; name="source"\r\n\r\nen\r\n--x--\r\n'
-    asked = request("/translate_file", method="POST", body=content, Content_Type="multipart/form-data; boundary=x")
+    asked = format_request(
+        "/translate_file", method="POST", body=content, Content_Type="multipart/form-data; boundary=x"
+    )
     with socket.create_connection(("127.0.0.1", live.port), timeout=20) as connection:
         connection.sendall(asked)
         assert endless.begun.wait(20)
-        assert live.house.file_queue.num_waiting == 1
+        assert live.registry.file_queue.num_waiting == 1
     assert endless.ended.wait(20), "it goes on"
 
 
@@ -213,16 +218,16 @@ def test_a_server_ends_though_a_file_is_worked_on(
     monkeypatch.setattr(
         interface, "open_translatable", endless if step == "parsing" else lambda *_, **__: Stopped(endless)
     )
-    house = opened({"both": interpreting["both"]}, limits={"drain": 0.1})
-    with serving(house) as live:
-        answer = Later(lambda: sent(live, "a.txt", b"one ."))
+    registry = open_registry({"both": interpreting["both"]}, limits={"drain": 0.1})
+    with run_server(registry) as live:
+        answer = ThreadResult(lambda: sent(live, "a.txt", b"one ."))
         assert endless.begun.wait(WAIT)
         live.server.request_stop()
         found = answer.get()
         assert (found.status_code, found.headers["Retry-After"]) == (503, "5")
         assert "the server is ending" in found.json()["error"]
         assert endless.ended.wait(WAIT), "it goes on"
-    assert house.decoding_memory.used_bytes == 0
+    assert registry.decoding_memory.used_bytes == 0
 
 
 def test_no_address_is_told_under_which_nothing_will_be(
@@ -236,8 +241,8 @@ def test_no_address_is_told_under_which_nothing_will_be(
         return parse(*given, **named)
 
     monkeypatch.setattr(interface, "open_translatable", held)
-    with serving(opened({"both": interpreting["both"]})) as live:
-        answer = Later(lambda: sent(live, "a.txt", b"one ."))
+    with run_server(open_registry({"both": interpreting["both"]})) as live:
+        answer = ThreadResult(lambda: sent(live, "a.txt", b"one ."))
         assert begun.wait(WAIT)
         live.server.request_stop()
         go.set()
@@ -245,7 +250,7 @@ def test_no_address_is_told_under_which_nothing_will_be(
 
 
 def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    with serving(opened({"both": interpreting["both"]}, limits={"queue": 1, "deadline": 30})) as live:
+    with run_server(open_registry({"both": interpreting["both"]}, limits={"queue": 1, "deadline": 30})) as live:
         go, parse = threading.Event(), interface.open_translatable
 
         def held(*given: Any, **named: Any) -> Any:
@@ -255,7 +260,7 @@ def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: py
 
         begun = threading.Event()
         monkeypatch.setattr(interface, "open_translatable", held)
-        first = Later(lambda: sent(live, "a.txt", b"one ."))
+        first = ThreadResult(lambda: sent(live, "a.txt", b"one ."))
         assert begun.wait(20)
         refused = sent(live, "a.txt", b"one .")
         assert (refused.status_code, refused.headers["Retry-After"]) == (429, "1")
@@ -264,7 +269,7 @@ def test_files_wait_in_a_queue(interpreting: Mapping[str, Path], monkeypatch: py
 
 
 def test_a_file_that_needs_more_memory_than_there_is_for_all_is_refused(interpreting: Mapping[str, Path]) -> None:
-    with serving(opened({"both": interpreting["both"]}, limits={"decoding": 100_000})) as live:
+    with run_server(open_registry({"both": interpreting["both"]}, limits={"decoding": 100_000})) as live:
         assert sent(live, "a.html", b"<p>one .</p>").status_code == 200
         answer = sent(live, "a.html", b"<p>one .</p>" * 100)
         assert answer.status_code == 413
@@ -294,8 +299,8 @@ def test_members_of_office_documents_are_counted_unpacked() -> None:
     assert estimate_memory(UploadedFile("a.docx", b"nonsense"), ".docx") == len(b"nonsense")
 
 
-def test_addresses_are_those_by_which_a_proxy_is_asked(live: Live, interpreting: Mapping[str, Path]) -> None:
-    def address(server: Live) -> str:
+def test_addresses_are_those_by_which_a_proxy_is_asked(live: LiveServer, interpreting: Mapping[str, Path]) -> None:
+    def address(server: LiveServer) -> str:
         headers = {"X-Forwarded-Proto": "https", "X-Forwarded-For": "203.0.113.9", "Host": "localhost"}
         fields = {"source": "en", "target": "de"}
         answer = requests.post(
@@ -309,11 +314,11 @@ def test_addresses_are_those_by_which_a_proxy_is_asked(live: Live, interpreting:
         return found
 
     assert address(live).startswith("http://localhost/download_file/"), "anybody may say so"
-    with serving(opened({"both": interpreting["both"]}, access={"proxies": ["127.0.0.0/8"]})) as behind:
+    with run_server(open_registry({"both": interpreting["both"]}, access={"proxies": ["127.0.0.0/8"]})) as behind:
         assert address(behind).startswith("https://localhost/download_file/")
 
 
-def test_what_is_not_there_is_not_found(live: Live) -> None:
+def test_what_is_not_there_is_not_found(live: LiveServer) -> None:
     for name in ("nothing.txt", "..%2f..%2fetc%2fpasswd", "%00"):
         answer = live.ask(f"/download_file/{name}")
         assert answer.status == 404 and answer.json.keys() == {"error"}
@@ -323,7 +328,7 @@ def test_all_formats_are_told() -> None:
     assert set(FORMATS) == {*DOCUMENT_SUFFIXES, ".txt"}
 
 
-def test_nothing_of_a_file_stays_on_the_disk(live: Live, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_of_a_file_stays_on_the_disk(live: LiveServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     assert fetched(live, "a.txt", b"one .") == b"eins."
     assert sent(live, "a.po", b"nonsense").status_code == 400

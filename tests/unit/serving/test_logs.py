@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
-from held import Held, holding
+from blocking_server import BlockingServer, run_blocking_server
 from pydantic import BaseModel
 
 from heedful.serving.auth import format_key_line
@@ -27,16 +27,16 @@ def logged(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -
     """A server whose log is written as settings say, and a function that gives its lines so far."""
 
     @contextmanager
-    def run(**settings: object) -> Iterator[tuple[Held, Told]]:
-        with holding(monkeypatch, **settings) as held, use_server_logging(held.house.settings):
-            held.face.go.set()
+    def run(**settings: object) -> Iterator[tuple[BlockingServer, Told]]:
+        with run_blocking_server(monkeypatch, **settings) as held, use_server_logging(held.registry.settings):
+            held.predictor.go.set()
             capfd.readouterr()
             yield held, partial(_lines, held, capfd)
 
     return run
 
 
-def _lines(held: Held, capfd: pytest.CaptureFixture[str]) -> list[str]:
+def _lines(held: BlockingServer, capfd: pytest.CaptureFixture[str]) -> list[str]:
     held.live.ask("/health")  # an answer is sent before its line is written, and both before the next is
     SERVER_LOGGER.handlers[-1].queue.join()  # until all is written
     return [line for line in capfd.readouterr().err.splitlines() if "/health" not in line]
@@ -74,7 +74,7 @@ def test_none_where_none_are_wanted(logged: Callable[..., object]) -> None:
     with logged(log="none") as (held, told):
         held.live.ask("/held", {"text": "a"})
         assert told() == []
-        held.face.fails = ValueError("a mistake")
+        held.predictor.fails = ValueError("a mistake")
         held.live.ask("/held", {"text": "a"})
         assert "ValueError: a mistake" in told(), "failures are told in any case"
 
@@ -82,12 +82,12 @@ def test_none_where_none_are_wanted(logged: Callable[..., object]) -> None:
 @pytest.mark.parametrize("log", ["text", "json"])
 def test_tracebacks_are_found_by_the_id_of_the_answer(logged: Callable[..., object], log: str) -> None:
     with logged(log=log) as (held, told):
-        held.face.fails = ValueError(f"cannot do {SECRET!r}, nor {SECRET}")
+        held.predictor.fails = ValueError(f"cannot do {SECRET!r}, nor {SECRET}")
         answer = held.live.ask("/held", {"text": SECRET})
         lines = told()
     message = answer.json["error"]["message"]
     assert "Traceback" not in message
-    assert "held.py" not in message
+    assert "blocking_server.py" not in message
     found = [line for line in lines if answer.headers["x-request-id"] in line and "failed" in line]
     assert len(found) == 1
     assert "ValueError: cannot do '…', nor …" in "\n".join(lines)
@@ -100,7 +100,7 @@ def test_texts_where_they_are_wanted_but_never_keys(logged: Callable[..., object
     with logged(log="text", log_texts=True) as (held, told):
         held.live.ask("/held", {"text": SECRET})
         held.live.ask("/held", {"text": "a" * 10_000})
-        held.face.fails = ValueError(SECRET)
+        held.predictor.fails = ValueError(SECRET)
         held.live.ask("/held", {"text": SECRET})
         lines = told()
     assert lines[0].endswith(f' asked={{"text": "{SECRET}"}}')

@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from held import Held, holding
+from blocking_server import BlockingServer, run_blocking_server
+from live_server import open_registry, run_server
 from prometheus_client import REGISTRY
 from prometheus_client.parser import text_string_to_metric_families as families
-from serving import opened, serving
 
 from heedful.serving.metrics import ServerMetrics
 
 
 @pytest.fixture
-def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[Held]:
-    with holding(monkeypatch) as found:
+def held(monkeypatch: pytest.MonkeyPatch) -> Iterator[BlockingServer]:
+    with run_blocking_server(monkeypatch) as found:
         yield found
 
 
@@ -28,19 +28,19 @@ def numbers(text: bytes) -> Mapping[tuple[str, ...], float]:
     return {(each.name, *(value for _, value in sorted(each.labels.items()))): each.value for each in samples}
 
 
-def told(held: Held) -> Mapping[tuple[str, ...], float]:
+def told(held: BlockingServer) -> Mapping[tuple[str, ...], float]:
     return numbers(held.live.ask("/metrics").body)
 
 
-def test_requests_by_route_and_status(held: Held) -> None:
-    held.face.go.set()
+def test_requests_by_route_and_status(held: BlockingServer) -> None:
+    held.predictor.go.set()
     for _ in range(3):
         held.live.ask("/held", {"text": "a"})
     held.live.ask("/held", {"text": 1})
     held.live.ask("/held", method="GET")
     held.live.ask("/nowhere?a=b")
     held.live.ask("/no/<where>", method="PUT")
-    held.face.fails = MemoryError()
+    held.predictor.fails = MemoryError()
     held.live.ask("/held", {"text": "a"})
     found = told(held)
     counted = {
@@ -60,28 +60,28 @@ def test_requests_by_route_and_status(held: Held) -> None:
     )
 
 
-def test_queues(held: Held) -> None:
-    waiting = [held.later("/held", {"text": "a"}) for _ in range(2)]
-    held.face.await_begun(2)
+def test_queues(held: BlockingServer) -> None:
+    waiting = [held.ask_in_thread("/held", {"text": "a"}) for _ in range(2)]
+    held.predictor.wait_for_call(2)
     assert told(held)["heedful_waiting", "held"] == 2
-    held.face.go.set()
+    held.predictor.go.set()
     for each in waiting:
         each.get()
     assert told(held)["heedful_waiting", "held"] == 0
 
 
-def test_batches_and_tokens(held: Held) -> None:
-    held.house.metrics.record_batch("held", 3)
-    held.house.metrics.record_batch("held", 64)
-    held.house.metrics.count_tokens("held", 40)
-    held.house.metrics.count_tokens("held", 2)
+def test_batches_and_tokens(held: BlockingServer) -> None:
+    held.registry.metrics.record_batch("held", 3)
+    held.registry.metrics.record_batch("held", 64)
+    held.registry.metrics.count_tokens("held", 40)
+    held.registry.metrics.count_tokens("held", 2)
     found = told(held)
     assert (found["heedful_batch_rows_count", "held"], found["heedful_batch_rows_sum", "held"]) == (2, 67)
     assert found["heedful_batch_rows_bucket", "4.0", "held"] == 1
     assert found["heedful_tokens_total", "held"] == 42
 
 
-def test_connections_that_are_turned_away(held: Held) -> None:
+def test_connections_that_are_turned_away(held: BlockingServer) -> None:
     with held.connect() as connection:
         connection.sendall(b"hello\r\n\r\n")
         while connection.recv(1_000):
@@ -89,7 +89,7 @@ def test_connections_that_are_turned_away(held: Held) -> None:
     assert told(held)["heedful_refused_connections_total", "400"] == 1
 
 
-def test_the_format_of_prometheus(held: Held) -> None:
+def test_the_format_of_prometheus(held: BlockingServer) -> None:
     answer = held.live.ask("/metrics")
     assert re.match(r"text/plain; version=[\d.]+; charset=utf-8", answer.headers["content-type"])
     alone = held.live.ask("/metrics", method="HEAD")
@@ -116,7 +116,7 @@ def test_threads_count_together() -> None:
 
 
 def test_batches_and_tokens_of_a_real_model_are_counted(trained: Path, unchecked: None) -> None:
-    with serving(opened({"digits": trained})) as live:
+    with run_server(open_registry({"digits": trained})) as live:
         answers = live.ask("/v1/heedful/translate", {"texts": ["1 2", "3"]}).json["answers"]
         tokens = sum(len(answer["candidates"][0]["tokens"]) for answer in answers)
         found = numbers(live.ask("/metrics").body)

@@ -11,9 +11,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from serving import Answer, Live, opened, serving
-from shapes import unchecked
-from spoken import runs
+from live_server import LiveServer, ServerResponse, open_registry, run_server
+from openai_runs import create_openai_runs
+from shape_checks import disable_shape_checks
 
 from heedful.errors import RunError
 from heedful.serving.openai.token_logprobs import TokenEntry, TokenTracker
@@ -25,22 +25,22 @@ NEVER_ENDS = {"2": -100}
 
 @pytest.fixture(scope="module")
 def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    with unchecked():
-        return runs(tmp_path_factory.mktemp("spoken"))
+    with disable_shape_checks():
+        return create_openai_runs(tmp_path_factory.mktemp("openai"))
 
 
 @pytest.fixture(scope="module")
-def live(folders: dict[str, Path]) -> Iterator[Live]:
+def live(folders: dict[str, Path]) -> Iterator[LiveServer]:
     limits = {"characters": 300, "batch": 6, "alternatives": 2, "tokens": 40}
-    with unchecked(), serving(opened(folders, limits=limits)) as found:
+    with disable_shape_checks(), run_server(open_registry(folders, limits=limits)) as found:
         yield found
 
 
-def completion(live: Live, **fields: Any) -> Answer:
+def completion(live: LiveServer, **fields: Any) -> ServerResponse:
     return live.ask("/v1/completions", {"model": "tales", "prompt": "the", **fields})
 
 
-def events(answer: Answer) -> list[str]:
+def events(answer: ServerResponse) -> list[str]:
     """What stands in the events of a stream."""
     assert answer.headers["content-type"] == "text/event-stream; charset=utf-8"
     *blocks, rest = answer.body.decode().split("\n\n")
@@ -49,7 +49,7 @@ def events(answer: Answer) -> list[str]:
     return [block.removeprefix("data: ") for block in blocks]
 
 
-def test_events_are_lines_of_json_and_an_end(live: Live) -> None:
+def test_events_are_lines_of_json_and_an_end(live: LiveServer) -> None:
     answer = completion(live, stream=True, max_tokens=6, temperature=0, logit_bias=NEVER_ENDS)
     assert answer.status == 200
     assert answer.headers["cache-control"] == "no-store"
@@ -69,7 +69,7 @@ def test_events_are_lines_of_json_and_an_end(live: Live) -> None:
     assert "".join(part["choices"][0]["text"] for part in parts) == whole["choices"][0]["text"]
 
 
-def test_only_who_asks_for_it_is_told_the_usage_of_a_stream(live: Live) -> None:
+def test_only_who_asks_for_it_is_told_the_usage_of_a_stream(live: LiveServer) -> None:
     fields: dict[str, Any] = {"stream": True, "max_tokens": 3, "temperature": 0}
     *told, _ = events(completion(live, **fields, stream_options={"include_usage": True}))
     parts = [json.loads(each) for each in told]
@@ -81,7 +81,7 @@ def test_only_who_asks_for_it_is_told_the_usage_of_a_stream(live: Live) -> None:
         assert all("usage" not in json.loads(each) for each in told)
 
 
-def test_null_is_what_is_not_given(live: Live) -> None:
+def test_null_is_what_is_not_given(live: LiveServer) -> None:
     names = ("temperature", "top_p", "n", "best_of", "echo", "logprobs", "suffix", "stop", "stream", "stream_options")
     names += ("presence_penalty", "frequency_penalty", "logit_bias", "user", "max_tokens", "top_k", "min_p")
     answer = completion(live, seed=1, **dict.fromkeys(names))
@@ -162,7 +162,7 @@ FORM = "prompt: must be a text, or a list of one text or several"
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_completion_is_told(live: Live, fields: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_with_a_completion_is_told(live: LiveServer, fields: dict[str, Any], message: str) -> None:
     answer = completion(live, **fields)
     error = answer.json["error"]
     assert answer.status == 400
@@ -204,7 +204,7 @@ def test_what_is_wrong_with_a_completion_is_told(live: Live, fields: dict[str, A
     ],
     ids=str,
 )
-def test_what_is_wrong_with_a_dialogue_is_told(live: Live, fields: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_with_a_dialogue_is_told(live: LiveServer, fields: dict[str, Any], message: str) -> None:
     answer = live.ask("/v1/chat/completions", {"model": "talk", **fields})
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
@@ -227,22 +227,22 @@ def test_what_is_wrong_with_a_dialogue_is_told(live: Live, fields: dict[str, Any
     ],
     ids=str,
 )
-def test_what_is_wrong_with_texts_to_embed_is_told(live: Live, fields: dict[str, Any], message: str) -> None:
+def test_what_is_wrong_with_texts_to_embed_is_told(live: LiveServer, fields: dict[str, Any], message: str) -> None:
     answer = live.ask("/v1/embeddings", {"model": "en-de", **fields})
     assert answer.status == 400
     assert message in answer.json["error"]["message"]
 
 
-def test_a_dialogue_without_turns_is_begun(live: Live) -> None:
+def test_a_dialogue_without_turns_is_begun(live: LiveServer) -> None:
     answer = live.ask(
         "/v1/chat/completions", {"model": "talk", "messages": [], "seed": 1, "response_format": {"type": "text"}}
     )
-    (expected,) = live.house.models["talk"].predictor.reply([[]])
+    (expected,) = live.registry.models["talk"].predictor.reply([[]])
     assert answer.json["choices"][0]["message"] == {"role": "assistant", "content": expected.text}
 
 
 def test_the_bound_of_the_server_is_that_of_a_model_too(folders: dict[str, Path]) -> None:
-    with serving(opened({"talk": folders["talk"], "tales": folders["tales"]}, limits={"tokens": 3})) as live:
+    with run_server(open_registry({"talk": folders["talk"], "tales": folders["tales"]}, limits={"tokens": 3})) as live:
         fields: dict[str, Any] = {"temperature": 0, "logit_bias": NEVER_ENDS}
         said = live.ask("/v1/chat/completions", {"messages": [], **fields}).json
         wrote = live.ask("/v1/completions", {"prompt": "the", **fields}).json
@@ -290,20 +290,23 @@ ASKED: list[tuple[str, dict[str, Any]]] = [
 
 
 @pytest.fixture(scope="module")
-def generous(folders: dict[str, Path]) -> Iterator[Live]:
+def generous(folders: dict[str, Path]) -> Iterator[LiveServer]:
     """A server that grants much."""
     talk = {"run": str(folders["talk"])}
-    with unchecked(), serving(opened({"tales": folders["tales"], "talk": talk}, limits={"tokens": 4000})) as found:
-        partner = found.house.models["talk"].predictor
+    with (
+        disable_shape_checks(),
+        run_server(open_registry({"tales": folders["tales"], "talk": talk}, limits={"tokens": 4000})) as found,
+    ):
+        partner = found.registry.models["talk"].predictor
         object.__setattr__(partner.encoder, "max_length", 10_000)
         yield found
 
 
 @pytest.mark.parametrize(("path", "body"), ASKED, ids=str)
 def test_a_deadline_ends_the_work_and_is_no_answer(
-    generous: Live, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    generous: LiveServer, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Slow(generous.house.models[body["model"]].predictor, monkeypatch)
+    slow = Slow(generous.registry.models[body["model"]].predictor, monkeypatch)
     answer = generous.ask(path, body, headers={"Heedful-Deadline": "0.3"})
     assert (answer.status, answer.json["error"]["code"]) == (504, "timeout")
     assert settled(lambda: slow.steps) < 60
@@ -311,9 +314,9 @@ def test_a_deadline_ends_the_work_and_is_no_answer(
 
 @pytest.mark.parametrize(("path", "body"), [each for each in ASKED if "n" not in each[1]], ids=str)
 def test_a_stream_whose_deadline_passes_ends_with_an_error(
-    generous: Live, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    generous: LiveServer, path: str, body: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    slow = Slow(generous.house.models[body["model"]].predictor, monkeypatch)
+    slow = Slow(generous.registry.models[body["model"]].predictor, monkeypatch)
     answer = generous.ask(path, {**body, "stream": True}, headers={"Heedful-Deadline": "0.5"})
     assert answer.status == 200
     *pieces, last = map(json.loads, events(answer))
@@ -330,7 +333,7 @@ READ: dict[str, Any] = {"model": "tales", "echo": True, "logprobs": 1, "max_toke
     "more", [{"prompt": ["the"] * 100}, {"prompt": "the " * 100}, {"prompt": "the " * 100, "stream": True}], ids=str
 )
 def test_tokens_are_told_until_the_deadline(
-    generous: Live, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+    generous: LiveServer, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     named, told = TokenTracker._build_entry, list[str]()
 
@@ -345,8 +348,8 @@ def test_tokens_are_told_until_the_deadline(
     assert len(told) <= 11
 
 
-def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    writer, read = generous.house.models["tales"].predictor, list[int]()
+def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    writer, read = generous.registry.models["tales"].predictor, list[int]()
     reading = writer.build_incremental_predictor
 
     def begun(*, top_k: int) -> Any:
@@ -368,8 +371,10 @@ def test_a_prompt_of_a_stream_is_read_until_the_deadline(generous: Live, monkeyp
 
 
 @pytest.mark.parametrize("more", [{}, {"stream": True}, {"stream": True, "logprobs": 1}], ids=str)
-def test_work_ends_when_who_asked_leaves(generous: Live, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    model = generous.house.models["tales"]
+def test_work_ends_when_who_asked_leaves(
+    generous: LiveServer, more: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = generous.registry.models["tales"]
     slow = Slow(model.predictor, monkeypatch)
     body = json.dumps({"model": "tales", **LONG, **more})
     connection = http.client.HTTPConnection("127.0.0.1", generous.port, timeout=30)
@@ -388,8 +393,8 @@ def test_work_ends_when_who_asked_leaves(generous: Live, more: dict[str, Any], m
     assert model.num_waiting == 0
 
 
-def test_what_fails_in_the_midst_of_a_stream_is_an_event(generous: Live, monkeypatch: pytest.MonkeyPatch) -> None:
-    face = generous.house.models["tales"].predictor
+def test_what_fails_in_the_midst_of_a_stream_is_an_event(generous: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
+    face = generous.registry.models["tales"].predictor
     with monkeypatch.context() as patch:
         Slow(face, patch, fails=4)
         answer = generous.ask("/v1/completions", {**ASKED[0][1], "stream": True})
@@ -405,7 +410,7 @@ def test_what_fails_in_the_midst_of_a_stream_is_an_event(generous: Live, monkeyp
 
 
 def test_what_nobody_here_does_has_no_path(folders: dict[str, Path]) -> None:
-    with serving(opened({"en-de": folders["en-de"]})) as live:
+    with run_server(open_registry({"en-de": folders["en-de"]})) as live:
         assert live.ask("/v1/models").json["data"][0]["id"] == "en-de"
         assert live.ask("/v1/completions", {"prompt": "a"}).status == 404
         assert live.ask("/v1/chat/completions", {"messages": []}).status == 404

@@ -11,8 +11,8 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from served import runs
-from serving import Live, opened, serving
+from live_server import LiveServer, open_registry, run_server
+from task_runs import create_task_runs
 
 from heedful.serving.app import collect_routes
 from heedful.serving.auth import add_key
@@ -30,14 +30,14 @@ def _shapes(unchecked: None) -> None:
 
 
 @pytest.fixture(scope="module")
-def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Live]:
-    made = runs(tmp_path_factory.mktemp("described"))
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    made = create_task_runs(tmp_path_factory.mktemp("described"))
     limits = {"characters": 400, "batch": 4, "tokens": 12, "deadline": 10}
-    with serving(opened(made, limits=limits)) as running:
+    with run_server(open_registry(made, limits=limits)) as running:
         yield running
 
 
-def examined(live: Live, folder: Path, *options: str) -> str:
+def examined(live: LiveServer, folder: Path, *options: str) -> str:
     """What schemathesis says of the live server, by its description; it exits with 0 where nothing is wrong."""
     words = [sys.executable, "-W", "ignore", "-m", "schemathesis.cli", "run", f"{live.url}/spec", "--no-color"]
     words += ["--generation-deterministic", "--warnings", "off", "--exclude-checks", ",".join(EXCLUDED), *options]
@@ -46,15 +46,15 @@ def examined(live: Live, folder: Path, *options: str) -> str:
     return done.stdout
 
 
-def described(live: Live) -> int:
+def described(live: LiveServer) -> int:
     return sum(len(methods) for methods in live.ask("/spec").json["paths"].values())
 
 
-def test_everything_that_is_served_is_described(live: Live) -> None:
+def test_everything_that_is_served_is_described(live: LiveServer) -> None:
     spec = live.ask("/spec").json
     assert spec["openapi"].startswith("3.1")
     found = {(method.upper(), path) for path, methods in spec["paths"].items() for method in methods}
-    assert found == {(each.method, each.path.replace(":path}", "}")) for each in collect_routes(live.house)}
+    assert found == {(each.method, each.path.replace(":path}", "}")) for each in collect_routes(live.registry)}
     translate = spec["paths"]["/v1/heedful/translate"]["post"]
     assert "text/event-stream" in translate["responses"]["200"]["content"]
     assert {"400", "404", "413", "429", "500", "503", "504"} <= translate["responses"].keys()
@@ -64,7 +64,7 @@ def test_everything_that_is_served_is_described(live: Live) -> None:
 def test_what_needs_a_key_is_described_so(tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     add_key(keys, "me")
-    with serving(opened({}, access={"keys": str(keys)})) as live:
+    with run_server(open_registry({}, access={"keys": str(keys)})) as live:
         spec = live.ask("/spec").json
     assert spec["components"]["securitySchemes"]["key"]["scheme"] == "bearer"
     served = spec["paths"]["/v1/heedful"]["get"]
@@ -132,7 +132,7 @@ def test_errors_have_their_schema(live: Live, method: str, path: str, headers: M
 
 
 def test_the_server_does_what_the_description_says(
-    live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    live: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.ERROR, logger="heedful.serving"):
         said = examined(live, tmp_path, "--phases", "fuzzing", "--max-examples", "2")
@@ -141,7 +141,9 @@ def test_the_server_does_what_the_description_says(
 
 
 @pytest.mark.slow
-def test_the_server_does_so_whatever_is_sent(live: Live, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+def test_the_server_does_so_whatever_is_sent(
+    live: LiveServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with caplog.at_level(logging.ERROR, logger="heedful.serving"):
         examined(live, tmp_path, "--phases", "coverage,fuzzing", "--max-examples", "60")
     assert not caplog.records
@@ -164,7 +166,7 @@ class Links(HTMLParser):
         self.texts.append(data.strip())
 
 
-def test_a_page_lists_everything_and_loads_nothing_from_elsewhere(live: Live) -> None:
+def test_a_page_lists_everything_and_loads_nothing_from_elsewhere(live: LiveServer) -> None:
     page = Links()
     page.feed(live.ask("/docs").body.decode())
     paths = live.ask("/spec").json["paths"]

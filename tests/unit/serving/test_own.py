@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from served import picture, runs
-from serving import Live, opened, serving
+from live_server import LiveServer, open_registry, run_server
+from task_runs import create_task_runs, read_picture
 
 from heedful import load
 from heedful.errors import DataError, RunError
@@ -42,23 +42,23 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> dict[str, Path]:
-    return runs(folder)
+    return create_task_runs(folder)
 
 
 @pytest.fixture(scope="module")
-def live(folder: Path, made: dict[str, Path]) -> Iterator[Live]:
+def live(folder: Path, made: dict[str, Path]) -> Iterator[LiveServer]:
     (folder / "passages.txt").write_text("a dog runs in the park\nthe cat sleeps\n", encoding="utf-8")
     build_index(folder / "index", PassageLines(folder / "passages.txt"))
-    house = opened(
+    registry = open_registry(
         {f"a-{name}": run for name, run in made.items()},
         indices={"notes": {"folder": str(folder / "index")}},
         limits={"characters": 500, "batch": 12, "rows": 4, "file": 5000},
     )
-    with serving(house) as running:
+    with run_server(registry) as running:
         yield running
 
 
-def answers(live: Live, name: str, **message: Any) -> Any:
+def answers(live: LiveServer, name: str, **message: Any) -> Any:
     answer = live.ask(f"/v1/heedful/{name}", message)
     assert answer.status == 200, answer.body
     return answer.json["answers"]
@@ -77,7 +77,7 @@ def said(run: Path, *texts: Any, **fields: Any) -> list[Any]:
 # --- answers ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_served_is_told(live: Live) -> None:
+def test_what_is_served_is_told(live: LiveServer) -> None:
     told = live.ask("/v1/heedful").json
     does = {each["name"]: set(each["does"]) for each in told["models"]}
     assert does["a-translate"] == {"translate", "embed", "score", "align", "inspect"}
@@ -88,7 +88,7 @@ def test_what_is_served_is_told(live: Live) -> None:
     assert told["limits"]["characters"] == 500
 
 
-def test_translations_are_those_of_the_command(live: Live, made: dict[str, Path]) -> None:
+def test_translations_are_those_of_the_command(live: LiveServer, made: dict[str, Path]) -> None:
     lines = load(made["translate"], device="cpu").line_format()
     inputs = lines.parse_lines(iter(["1 2", "3", ""]), source_name="here")
     expected = as_json([lines.to_json(each) for each in lines.answer_inputs(list(inputs), start=1)])
@@ -96,7 +96,7 @@ def test_translations_are_those_of_the_command(live: Live, made: dict[str, Path]
     assert answers(live, "translate", texts="3") == expected[1:2]
 
 
-def test_options_of_a_search(live: Live) -> None:
+def test_options_of_a_search(live: LiveServer) -> None:
     (several,) = answers(live, "translate", texts="1 2 3", n_best=3, beam=4, length_penalty=0.1, align=True)
     assert len(several["candidates"]) == 3
     assert len(several["alignment"]["weights"]) == len(several["candidates"][0]["tokens"]) + 1
@@ -116,7 +116,7 @@ def test_options_of_a_search(live: Live) -> None:
     assert len(short["candidates"][0]["tokens"]) <= 2
 
 
-def test_what_is_drawn_depends_on_the_number_of_a_text(live: Live, made: dict[str, Path]) -> None:
+def test_what_is_drawn_depends_on_the_number_of_a_text(live: LiveServer, made: dict[str, Path]) -> None:
     translator = load(made["translate"], device="cpu")
     search = build_search(SamplingConfig(temperature=3.0), translator.target, seed=5)
     texts = ["1 2 3"] * 9
@@ -131,7 +131,7 @@ def test_languages_say_which_model_is_meant(made: dict[str, Path]) -> None:
         f"{source}-{target}": {"run": str(made["translate"]), "source_language": source, "target_language": target}
         for source, target in (("en", "de"), ("en", "fr"), ("cs", "fr"))
     }
-    with serving(opened(models)) as live:
+    with run_server(open_registry(models)) as live:
 
         def meant(**languages: str) -> Any:
             answer = live.ask("/v1/heedful/translate", {"texts": "1", **languages})
@@ -146,7 +146,7 @@ def test_languages_say_which_model_is_meant(made: dict[str, Path]) -> None:
         assert ways == [[["en", "de"]], [["en", "fr"]], [["cs", "fr"]]]
 
 
-def test_given_translations_are_scored_and_aligned(live: Live, made: dict[str, Path]) -> None:
+def test_given_translations_are_scored_and_aligned(live: LiveServer, made: dict[str, Path]) -> None:
     translator = load(made["translate"], device="cpu")
     pairs = [["1 2", "eins zwei"], ["1 " * 40, "eins"]]
     first, second = answers(live, "score", pairs=pairs)
@@ -157,7 +157,7 @@ def test_given_translations_are_scored_and_aligned(live: Live, made: dict[str, P
     assert "sentence 2" in unread["error"]
 
 
-def test_what_is_read_is_answered_as_by_the_commands(live: Live, made: dict[str, Path]) -> None:
+def test_what_is_read_is_answered_as_by_the_commands(live: LiveServer, made: dict[str, Path]) -> None:
     assert answers(live, "fill", texts="eins [MASK] .") == said(made["fill"], "eins [MASK] .")
     assert answers(live, "fill", texts="[MASK] .", top=1)[0]["gaps"][0][1:] == []
     assert answers(live, "classify", texts=["eins", ["zwei", "drei"]]) == said(
@@ -174,7 +174,7 @@ def test_what_is_read_is_answered_as_by_the_commands(live: Live, made: dict[str,
     assert answers(live, "ask", story="\n".join(story), question="Where is Mary?") == expected
 
 
-def test_vectors(live: Live, made: dict[str, Path]) -> None:
+def test_vectors(live: LiveServer, made: dict[str, Path]) -> None:
     face = load(made["fill"], device="cpu")
     plain, normal = (
         answers(live, "embed", texts=["eins", "zwei drei"], model="a-fill", normalise=on) for on in (False, True)
@@ -183,7 +183,7 @@ def test_vectors(live: Live, made: dict[str, Path]) -> None:
     np.testing.assert_allclose(np.linalg.norm(normal, axis=1), 1, atol=1e-4)
 
 
-def test_what_is_written_is_that_of_the_commands(live: Live, made: dict[str, Path]) -> None:
+def test_what_is_written_is_that_of_the_commands(live: LiveServer, made: dict[str, Path]) -> None:
     writer = load(made["generate"], device="cpu")
     (told,) = answers(live, "generate", prompts="once", search="greedy", tokens=5)
     config = writer.generation
@@ -198,7 +198,7 @@ def test_what_is_written_is_that_of_the_commands(live: Live, made: dict[str, Pat
     assert config is writer.generation
 
 
-def test_a_dialogue_goes_on(live: Live) -> None:
+def test_a_dialogue_goes_on(live: LiveServer) -> None:
     (told,) = answers(live, "chat", turns=["hello"], search="greedy")
     assert told["speaker"] == "system"
     (named,) = answers(live, "chat", turns=[{"speaker": "user", "text": "hello"}], search="greedy")
@@ -208,8 +208,8 @@ def test_a_dialogue_goes_on(live: Live) -> None:
     assert "user, system" in answer.json["error"]["message"] or "system, user" in answer.json["error"]["message"]
 
 
-def test_a_picture_is_described_however_it_is_sent(live: Live, folder: Path) -> None:
-    content = picture(folder)
+def test_a_picture_is_described_however_it_is_sent(live: LiveServer, folder: Path) -> None:
+    content = read_picture(folder)
     encoded = base64.b64encode(content).decode()
     first = answers(live, "caption", image=encoded)
     assert answers(live, "caption", image=f"data:image/png;base64,{encoded}") == first
@@ -225,21 +225,21 @@ def test_a_picture_is_described_however_it_is_sent(live: Live, folder: Path) -> 
         assert len(looked["weights"]) == len(looked["tokens"])
 
 
-def test_pictures_have_a_limit_of_their_own(live: Live) -> None:
+def test_pictures_have_a_limit_of_their_own(live: LiveServer) -> None:
     answer = live.ask("/v1/heedful/caption", {"image": base64.b64encode(bytes(5001)).decode()})
     assert answer.status == 400
     assert "5,001 bytes" in answer.json["error"]["message"]
 
 
 @pytest.mark.parametrize("image", ["no base 64!", "aGVsbG8=", "", "/etc/passwd"])
-def test_what_is_no_picture_is_refused_and_no_file_is_opened(live: Live, image: str) -> None:
+def test_what_is_no_picture_is_refused_and_no_file_is_opened(live: LiveServer, image: str) -> None:
     for name in ("caption", "inspect"):
         answer = live.ask(f"/v1/heedful/{name}", {"image": image, "model": "a-caption"})
         assert answer.status == 400, name
         assert "image" in answer.json["error"]["message"]
 
 
-def test_passages_are_found_and_marked(live: Live) -> None:
+def test_passages_are_found_and_marked(live: LiveServer) -> None:
     (found,) = answers(live, "search", query="Where does the dog run?")
     (hit, *_) = found["orders"]["bm25"]
     begin, end = hit["marks"][0]
@@ -267,13 +267,13 @@ def test_passages_are_found_and_marked(live: Live) -> None:
         ("a-chat", {"text": "hello"}),
     ],
 )
-def test_every_kind_of_model_can_be_looked_at(live: Live, model: str, message: dict[str, Any]) -> None:
+def test_every_kind_of_model_can_be_looked_at(live: LiveServer, model: str, message: dict[str, Any]) -> None:
     answer = live.ask("/v1/heedful/inspect", {"model": model, **message})
     assert answer.status == 200, answer.body
     assert answer.json["record"]["maps"]
 
 
-def test_a_record_as_a_file_and_a_page_behind_a_link(live: Live, folder: Path) -> None:
+def test_a_record_as_a_file_and_a_page_behind_a_link(live: LiveServer, folder: Path) -> None:
     asked = {"model": "a-translate", "text": "1 2", "pair": "eins zwei"}
     told = live.ask("/v1/heedful/inspect", {**asked, "format": "safetensors"}).json
     (folder / "record.safetensors").write_bytes(base64.b64decode(told["record"]))
@@ -287,8 +287,8 @@ def test_a_record_as_a_file_and_a_page_behind_a_link(live: Live, folder: Path) -
     assert live.ask("/v1/heedful/inspect", {**asked, "format": "link"}).json["page"] != link
 
 
-def test_pictures_can_be_looked_at(live: Live, folder: Path) -> None:
-    encoded = base64.b64encode(picture(folder)).decode()
+def test_pictures_can_be_looked_at(live: LiveServer, folder: Path) -> None:
+    encoded = base64.b64encode(read_picture(folder)).decode()
     answer = live.ask("/v1/heedful/inspect", {"model": "a-caption", "image": encoded})
     assert answer.status == 200, answer.body
     missing = live.ask("/v1/heedful/inspect", {"model": "a-caption", "text": "/etc/passwd"})
@@ -321,13 +321,13 @@ def test_pictures_can_be_looked_at(live: Live, folder: Path) -> None:
         ("inspect", {"model": "a-tag", "text": "a", "tokens": 3}, "--tokens"),
     ],
 )
-def test_what_is_wrong_is_said(live: Live, name: str, message: dict[str, Any], words: str) -> None:
+def test_what_is_wrong_is_said(live: LiveServer, name: str, message: dict[str, Any], words: str) -> None:
     answer = live.ask(f"/v1/heedful/{name}", message)
     assert answer.status == 400, answer.body
     assert words in answer.json["error"]["message"]
 
 
-def test_unknown_models(live: Live) -> None:
+def test_unknown_models(live: LiveServer) -> None:
     assert live.ask("/v1/heedful/translate", {"texts": "1", "model": "nobody"}).status == 404
     answer = live.ask("/v1/heedful/translate", {"texts": "1", "model": "a-tag"})
     assert answer.status == 400
@@ -335,7 +335,7 @@ def test_unknown_models(live: Live) -> None:
 
 
 def test_there_are_routes_only_of_what_is_served(made: dict[str, Path]) -> None:
-    with serving(opened({"t": made["tag"]})) as live:
+    with run_server(open_registry({"t": made["tag"]})) as live:
         assert live.ask("/v1/heedful/tag", {"texts": "eins"}).status == 200
         for name in ("translate", "generate", "fill", "classify", "answer", "ask", "chat", "caption", "search"):
             assert live.ask(f"/v1/heedful/{name}", {"texts": "1"}).status == 404, name
@@ -352,7 +352,7 @@ def events(body: bytes) -> list[tuple[str, Any]]:
     return found
 
 
-def test_a_translation_is_told_while_it_grows(live: Live) -> None:
+def test_a_translation_is_told_while_it_grows(live: LiveServer) -> None:
     asked = {"texts": "1 2 3", "align": True, "search": "greedy"}
     whole = answers(live, "translate", **asked)
     answer = live.ask("/v1/heedful/translate", {**asked, "stream": True})
@@ -372,7 +372,7 @@ def test_a_translation_is_told_while_it_grows(live: Live) -> None:
     )
 
 
-def test_what_is_wrong_with_a_stream_has_a_status(live: Live) -> None:
+def test_what_is_wrong_with_a_stream_has_a_status(live: LiveServer) -> None:
     answer = live.ask(
         "/v1/heedful/translate", {"texts": "1", "constraints": [["eins"]], "search": "greedy", "stream": True}
     )
@@ -388,7 +388,7 @@ def test_what_is_wrong_with_a_stream_has_a_status(live: Live) -> None:
         ("chat", {"turns": ["hello"], "search": "greedy"}),
     ],
 )
-def test_what_is_written_is_told_piece_by_piece(live: Live, name: str, message: dict[str, Any]) -> None:
+def test_what_is_written_is_told_piece_by_piece(live: LiveServer, name: str, message: dict[str, Any]) -> None:
     (whole,) = answers(live, name, **message)
     answer = live.ask(f"/v1/heedful/{name}", {**message, "stream": True})
     *growing, (last, told) = events(answer.body)
@@ -401,8 +401,8 @@ def test_what_is_written_is_told_piece_by_piece(live: Live, name: str, message: 
     assert len(growing) > 3
 
 
-def test_whoever_leaves_a_stream_stops_its_work(live: Live) -> None:
-    model = live.house.models["a-generate"]
+def test_whoever_leaves_a_stream_stops_its_work(live: LiveServer) -> None:
+    model = live.registry.models["a-generate"]
     asked = {"prompts": "once", "tokens": 2000, "stream": True, "search": "greedy", "model": "a-generate"}
     connection = http.client.HTTPConnection("127.0.0.1", live.port, timeout=30)
     connection.request("POST", "/v1/heedful/generate", json.dumps(asked), {"Content-Type": "application/json"})
@@ -430,8 +430,8 @@ _NUMBERS = ("1e308", "-1e308", "1e400", "-1e400", "5e-324", "-0.0", "1" + "0" * 
         ("fill", {"texts": "eins [MASK]", "model": "a-fill"}),
     ],
 )
-def test_no_number_in_any_field_fails(live: Live, name: str, fields: dict[str, Any], number: str) -> None:
-    route = next(each for each in collect_routes(live.house) if each.path == f"/v1/heedful/{name}")
+def test_no_number_in_any_field_fails(live: LiveServer, name: str, fields: dict[str, Any], number: str) -> None:
+    route = next(each for each in collect_routes(live.registry) if each.path == f"/v1/heedful/{name}")
     assert route.request_type is not None
     for field in route.request_type.model_fields:
         given = {key: json.dumps(value) for key, value in fields.items()} | {field: number}
@@ -442,14 +442,14 @@ def test_no_number_in_any_field_fails(live: Live, name: str, fields: dict[str, A
 
 @pytest.mark.parametrize("search", [None, "sampling", "beam"])
 @pytest.mark.parametrize("name", ["max_ratio", "min_ratio", "length_penalty", "repetition_penalty", "temperature"])
-def test_factors_that_would_overflow_are_named(live: Live, name: str, search: str | None) -> None:
+def test_factors_that_would_overflow_are_named(live: LiveServer, name: str, search: str | None) -> None:
     asked = {"texts": "1", "model": "a-translate", name: 1e308, **({"search": search} if search else {})}
     answer = live.ask("/v1/heedful/translate", asked)
     assert (answer.status, answer.json["error"]["param"]) == (400, name)
     assert answer.json["error"]["message"] == f"{name}: input should be less than or equal to 1000"
 
 
-def test_a_deadline_ends_the_work(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_deadline_ends_the_work(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     """The search takes no step any more soon after the answer says that it is late."""
     advance, steps = ContinuousBatch.step, 0
 
@@ -464,7 +464,7 @@ def test_a_deadline_ends_the_work(live: Live, monkeypatch: pytest.MonkeyPatch) -
     answer = live.ask("/v1/heedful/generate", asked, headers={"heedful-deadline": "0.05"})
     assert answer.status == 504
     until = time.monotonic() + 20
-    while live.house.models["a-generate"].num_waiting or live.house.models["a-generate"].backend._running:  # type: ignore[attr-defined]
+    while live.registry.models["a-generate"].num_waiting or live.registry.models["a-generate"].backend._running:  # type: ignore[attr-defined]
         assert time.monotonic() < until, "the work goes on"
         time.sleep(0.005)
     before = steps
@@ -473,7 +473,7 @@ def test_a_deadline_ends_the_work(live: Live, monkeypatch: pytest.MonkeyPatch) -
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_deadline_that_is_over_before_the_work_begins(live: Live, stream: bool) -> None:
+def test_a_deadline_that_is_over_before_the_work_begins(live: LiveServer, stream: bool) -> None:
     asked = {"texts": "1", "stream": stream}
     answer = live.ask("/v1/heedful/translate", asked, headers={"heedful-deadline": "1e-9"})
     assert answer.status == 504

@@ -13,14 +13,14 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import numpy as np
 import pytest
 import soundfile
-import toned
+from live_server import LiveServer, ServerResponse, open_registry, run_server
 from safetensors.numpy import save as safetensors
-from served import clip, picture, runs, sound
-from serving import Answer, Live, opened, serving
-from untrained import untrained
+from task_runs import create_task_runs, read_clip, read_picture, read_recording
+from untrained_runs import create_untrained_run
 
 from heedful import load
 from heedful.data.pictures import encode_png
@@ -43,14 +43,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def made(folder: Path) -> dict[str, Path]:
-    return runs(folder)
+    return create_task_runs(folder)
 
 
 @pytest.fixture(scope="module")
-def live(made: dict[str, Path]) -> Iterator[Live]:
+def live(made: dict[str, Path]) -> Iterator[LiveServer]:
     names = ("caption", "detect", "transcribe", "watch", "look", "fill")
-    house = opened({name: made[name] for name in names}, limits={"characters": 500, "file": MANY, "tokens": 40})
-    with serving(house) as running:
+    registry = open_registry(
+        {name: made[name] for name in names}, limits={"characters": 500, "file": MANY, "tokens": 40}
+    )
+    with run_server(registry) as running:
         yield running
 
 
@@ -62,7 +64,7 @@ def _left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     assert [each for each in tmp_path.iterdir() if each.name.startswith(("heedful-", "tmp"))] == []
 
 
-def ask(live: Live, name: str, **message: Any) -> Answer:
+def ask(live: LiveServer, name: str, **message: Any) -> ServerResponse:
     return live.ask(f"/v1/heedful/{name}", {key: _sendable(value) for key, value in message.items()})
 
 
@@ -72,13 +74,13 @@ def _sendable(value: Any) -> Any:
     return [_sendable(each) for each in value] if isinstance(value, list) else value
 
 
-def answers(live: Live, name: str, **message: Any) -> Any:
+def answers(live: LiveServer, name: str, **message: Any) -> Any:
     answer = ask(live, name, **message)
     assert answer.status == 200, answer.body
     return answer.json["answers"]
 
 
-def form(live: Live, name: str, parts: list[tuple[str, str | bytes]]) -> Any:
+def form(live: LiveServer, name: str, parts: list[tuple[str, str | bytes]]) -> Any:
     """The answers to a form, whose files have names of files that are there."""
     body = b""
     for field, value in parts:
@@ -119,35 +121,39 @@ def frames(count: int, *, size: int = 12) -> list[bytes]:
     ("name", "least"), [("caption", 32 * 32 * 32), ("look", 32 * 32 * 32), ("transcribe", 16 * 800)]
 )
 def test_memory_is_reserved_before_anything_is_decoded(
-    live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
+    live: LiveServer, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
 ) -> None:
     used: list[int] = []
     for decode in ("decode_picture", "decode_sound"):
         found = getattr(uploads, decode)
 
         def decoded(*given: Any, found: Any = found, **named: Any) -> Any:
-            used.append(live.house.decoding_memory.used_bytes)
+            used.append(live.registry.decoding_memory.used_bytes)
             return found(*given, **named)
 
         monkeypatch.setattr(uploads, decode, decoded)
-    answers(live, name, **({"sound": sound(folder)} if name == "transcribe" else {"image": picture(folder)}))
+    answers(
+        live, name, **({"sound": read_recording(folder)} if name == "transcribe" else {"image": read_picture(folder)})
+    )
     assert len(used) == 1 and least <= used[0] < 10**8
-    assert live.house.decoding_memory.used_bytes == 0
+    assert live.registry.decoding_memory.used_bytes == 0
 
 
-def test_clips_are_read_in_memory_that_is_reserved(live: Live, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    face, used = live.house.models["watch"].predictor, list[int]()
+def test_clips_are_read_in_memory_that_is_reserved(
+    live: LiveServer, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    face, used = live.registry.models["watch"].predictor, list[int]()
     read = face.read_clip
 
     def reading(path: Path) -> Any:
-        used.append(live.house.decoding_memory.used_bytes)
+        used.append(live.registry.decoding_memory.used_bytes)
         return read(path)
 
     monkeypatch.setattr(face, "read_clip", reading)
-    answers(live, "caption", clip=clip(folder))
+    answers(live, "caption", clip=read_clip(folder))
     answers(live, "caption", frames=frames(3, size=40))
     assert used[0] > 2 * 12 * 12 * 3 and used[1] == 32 * 40 * 40
-    assert live.house.decoding_memory.used_bytes == 0
+    assert live.registry.decoding_memory.used_bytes == 0
 
 
 def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
@@ -167,7 +173,7 @@ def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkey
                 at_once -= 1
 
     monkeypatch.setattr(uploads, "decode_picture", decoded)
-    with serving(opened({"look": made["look"]}, limits={"decoding": size})) as running:
+    with run_server(open_registry({"look": made["look"]}, limits={"decoding": size})) as running:
         with ThreadPoolExecutor(6) as threads:
             found = threads.map(lambda content: ask(running, "look", image=content), frames(6, size=64))
             assert [each.status for each in found] == [200] * 6
@@ -180,7 +186,7 @@ def test_pictures_are_decoded_one_behind_the_other(made: dict[str, Path], monkey
 # --- answers ----------------------------------------------------------------------------------------------
 
 
-def test_what_is_asked_of_each_is_told(live: Live) -> None:
+def test_what_is_asked_of_each_is_told(live: LiveServer) -> None:
     told = {each["name"]: each for each in live.ask("/v1/heedful").json["models"]}
     assert {name: each.get("takes", "text") for name, each in told.items()} == {
         "caption": "picture",
@@ -196,7 +202,7 @@ def test_what_is_asked_of_each_is_told(live: Live) -> None:
     assert told["transcribe"]["does"] == ["transcribe", "inspect"]
 
 
-def test_replaced_tokens_are_those_of_the_command(live: Live, made: dict[str, Path]) -> None:
+def test_replaced_tokens_are_those_of_the_command(live: LiveServer, made: dict[str, Path]) -> None:
     texts = ["eins zwei .", ""]
     expected = written(made["detect"], *texts)
     assert [each["piece"] for each in expected[0]] == ["eins", "zwei", "."]
@@ -204,11 +210,11 @@ def test_replaced_tokens_are_those_of_the_command(live: Live, made: dict[str, Pa
     assert near(answers(live, "detect", texts=texts[0]), expected[:1])
 
 
-def test_what_is_said_is_that_of_the_command_however_it_is_sent(live: Live, made: dict[str, Path]) -> None:
+def test_what_is_said_is_that_of_the_command_however_it_is_sent(live: LiveServer, made: dict[str, Path]) -> None:
     folder = made["transcribe"].parent
     (expected,) = written(made["transcribe"], str(folder / "tones/0.wav"))
     expected = {**expected, "sound": "1"}
-    content = sound(folder)
+    content = read_recording(folder)
     encoded = base64.b64encode(content).decode()
     for given in (content, f"data:audio/wav;base64,{encoded}"):
         assert near(answers(live, "transcribe", sound=given), [expected])
@@ -219,8 +225,8 @@ def test_what_is_said_is_that_of_the_command_however_it_is_sent(live: Live, made
     assert near(answers(live, "transcribe", sound=flac.getvalue()), [expected])
 
 
-def test_options_of_a_transcript(live: Live, made: dict[str, Path]) -> None:
-    content = sound(made["transcribe"].parent)
+def test_options_of_a_transcript(live: LiveServer, made: dict[str, Path]) -> None:
+    content = read_recording(made["transcribe"].parent)
     (several,) = answers(live, "transcribe", sound=content, n_best=3, beam=4)
     assert len(several["candidates"]) == 3
     (short,) = answers(live, "transcribe", sound=content, max_ratio=0.0, max_extra=1)
@@ -234,8 +240,8 @@ def test_options_of_a_transcript(live: Live, made: dict[str, Path]) -> None:
     assert drawn[0] == drawn[1] != drawn[2]
 
 
-def test_clips_are_captioned_however_they_are_sent(live: Live, made: dict[str, Path]) -> None:
-    content = clip(made["watch"].parent)
+def test_clips_are_captioned_however_they_are_sent(live: LiveServer, made: dict[str, Path]) -> None:
+    content = read_clip(made["watch"].parent)
     path = next((made["watch"].parent / "clips").glob("*.npz"))
     (expected,) = written(made["watch"], str(path))
     expected = {**expected, "clip": "1"}
@@ -246,7 +252,7 @@ def test_clips_are_captioned_however_they_are_sent(live: Live, made: dict[str, P
     assert near(form(live, "caption", [("frames", each) for each in several]), [expected])
 
 
-def test_where_a_caption_of_a_clip_looked(live: Live) -> None:
+def test_where_a_caption_of_a_clip_looked(live: LiveServer) -> None:
     (found,) = answers(live, "caption", frames=frames(11), align=True)
     looked = found["looked"]
     assert looked["frames"] == sorted(set(looked["frames"]))
@@ -257,7 +263,9 @@ def test_where_a_caption_of_a_clip_looked(live: Live) -> None:
     np.testing.assert_allclose(weights.sum(1), 1, atol=1e-3)
 
 
-def test_frames_are_in_the_order_in_which_they_are_sent(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
+def test_frames_are_in_the_order_in_which_they_are_sent(
+    live: LiveServer, made: dict[str, Path], tmp_path: Path
+) -> None:
     (tmp_path / "many").mkdir()
     for number, content in enumerate(frames(12), 1):
         (tmp_path / "many" / f"{number:03}.png").write_bytes(content)
@@ -285,7 +293,7 @@ def watcher(folder: Path, clips: Mapping[str, bytes], *, data: Mapping[str, Any]
     (folder / "clips.jsonl").write_text("".join(rows), encoding="utf-8")
     part = {"path": str(folder / "clips.jsonl")}
     decoder = {"kind": "recurrent", "reading": {"kind": "bahdanau"}}
-    return untrained(
+    return create_untrained_run(
         {
             "task": "video",
             "output": str(folder / "run"),
@@ -302,11 +310,11 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
     content = safetensors({"features": features})
     run = watcher(tmp_path, {"a.safetensors": content, "b.safetensors": content}, data={"features": 4})
     (expected,) = written(run, str(tmp_path / "a.safetensors"))
-    house = opened({"watch": run})
+    registry = open_registry({"watch": run})
     said: list[str] = []
-    warm_up_models(house, said.append)
+    warm_up_models(registry, said.append)
     assert said == []
-    with serving(house) as live:
+    with run_server(registry) as live:
         assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
         assert ask(live, "inspect", clip=content).status == 200
         for given in ({"clip": b"hello"}, {"clip": safetensors({"features": features[:, :3]})}, {"frames": frames(2)}):
@@ -324,7 +332,7 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
     frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}
     run = watcher(tmp_path, {"b.mp4": content}, data={}, frames=frozen)
     (expected,) = written(run, str(tmp_path / "a.mp4"))
-    with serving(opened({"watch": run})) as live:
+    with run_server(open_registry({"watch": run})) as live:
         assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
         record = ask(live, "inspect", clip=content).json["record"]
         assert any(axis.get("pictures") for axis in record["axes"]), "one sees the frames"
@@ -333,9 +341,9 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
         assert half.json["error"]["message"].startswith("clip: is damaged, or not a video")
 
 
-def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], tmp_path: Path) -> None:
+def test_what_is_seen_is_that_of_the_command(live: LiveServer, made: dict[str, Path], tmp_path: Path) -> None:
     lines = load(made["look"], device="cpu").line_format()
-    content = picture(made["look"].parent)
+    content = read_picture(made["look"].parent)
     (tmp_path / "a.png").write_bytes(content)
     inputs = list(lines.parse_lines([str(tmp_path / "a.png")], source_name="here"))
     (expected,) = json.loads(json.dumps([lines.to_json(each) for each in lines.answer_inputs(inputs, start=1)]))
@@ -344,11 +352,11 @@ def test_what_is_seen_is_that_of_the_command(live: Live, made: dict[str, Path], 
     assert near(form(live, "look", [("image", content)]), [{**expected, "picture": "1"}])
 
 
-def test_what_is_sent_says_which_captioner_is_meant(live: Live, made: dict[str, Path]) -> None:
+def test_what_is_sent_says_which_captioner_is_meant(live: LiveServer, made: dict[str, Path]) -> None:
     folder = made["watch"].parent
-    for given, model in (({"image": picture(folder)}, "caption"), ({"clip": clip(folder)}, "watch")):
+    for given, model in (({"image": read_picture(folder)}, "caption"), ({"clip": read_clip(folder)}, "watch")):
         assert ask(live, "caption", **given).json["model"] == model
-    answer = ask(live, "caption", image=picture(folder), model="watch")
+    answer = ask(live, "caption", image=read_picture(folder), model="watch")
     assert answer.status == 400
     assert "describe pictures: caption" in answer.json["error"]["message"]
 
@@ -368,9 +376,16 @@ def test_what_is_sent_says_which_captioner_is_meant(live: Live, made: dict[str, 
         ("look", "image", {}),
     ],
 )
-def test_what_is_sent_can_be_looked_at(live: Live, made: dict[str, Path], model: str, name: str, more: Any) -> None:
+def test_what_is_sent_can_be_looked_at(
+    live: LiveServer, made: dict[str, Path], model: str, name: str, more: Any
+) -> None:
     folder = made[model].parent
-    sendable = {"sound": sound(folder), "clip": clip(folder), "frames": frames(3), "image": picture(folder)}
+    sendable = {
+        "sound": read_recording(folder),
+        "clip": read_clip(folder),
+        "frames": frames(3),
+        "image": read_picture(folder),
+    }
     answer = ask(live, "inspect", model=model, **{name: sendable[name]}, **more)
     assert answer.status == 200, answer.body
     record = answer.json["record"]
@@ -381,7 +396,7 @@ def test_what_is_sent_can_be_looked_at(live: Live, made: dict[str, Path], model:
     assert page.headers["content-type"].startswith("text/html")
 
 
-def test_detectors_can_be_looked_at(live: Live, made: dict[str, Path]) -> None:
+def test_detectors_can_be_looked_at(live: LiveServer, made: dict[str, Path]) -> None:
     record = ask(live, "inspect", model="detect", text="eins zwei").json["record"]
     expected = load(made["detect"], device="cpu").inspect("eins zwei")
     assert len(record["answers"]) == len(expected.answers) == 2
@@ -393,8 +408,8 @@ def test_detectors_can_be_looked_at(live: Live, made: dict[str, Path]) -> None:
 NO_SOUNDS: Mapping[str, str | bytes] = {
     "nothing": b"",
     "a text": b"hello",
-    "half a head": toned.said(["low"])[:30],
-    "no samples": toned.said(["low"])[:44],
+    "half a head": audio_samples.encode_tones(["low"])[:30],
+    "no samples": audio_samples.encode_tones(["low"])[:44],
     "not base 64": "no base 64!",
     "a path": "/etc/passwd",
 }
@@ -409,7 +424,7 @@ NO_CLIPS: Mapping[str, str | bytes] = {
 
 
 @pytest.mark.parametrize("which", NO_SOUNDS)
-def test_what_is_no_sound_is_refused(live: Live, which: str) -> None:
+def test_what_is_no_sound_is_refused(live: LiveServer, which: str) -> None:
     for name in ("transcribe", "inspect"):
         answer = ask(live, name, sound=NO_SOUNDS[which], model="transcribe")
         assert answer.status == 400, answer.body
@@ -417,7 +432,7 @@ def test_what_is_no_sound_is_refused(live: Live, which: str) -> None:
 
 
 @pytest.mark.parametrize("which", NO_CLIPS)
-def test_what_is_no_clip_is_refused(live: Live, which: str) -> None:
+def test_what_is_no_clip_is_refused(live: LiveServer, which: str) -> None:
     for name in ("caption", "inspect"):
         answer = ask(live, name, clip=NO_CLIPS[which], model="watch")
         assert answer.status == 400, answer.body
@@ -426,20 +441,20 @@ def test_what_is_no_clip_is_refused(live: Live, which: str) -> None:
 
 
 @pytest.mark.parametrize("image", ["", "no base 64!", "/etc/passwd", "aGVsbG8="])
-def test_what_is_no_picture_is_not_looked_at(live: Live, image: str) -> None:
+def test_what_is_no_picture_is_not_looked_at(live: LiveServer, image: str) -> None:
     for name in ("look", "inspect"):
         answer = ask(live, name, image=image, model="look")
         assert answer.status == 400, answer.body
         assert answer.json["error"]["message"].startswith("image"), answer.body
 
 
-def test_frames_that_are_no_pictures_are_named(live: Live) -> None:
+def test_frames_that_are_no_pictures_are_named(live: LiveServer) -> None:
     answer = ask(live, "caption", frames=[*frames(2), b"hello"])
     assert answer.status == 400
     assert "frames.3: is not a picture" in answer.json["error"]["message"]
 
 
-def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: Live) -> None:
+def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: LiveServer) -> None:
     silence = io.BytesIO()
     soundfile.write(silence, np.zeros(8000 * 600, np.float32), 8000, format="FLAC")
     assert len(silence.getvalue()) < MANY
@@ -448,7 +463,7 @@ def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: Live) -> No
     assert "sound: has more than 2 s" in answer.json["error"]["message"]
 
 
-def test_files_have_a_limit_of_their_own(live: Live) -> None:
+def test_files_have_a_limit_of_their_own(live: LiveServer) -> None:
     for name, field in (("transcribe", "sound"), ("look", "image"), ("caption", "clip")):
         answer = ask(live, name, **{field: bytes(MANY + 1)})
         assert answer.status == 400
@@ -458,7 +473,7 @@ def test_files_have_a_limit_of_their_own(live: Live) -> None:
     assert f"frames.2: {MANY - 10:,} bytes" in answer.json["error"]["message"]
 
 
-def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_file_of_many_frames_is_not_decoded(live: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     held = io.BytesIO()
     np.savez_compressed(held, frames=np.zeros((400, 40, 40, 3), np.uint8))
     assert len(held.getvalue()) < MANY
@@ -470,7 +485,9 @@ def test_a_small_file_of_many_frames_is_not_decoded(live: Live, monkeypatch: pyt
         assert "bytes of frames; this server decodes at most 640,000" in answer.json["error"]["message"]
 
 
-def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(
+    live: LiveServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(uploads, "_MAX_TOTAL_PIXELS", 3 * 12 * 12)
     assert ask(live, "caption", frames=frames(3)).status == 200
     answer = ask(live, "caption", frames=frames(4))
@@ -485,11 +502,15 @@ def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monke
         ("detect", {"texts": "a" * 501}, "501 characters"),
         ("transcribe", {}, "sound"),
         ("transcribe", {"sound": "a", "n_best": 12}, "n_best: 12"),
-        ("transcribe", {"sound": toned.said(["low"]), "beam": 2, "search": "greedy"}, "beam: does not fit search"),
-        ("transcribe", {"sound": toned.said(["low"]), "max_extra": 100}, "max_ratio, max_extra"),
-        ("transcribe", {"sound": toned.said(["low"]), "coverage": 0.1, "search": "beam"}, "coverage"),
-        ("transcribe", {"sound": toned.said(["low"] * 20)}, "sound: has more than 2 s"),
-        ("transcribe", {"sound": toned.said(["low"]), "image": "a"}, "image"),
+        (
+            "transcribe",
+            {"sound": audio_samples.encode_tones(["low"]), "beam": 2, "search": "greedy"},
+            "beam: does not fit search",
+        ),
+        ("transcribe", {"sound": audio_samples.encode_tones(["low"]), "max_extra": 100}, "max_ratio, max_extra"),
+        ("transcribe", {"sound": audio_samples.encode_tones(["low"]), "coverage": 0.1, "search": "beam"}, "coverage"),
+        ("transcribe", {"sound": audio_samples.encode_tones(["low"] * 20)}, "sound: has more than 2 s"),
+        ("transcribe", {"sound": audio_samples.encode_tones(["low"]), "image": "a"}, "image"),
         ("caption", {}, "image or clip or frames"),
         ("caption", {"image": "a", "clip": "a"}, "image, clip: this model takes image or clip or frames"),
         ("caption", {"frames": []}, "frames"),
@@ -503,7 +524,9 @@ def test_pictures_of_a_clip_may_not_claim_any_number_of_pixels(live: Live, monke
         ("inspect", {"model": "fill", "text": "eins [MASK]", "sound": "a"}, "sound: this model reads texts"),
     ],
 )
-def test_what_is_wrong_with_what_is_sent_is_said(live: Live, name: str, message: dict[str, Any], words: str) -> None:
+def test_what_is_wrong_with_what_is_sent_is_said(
+    live: LiveServer, name: str, message: dict[str, Any], words: str
+) -> None:
     answer = ask(live, name, **message)
     assert answer.status == 400, answer.body
     assert words in answer.json["error"]["message"]

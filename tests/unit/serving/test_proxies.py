@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from held import Held, holding
+from blocking_server import BlockingServer, run_blocking_server
 from starlette.datastructures import Headers
 
 from heedful.errors import RecipeError
@@ -74,20 +74,20 @@ def test_without_settings_nobody_is_believed() -> None:
     assert "127.0.0.1" not in TrustedProxies(AccessSettings())
 
 
-def statuses(held: Held, *addresses: str) -> list[int]:
+def statuses(held: BlockingServer, *addresses: str) -> list[int]:
     return [held.live.ask("/waiting", headers={"X-Forwarded-For": each}).status for each in addresses]
 
 
 def test_rates_are_those_of_clients_behind_a_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"rate": 1}, access={"proxies": ["127.0.0.1"]}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, limits={"rate": 1}, access={"proxies": ["127.0.0.1"]}) as held:
+        held.predictor.go.set()
         assert statuses(held, "203.0.113.1", "203.0.113.2", "203.0.113.1") == [200, 200, 429]
         assert statuses(held, "203.0.113.3, 203.0.113.2", "203.0.113.2, 203.0.113.4") == [429, 200]
 
 
 def test_who_is_no_proxy_does_not_hide_behind_others(monkeypatch: pytest.MonkeyPatch) -> None:
-    with holding(monkeypatch, limits={"rate": 1}, access={"proxies": ["10.0.0.0/8"]}) as held:
-        held.face.go.set()
+    with run_blocking_server(monkeypatch, limits={"rate": 1}, access={"proxies": ["10.0.0.0/8"]}) as held:
+        held.predictor.go.set()
         assert statuses(held, "203.0.113.1", "203.0.113.2", "10.0.0.1") == [200, 429, 429]
 
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 import pytest
-from held import WAIT, holding
+from blocking_server import WAIT, run_blocking_server
 
 from heedful.serving import request_log
 from heedful.serving.request_log import LogWriter, use_server_logging
@@ -58,8 +58,8 @@ def record(text: str) -> logging.LogRecord:
 def test_answers_do_not_wait_for_who_reads_the_log(monkeypatch: pytest.MonkeyPatch) -> None:
     with unread() as (reading, stream):
         monkeypatch.setattr(sys, "stderr", stream)
-        with holding(monkeypatch, log="text") as held, use_server_logging(held.house.settings):
-            held.face.go.set()
+        with run_blocking_server(monkeypatch, log="text") as held, use_server_logging(held.registry.settings):
+            held.predictor.go.set()
             for _ in range(20):
                 assert held.live.ask("/held", {"text": "a"}).json == {"text": "a"}
             assert all(" POST /held 200 " in line for line in read(reading, lines=20))

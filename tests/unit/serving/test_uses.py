@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import torch
-from serving import opened
+from live_server import open_registry
 
 from heedful.errors import DataError
 from heedful.registry import list_tasks
@@ -39,8 +39,8 @@ def trained() -> Mapping[str, str]:
 
 
 @pytest.fixture(scope="module")
-def house() -> Iterator[ModelRegistry]:
-    found = opened({name: GOLDEN / name / "run" for name in sorted(trained())})
+def registry() -> Iterator[ModelRegistry]:
+    found = open_registry({name: GOLDEN / name / "run" for name in sorted(trained())})
     yield found
     for model in found.models.values():
         model.close()
@@ -50,22 +50,22 @@ def test_there_is_a_run_of_every_task() -> None:
     assert set(trained().values()) == {task for task, place in list_tasks().items() if place.startswith(ADDED)}
 
 
-def test_every_run_is_asked_before_anybody_asks(house: ModelRegistry) -> None:
+def test_every_run_is_asked_before_anybody_asks(registry: ModelRegistry) -> None:
     said: list[str] = []
-    warm_up_models(house, said.append)
+    warm_up_models(registry, said.append)
     assert said == []
 
 
-def test_every_face_can_be_asked_and_looked_at(house: ModelRegistry) -> None:
-    for name, model in house.models.items():
+def test_every_face_can_be_asked_and_looked_at(registry: ModelRegistry) -> None:
+    for name, model in registry.models.items():
         does = list_capabilities(model.predictor)
         assert any(use.warm_up is not None for use in does), name
         assert any(use.inspect is not None for use in does), name
 
 
-def test_every_kind_of_face_does_something_of_its_own(house: ModelRegistry) -> None:
+def test_every_kind_of_face_does_something_of_its_own(registry: ModelRegistry) -> None:
     """That it computes vectors of texts is no reason to serve what can do more."""
-    for name, model in house.models.items():
+    for name, model in registry.models.items():
         does = {use.name for use in list_capabilities(model.predictor)}
         assert (does == {"embed"}) == isinstance(model.predictor, Embedder), name
 
@@ -85,9 +85,9 @@ class Overhearing:
         yield self.run_job(BatchJob([example], search_call, len, 1, 1))[0][0]
 
 
-def test_what_two_ask_alike_may_be_answered_together(house: ModelRegistry) -> None:
+def test_what_two_ask_alike_may_be_answered_together(registry: ModelRegistry) -> None:
     """A function that is made anew for each call is equal to no other, and its callers wait for each other."""
-    for name, model in house.models.items():
+    for name, model in registry.models.items():
         for use in list_capabilities(model.predictor):
             if use.warm_up is None:
                 continue

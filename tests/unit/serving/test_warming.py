@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from held import Face, house_of
-from served import runs
-from serving import opened
+from blocking_server import BlockingPredictor, build_registry
+from live_server import open_registry
+from task_runs import create_task_runs
 
 from heedful.errors import DataError, RecipeError
 from heedful.serving import load_models
@@ -22,7 +22,7 @@ def _shapes(unchecked: None) -> None:
 
 
 def test_every_kind_that_can_be_asked_is_warmed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    house = opened(runs(tmp_path))
+    registry = open_registry(create_task_runs(tmp_path))
     said: list[str] = []
     answered: list[str] = []
     ask = LoadedModel.run
@@ -34,10 +34,10 @@ def test_every_kind_that_can_be_asked_is_warmed(tmp_path: Path, monkeypatch: pyt
         return found
 
     monkeypatch.setattr(LoadedModel, "run", counted)
-    warm_up_models(house, said.append)
-    assert answered == list(house.models)
+    warm_up_models(registry, said.append)
+    assert answered == list(registry.models)
     assert said == []
-    for model in house.models.values():
+    for model in registry.models.values():
         model.close()
 
 
@@ -47,10 +47,10 @@ def test_who_cannot_answer_the_first_request_may_answer_others(monkeypatch: pyte
 
     monkeypatch.setattr(load_models, "_build_warm_up", lambda *_: refuses)
     said: list[str] = []
-    warm_up_models(house_of(Face()), said.append)
+    warm_up_models(build_registry(BlockingPredictor()), said.append)
     assert said == ["held: could not be warmed up, so its first request will take longer (sentence 1: has no labels)"]
 
 
 def test_what_nobody_can_ask_is_refused() -> None:
-    with pytest.raises(RecipeError, match="held: is a Face, which cannot be used over HTTP; leave it out"):
-        warm_up_models(house_of(Face()), print)
+    with pytest.raises(RecipeError, match="held: is a BlockingPredictor, which cannot be used over HTTP; leave it out"):
+        warm_up_models(build_registry(BlockingPredictor()), print)

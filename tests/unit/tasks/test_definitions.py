@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from outside import outside
+from external_data import find_external_data
 
 from heedful.data.labelled import LabelledExample, MultipleChoiceExample
 from heedful.data.questions import ExtractiveQuestion
@@ -321,7 +321,7 @@ GLUE = {
 @pytest.fixture(scope="module")
 def glue(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("glue")
-    for path in outside("glue").glob("*.tar.gz"):
+    for path in find_external_data("glue").glob("*.tar.gz"):
         with tarfile.open(path) as archive:
             archive.extractall(folder, filter="data")
     return folder

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from outside import DATA
+from external_data import DATA
 
 from heedful.data.corpus import write_corpus
 from heedful.data.labels import LabelVocabulary

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from untrained import untrained_writer
+from untrained_runs import create_language_model_run
 
 import heedful
 from heedful.generation import MultinomialSampler, SuppressTokens
@@ -27,7 +27,9 @@ def _shapes(unchecked: None) -> None:
 def writer(tmp_path_factory: pytest.TempPathFactory) -> TextGenerator:
     """With a context of 16 tokens, fewer than the longest document here has."""
     torch.manual_seed(1)
-    return heedful.load(untrained_writer(tmp_path_factory.mktemp("writes"), TEXTS), kind=TextGenerator, device="cpu")
+    return heedful.load(
+        create_language_model_run(tmp_path_factory.mktemp("writes"), TEXTS), kind=TextGenerator, device="cpu"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +38,7 @@ def endless(tmp_path_factory: pytest.TempPathFactory) -> TextGenerator:
     torch.manual_seed(1)
     folder = tmp_path_factory.mktemp("endless")
     found = heedful.load(
-        untrained_writer(folder, TEXTS, positions={"kind": "rotary"}), kind=TextGenerator, device="cpu"
+        create_language_model_run(folder, TEXTS, positions={"kind": "rotary"}), kind=TextGenerator, device="cpu"
     )
     return TextGenerator(found.model, tokenizer=found.tokenizer, search=found.search, limit=found.limit)
 

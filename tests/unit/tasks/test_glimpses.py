@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 from torch import nn
 
 from heedful.architectures.build_vision import build_picture_classifier
@@ -396,7 +396,7 @@ def test_digits_of_a_class_are_like_each_other() -> None:
 
 
 def test_parts_of_real_digits_have_their_share_of_each_class() -> None:
-    folder = outside("mnist10k")
+    folder = find_external_data("mnist10k")
     parts = [
         ByteFilePictures(folder, shape=(1, 28, 28), start=start, stop=stop) for start, stop in ((0, 8000), (8000, None))
     ]

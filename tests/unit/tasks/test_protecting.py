@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
-from untrained import untrained
+from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.localisation.segments import InlineCode, Segment
@@ -24,7 +24,7 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     folder: Path = tmp_path_factory.mktemp("protecting")
     (folder / "text.tsv").write_text(f"{TEXT}\t{TEXT.upper()}\n" * 20, encoding="utf-8")
     text = {"path": str(folder / "text.tsv")}
-    run = untrained(
+    run = create_untrained_run(
         {
             "output": str(folder / "run"),
             "data": {"train": text, "validation": text},

@@ -8,9 +8,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import numpy as np
 import pytest
-import toned
 import torch
 from torch import Tensor
 
@@ -46,9 +46,9 @@ KINDS = {"ctc": ("--model.ctc_weight", "1"), "joint": (), "las": LAS}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("tones")
-    toned.write(place, "train", 150, seed=1)
-    toned.write(place, "validation", 20, seed=2)
-    (place / "recipe.toml").write_text(toned.RECIPE, encoding="utf-8")
+    audio_samples.write_recordings(place, "train", 150, seed=1)
+    audio_samples.write_recordings(place, "validation", 20, seed=2)
+    (place / "recipe.toml").write_text(audio_samples.RECIPE, encoding="utf-8")
     return place
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from outside import outside
+from external_data import find_external_data
 
 import heedful
 from heedful.architectures.build import build_memory_network
@@ -83,7 +83,7 @@ def test_tasks_go_by_their_numbers_and_parts_by_their_names(babi: Path) -> None:
 
 
 def test_babi_as_it_is_published() -> None:
-    path = outside("babi/en-valid.tar.gz")
+    path = find_external_data("babi/en-valid.tar.gz")
     for part, count in (("train", 900), ("valid", 100), ("test", 1000)):
         found = list(BabiReader(path, part=part, tasks=(2, 8)))
         assert [sum(each.task == task for each in found) for task in ("2", "8")] == [count, count]

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 from safetensors.numpy import save_file
-from shapes import unchecked
+from shape_checks import disable_shape_checks
 
 import heedful
 from heedful.data.clips import Clip
@@ -111,7 +111,7 @@ def run(folder: Path) -> Path:
         file.write('{"clip": "lost.npz", "captions": ["red then blue"]}\n')
     recipe = load_recipe(folder / "recipe.toml", ["--output", str(folder / "run")])
     said: list[str] = []
-    with unchecked():
+    with disable_shape_checks():
         heedful.train(recipe, device="cpu", say=said.append)
     left_out = [line for line in said if "left out" in line]
     assert any(f"{folder / 'lost.npz'}: there is no such clip" in line for line in left_out), said
@@ -455,7 +455,7 @@ def brief(folder: Path, tmp_path: Path) -> Callable[..., Path]:
 
     def train(*words: str) -> Path:
         given = ["--output", str(tmp_path / "run"), "--training.steps", "2", "--training.evaluate_every", "2", *words]
-        with unchecked():
+        with disable_shape_checks():
             return heedful.train(load_recipe(folder / "recipe.toml", given), device="cpu").folder
 
     return train

@@ -1,14 +1,13 @@
-"""A time limit for every test, whatever it hangs in.
+"""Time limits of tests, also for tests that hang in native code or wait for a process.
 
-pytest-timeout fails a test that has reached its limit (`timeout` in pyproject.toml, `pytest.mark.timeout` on a test),
-and the run goes on with the next one. That needs Python code that still runs in the main thread. Two more stages stand
-behind it, for a test that does not react:
+pytest-timeout fails a test that reaches its limit (`timeout` in pyproject.toml, `pytest.mark.timeout` on a test), and
+the next test runs. This works only if the main thread runs Python code. Two more stages end a test that does not react:
 
-- `PROCESSES` seconds after the limit all processes that descend from this one are killed, and waiting for them ends.
-- `GRACE` seconds after the limit the stacks of all threads are written and this process ends, whoever holds the
-  interpreter's lock. pytest-xdist then reports that its worker crashed in this test, and goes on with another worker.
+- `PROCESSES` seconds after the limit, all descendants of this process are killed, so a test stops waiting for them.
+- `GRACE` seconds after the limit, the stacks of all threads are written and this process ends, also if a thread holds
+  the interpreter's lock. pytest-xdist then reports that its worker crashed in this test, and starts another worker.
 
-The same end waits for a process that has run all its tests and does not exit.
+A process that has run all its tests and does not exit is ended in the same way.
 """
 
 from __future__ import annotations
@@ -34,12 +33,12 @@ _STDERR = pytest.StashKey[int]()
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Keep standard error as it is before tests are captured."""
+    """Keep standard error before pytest captures it."""
     config.stash[_STDERR] = os.dup(2)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
-    """Limit the end of this process, too: what tests left running may keep the interpreter from ending."""
+    """Limit the time until this process exits, because threads of tests may prevent the exit."""
     faulthandler.dump_traceback_later(GRACE, file=config.stash[_STDERR], exit=True)
 
 
@@ -52,39 +51,39 @@ def pytest_collection_modifyitems(items: Iterable[pytest.Item]) -> None:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_set_timer(item: pytest.Item, settings: Any) -> None:
-    """Start the two stages behind the limit of a test."""
-    _start(item, settings.timeout)
+    """Start the two stages after the limit of a test."""
+    _start_timers(item, settings.timeout)
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_timeout_cancel_timer(item: pytest.Item) -> None:
-    """Stop them."""
-    _stop(item)
+    """Stop the two stages."""
+    _stop_timers(item)
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> None:
-    """Start them again for the teardown of a test that failed, which pytest-timeout does not limit."""
+    """Start them again for the teardown of a failed test, which pytest-timeout does not limit."""
     if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
-        _start(node, GRACE)
+        _start_timers(node, GRACE)
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    """Stop them whatever happened in a test."""
+    """Stop the two stages after each test."""
     try:
         return (yield)
     finally:
-        _stop(item)
+        _stop_timers(item)
 
 
 def pytest_enter_pdb(config: pytest.Config) -> None:
-    """Stop the last of them for who debugs."""
+    """Stop the second stage in the debugger."""
     faulthandler.cancel_dump_traceback_later()
 
 
-def _start(item: pytest.Item, seconds: float) -> None:
-    _stop(item)
+def _start_timers(item: pytest.Item, seconds: float) -> None:
+    _stop_timers(item)
     ending = threading.Timer(seconds + PROCESSES, _kill_descendants)
     ending.daemon = True
     ending.start()
@@ -92,20 +91,20 @@ def _start(item: pytest.Item, seconds: float) -> None:
     faulthandler.dump_traceback_later(seconds + GRACE, file=item.config.stash[_STDERR], exit=True)
 
 
-def _stop(item: pytest.Item) -> None:
+def _stop_timers(item: pytest.Item) -> None:
     faulthandler.cancel_dump_traceback_later()
     if (ending := item.stash.get(_ENDING, None)) is not None:
         ending.cancel()
 
 
 def _kill_descendants() -> None:
-    for number in list(_descendants(os.getpid())):
+    for number in list(_iter_descendants(os.getpid())):
         with contextlib.suppress(ProcessLookupError):
             os.kill(number, signal.SIGKILL)
 
 
-def _descendants(number: int) -> Iterator[int]:
-    """The processes that a process started, and those that these started, where the system lists them in /proc."""
+def _iter_descendants(number: int) -> Iterator[int]:
+    """Yield the ids of the descendants of a process, if the system lists them in /proc."""
     for listed in Path(f"/proc/{number}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, listed.read_text().split()):

@@ -40,8 +40,8 @@ def install_checks(modules: Iterable[str]) -> None:
 
 
 @contextmanager
-def unchecked() -> Iterator[None]:
-    """Do without checks, where other tests make the same calls."""
+def disable_shape_checks() -> Iterator[None]:
+    """Disable the checks of shapes during the block."""
     before = config.jaxtyping_disable
     config.update("jaxtyping_disable", True)
     try:

@@ -1,4 +1,4 @@
-"""What is lost and measured: each label is a question of its own."""
+"""The loss and the metrics; each label is an independent binary decision."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from heedful.tensors import Tokens, move_to_device
 
 @dataclass(frozen=True)
 class Batch:
-    """Texts, and 1 for each label that is true of them."""
+    """Texts with a 1 for each label that they have, and a 0 for the others."""
 
     tokens: Tokens
     labels: Float[Tensor, "B labels"]
 
 
-def f1(said: np.ndarray, right: np.ndarray) -> RatioMetric:
-    """F1 of all labels together; an example is a text."""
-    return RatioMetric(2.0 * (said & right).sum(1), (said.sum(1) + right.sum(1)).astype(float))
+def compute_f1(predicted: np.ndarray, expected: np.ndarray) -> RatioMetric:
+    """Return the F1 of all labels together; each text is an example."""
+    return RatioMetric(2.0 * (predicted & expected).sum(1), (predicted.sum(1) + expected.sum(1)).astype(float))
 
 
-class MultiLabel(TrainingObjective[Batch]):
-    """Learning p(label | text) of each label, by the binary cross-entropy."""
+class MultiLabelObjective(TrainingObjective[Batch]):
+    """Objective that trains p(label | text) of each label with the binary cross-entropy."""
 
     metric_names = frozenset({"loss", "f1"})
 
@@ -47,37 +47,37 @@ class MultiLabel(TrainingObjective[Batch]):
         self.device = device
 
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
-        """Batches of texts of similar length."""
-        return batch_by_size(_lengths(self.train), max_tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+        """Plan batches of texts of similar length."""
+        return batch_by_size(_get_lengths(self.train), max_tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
 
     def build_batch(self, rows: RowIndices) -> Batch:
-        """These texts."""
-        return self._collated(self.train, rows)
+        """Build a batch of these texts."""
+        return self._collate(self.train, rows)
 
     def loss(self, model: TextClassifier, batch: Batch) -> Loss:
-        """Summed over labels, counted by texts."""
+        """Return the loss summed over all labels, and the number of texts."""
         logits = model.output(model(batch.tokens)).float()
         total = functional.binary_cross_entropy_with_logits(logits, batch.labels, reduction="sum")
         return Loss(total, len(batch.labels))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
-        """Nats for each text, and F1."""
+        """Return the loss in nats per text, and F1."""
         assert isinstance(model, TextClassifier)
-        total, said, right = 0.0, [], []
-        for rows in batch_by_size(_lengths(self.validation), max_tokens=self.batch_tokens, seed=0, epoch=0):
-            batch = self._collated(self.validation, rows)
+        total, predicted, expected = 0.0, [], []
+        for rows in batch_by_size(_get_lengths(self.validation), max_tokens=self.batch_tokens, seed=0, epoch=0):
+            batch = self._collate(self.validation, rows)
             total += float(self.loss(model, batch).total)
-            said.append((model.output(model(batch.tokens)) > 0).cpu().numpy())
-            right.append(batch.labels.cpu().numpy() > 0)
+            predicted.append((model.output(model(batch.tokens)) > 0).cpu().numpy())
+            expected.append(batch.labels.cpu().numpy() > 0)
         return {
             "loss": total / len(self.validation),
-            "f1": f1(np.concatenate(said), np.concatenate(right)).value,
+            "f1": compute_f1(np.concatenate(predicted), np.concatenate(expected)).value,
         }
 
-    def _collated(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> Batch:
+    def _collate(self, corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> Batch:
         labels = torch.from_numpy(np.stack([corpus["labels"][row] for row in rows]).astype(np.float32))
         return move_to_device(Batch(to_tokens(corpus["text"].collate_ids(rows)), labels), self.device)
 
 
-def _lengths(corpus: Corpus) -> np.ndarray:
+def _get_lengths(corpus: Corpus) -> np.ndarray:
     return np.stack([corpus["text"].lengths] * 2, axis=1)

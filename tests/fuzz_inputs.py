@@ -1,8 +1,8 @@
-"""Files that somebody changed and signed anew: seeded mutations, each tried in a process with little memory and time.
+"""Fuzzer of files: it mutates files with a seed, updates their digests, and opens them in a process with small limits.
 
-    python tests/hostile.py KIND --seed 0 --count 100 --folder FOLDER
+    python tests/fuzz_inputs.py KIND --seed 0 --count 100 --folder FOLDER
 
-prints a line of JSON for each mutation that ended in anything but an answer or an error of heedful.
+prints a line of JSON for each mutation that ends with anything but a result or an error of heedful.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 MEMORY = 2**30
-"""Bytes beyond what the process had when it was forked."""
+"""Maximal number of bytes that the process may allocate after it was forked."""
 SECONDS = 8
 
 VALUES: tuple[Any, ...] = (
@@ -69,15 +69,15 @@ VALUES: tuple[Any, ...] = (
 )
 
 
-def outcome(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: int = MEMORY) -> str:
-    """How an attempt ends in a process of its own: `ok`, `refused`, or what went wrong."""
+def run_isolated(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: int = MEMORY) -> str:
+    """Run a function in a separate process; return `ok`, `refused`, or a description of the failure."""
     read, write = os.pipe()
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the child does not need
+        warnings.simplefilter("ignore", DeprecationWarning)  # about threads, which the child does not need
         child = os.fork()
     if not child:
         os.close(read)
-        said = "ok"
+        outcome = "ok"
         faulthandler.disable()
         try:
             now = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
@@ -93,31 +93,33 @@ def outcome(attempt: Callable[[], object], *, seconds: int = SECONDS, memory: in
         except BaseException as error:
             from heedful.errors import HeedfulError
 
-            said = "refused" if isinstance(error, HeedfulError) else "".join(traceback.format_exception(error))[-1500:]
+            outcome = (
+                "refused" if isinstance(error, HeedfulError) else "".join(traceback.format_exception(error))[-1500:]
+            )
         finally:
-            os.write(write, said.encode(errors="replace"))
+            os.write(write, outcome.encode(errors="replace"))
             os._exit(0)
     os.close(write)
     with os.fdopen(read, "rb") as pipe:
-        said = pipe.read().decode()
+        outcome = pipe.read().decode()
     _, status = os.waitpid(child, 0)
     if os.WIFSIGNALED(status):
         return f"killed by {signal.Signals(os.WTERMSIG(status)).name}"
-    return said or "ended without a word"
+    return outcome or "ended without an outcome"
 
 
-def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Where something stands in JSON, all of it first."""
+def iter_paths(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Yield the paths of all values in JSON, first that of the whole."""
     yield path
     inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
     for key, each in inside:
-        yield from places(each, (*path, key))
+        yield from iter_paths(each, (*path, key))
 
 
-def mutated(value: Any, draw: random.Random) -> Any:
-    """JSON in which one place has another value, has gone, or is there twice."""
+def mutate_json(value: Any, draw: random.Random) -> Any:
+    """Return JSON with one value changed, deleted or repeated."""
     value = json.loads(json.dumps(value))
-    every = list(places(value))
+    every = list(iter_paths(value))
     by_depth: dict[int, list[tuple[Any, ...]]] = {}
     for path in every:
         by_depth.setdefault(len(path), []).append(path)
@@ -145,8 +147,8 @@ def mutated(value: Any, draw: random.Random) -> Any:
     return value
 
 
-def scrambled(content: bytes, draw: random.Random) -> bytes:
-    """Bytes of which some are others, or that are cut or longer."""
+def mutate_bytes(content: bytes, draw: random.Random) -> bytes:
+    """Return bytes with some changed, removed at the end or appended."""
     raw = bytearray(content)
     match draw.randrange(6):
         case 0:
@@ -166,10 +168,10 @@ def scrambled(content: bytes, draw: random.Random) -> bytes:
     return bytes(raw)
 
 
-def array_file(content: bytes, draw: random.Random) -> bytes:
-    """A .npy file whose header says something else of its numbers, or that holds others."""
+def mutate_npy(content: bytes, draw: random.Random) -> bytes:
+    """Return a .npy file with another header or other numbers."""
     if draw.random() < 0.3:
-        return scrambled(content, draw)
+        return mutate_bytes(content, draw)
     length = struct.unpack("<H", content[8:10])[0]
     header, numbers = content[10 : 10 + length].decode("latin-1"), content[10 + length :]
     kind = draw.choice(("<f4", "<i8", "|O", "<U9", "|V1000000", "<f8", "|b1", ">i4", "<M8[s]", "V"))
@@ -209,8 +211,8 @@ def array_file(content: bytes, draw: random.Random) -> bytes:
 # --- kinds of files ------------------------------------------------------------------------------------------------
 
 
-def signed(folder: Path) -> None:
-    """Gives a folder's manifest the digests of the files as they are."""
+def update_digests(folder: Path) -> None:
+    """Update the digests in the manifest of a folder."""
     manifest = json.loads((folder / "manifest.json").read_text())
     for name in manifest["files"]:
         if (folder / name).is_file():
@@ -218,50 +220,50 @@ def signed(folder: Path) -> None:
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 
-def change(path: Path, draw: random.Random) -> None:
-    """Another content of a file, of its own kind."""
+def mutate_file(path: Path, draw: random.Random) -> None:
+    """Mutate a file, depending on its format."""
     content = path.read_bytes()
     if path.suffix == ".npy":
-        path.write_bytes(array_file(content, draw))
+        path.write_bytes(mutate_npy(content, draw))
     elif path.suffix == ".safetensors" and draw.random() < 0.8:
-        path.write_bytes(tensors_file(content, draw))
+        path.write_bytes(mutate_safetensors(content, draw))
     elif content[:1] in b"{[" and draw.random() < 0.85:
         lines = content.splitlines() if path.suffix == ".jsonl" else [content]
         at = draw.randrange(len(lines))
-        lines[at] = json.dumps(mutated(json.loads(lines[at]), draw)).encode()
+        lines[at] = json.dumps(mutate_json(json.loads(lines[at]), draw)).encode()
         path.write_bytes(b"\n".join(lines))
     else:
-        path.write_bytes(scrambled(content, draw))
+        path.write_bytes(mutate_bytes(content, draw))
 
 
-def tensors_file(content: bytes, draw: random.Random) -> bytes:
-    """A safetensors file with another header."""
+def mutate_safetensors(content: bytes, draw: random.Random) -> bytes:
+    """Return a safetensors file with another header."""
     length = struct.unpack("<Q", content[:8])[0]
     header = json.loads(content[8 : 8 + length])
     inner = header.get("__metadata__", {}).get("heedful.record")
     if inner is not None and draw.random() < 0.8:
-        header["__metadata__"]["heedful.record"] = json.dumps(mutated(json.loads(inner), draw))
+        header["__metadata__"]["heedful.record"] = json.dumps(mutate_json(json.loads(inner), draw))
     else:
-        header = mutated(header, draw)
+        header = mutate_json(header, draw)
     text = json.dumps(header).encode()
     return struct.pack("<Q", len(text)) + text + content[8 + length :]
 
 
-def _record(folder: Path) -> tuple[Path, Callable[[], object]]:
-    from inspected import made_up
+def _prepare_record(folder: Path) -> tuple[Path, Callable[[], object]]:
+    from random_records import build_random_record
 
     from heedful.cli.commands import run_command
     from heedful.errors import HeedfulError
     from heedful.inspection.record_files import load_record, save_record
 
     path = folder / "record.safetensors"
-    record = made_up(layers=2, heads=2, walk=True)
+    record = build_random_record(layers=2, heads=2, walk=True)
     save_record(record, path)
     run_command(
         "inspect", ["--record", str(path), "-o", str(folder.with_name("page.html")), "--terminal"]
-    )  # what is loaded once
+    )  # modules are imported before the fork
 
-    def use() -> None:
+    def use_files() -> None:
         repr(load_record(path))
         made = [f"{folder.with_name('made')}{suffix}" for suffix in (".html", ".csv", ".npz", ".svg")]
         run_command("inspect", ["--record", str(path), "-o", made[0], "--numbers", made[1], "--terminal"])
@@ -272,16 +274,16 @@ def _record(folder: Path) -> tuple[Path, Callable[[], object]]:
             except HeedfulError:
                 continue
 
-    return folder, use
+    return folder, use_files
 
 
-def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
+def _prepare_index(folder: Path) -> tuple[Path, Callable[[], object]]:
     from heedful.retrieval.index import load_index
     from heedful.retrieval.index_folder import build_index
     from heedful.retrieval.passages import SearchPassage
 
     texts = ("the cat sat on the mat", "a dog runs in the park", "panthers sacked the quarterback")
-    encoder = Numbers()
+    encoder = CountingEncoder()
     build_index(
         folder / "index",
         ((f"line {n}", SearchPassage(str(n), text, "title")) for n, text in enumerate(texts)),
@@ -289,7 +291,7 @@ def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
         model=folder,
     )
 
-    def use() -> None:
+    def use_files() -> None:
         index = load_index(folder / "index", model=encoder)  # type: ignore[arg-type]
         for by in ("bm25", "encoder", "product") if index.has_vectors else ("bm25",):
             index.search("the dog", by=by)  # type: ignore[arg-type]
@@ -297,19 +299,19 @@ def _index(folder: Path) -> tuple[Path, Callable[[], object]]:
         dict(index.rows_by_id)
         index.select_rare_terms("the dog")
 
-    return folder / "index", use
+    return folder / "index", use_files
 
 
-class Numbers:
-    """Makes vectors of texts without a model."""
+class CountingEncoder:
+    """Encoder that computes vectors of texts without a model."""
 
     def embed(self, texts: Any, *, first: int = 1, cut: Any = None) -> np.ndarray:
-        """Three numbers for each."""
+        """Return three numbers for each text."""
         return np.array([[len(text), text.count("a"), 1] for text in texts], np.float32)
 
 
-def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
-    """All kinds of vocabularies, each in its file."""
+def _prepare_vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
+    """Write a vocabulary of each kind to a file."""
     from heedful.data.pretrained_tokenizers import (
         HuggingFaceTokenizer,
         MarianTokenizer,
@@ -338,7 +340,7 @@ def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
     learn_words(texts, size=20, lowercase=True, masked=True).save(folder / "words")
     learn_characters(texts, size=20, lowercase=True, tags=("<2de>",)).save(folder / "characters")
 
-    def use() -> None:
+    def use_files() -> None:
         for path in sorted(folder.iterdir()):
             tokenizer = load_tokenizer(path)
             for text in ("the cat", "Ünïcode ﬁ 漢字 \u0301 [SEP] >>fra<< x", "", "a" * 500):
@@ -349,35 +351,35 @@ def _vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
                 tokenizer.to_pieces(ids)
                 tokenizer.get_surfaces(text)
             if tokenizer.size > 2**25:
-                raise AssertionError("a size that nobody has")
+                raise AssertionError("the size is too large")
             tokenizer.get_continuation_mask()
             repr(tokenizer)
             _ = tokenizer.special.suppressed_ids
 
-    return folder, use
+    return folder, use_files
 
 
-def _run(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
-    def make(folder: Path) -> tuple[Path, Callable[[], object]]:
+def _prepare_golden_run(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
+    def prepare(folder: Path) -> tuple[Path, Callable[[], object]]:
         import heedful
 
         source = Path(__file__).parent / "golden" / golden / "run"
         shutil.copytree(source, folder / "run")
 
-        def use() -> None:
-            face = heedful.load(folder / "run", device="cpu")
-            if hasattr(face, "translate"):
-                face.translate(["a cat"])
-            if hasattr(face, "answer_all"):
-                face.answer_all([("who ?", "the cat sat")])
+        def use_files() -> None:
+            predictor = heedful.load(folder / "run", device="cpu")
+            if hasattr(predictor, "translate"):
+                predictor.translate(["a cat"])
+            if hasattr(predictor, "answer_all"):
+                predictor.answer_all([("who ?", "the cat sat")])
 
-        return folder / "run", use
+        return folder / "run", use_files
 
-    return make
+    return prepare
 
 
-def _foreign(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
-    def make(folder: Path) -> tuple[Path, Callable[[], object]]:
+def _prepare_export(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]:
+    def prepare(folder: Path) -> tuple[Path, Callable[[], object]]:
         import heedful
         from heedful.data.pretrained_tokenizers import build_wordpiece_json
         from heedful.runs.export import export_hugging_face
@@ -387,45 +389,45 @@ def _foreign(golden: str) -> Callable[[Path], tuple[Path, Callable[[], object]]]
         size = json.loads((target / "config.json").read_text())["vocab_size"]
         names = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|endoftext|>", "a", "cat"]
         ids = {name: number for number, name in enumerate([*names, *(f"x{n}" for n in range(size - len(names)))])}
-        if golden.startswith("pretraining"):  # else the vocabulary of heedful stays
+        if golden.startswith("pretraining"):  # otherwise the vocabulary of heedful is used
             (target / "heedful.vocabulary").unlink()
             content = build_wordpiece_json(ids, lowercase=True, strip_accents=None, split_chinese=True)
             (target / "tokenizer.json").write_text(json.dumps(content))
             (target / "tokenizer_config.json").write_text(json.dumps({"do_lower_case": True}))
 
-        def use() -> None:
-            face = heedful.load(target, device="cpu")
-            if hasattr(face, "continue_all"):
-                face.continue_all(["a cat"])
-            if hasattr(face, "embed"):
-                face.embed(["a cat"])
-            if hasattr(face, "fill"):
-                face.fill(["a [MASK]"])
+        def use_files() -> None:
+            predictor = heedful.load(target, device="cpu")
+            if hasattr(predictor, "continue_all"):
+                predictor.continue_all(["a cat"])
+            if hasattr(predictor, "embed"):
+                predictor.embed(["a cat"])
+            if hasattr(predictor, "fill"):
+                predictor.fill(["a [MASK]"])
 
-        return target, use
+        return target, use_files
 
-    return make
+    return prepare
 
 
 KINDS: dict[str, Callable[[Path], tuple[Path, Callable[[], object]]]] = {
-    "record": _record,
-    "index": _index,
-    "vocabulary": _vocabularies,
-    "translation": _run("translation-transformer"),
-    "spans": _run("spans"),
-    "multitask": _run("multitask"),
-    "bert": _foreign("pretraining-hidden-tokens"),
-    "gpt": _foreign("language-transformer"),
+    "record": _prepare_record,
+    "index": _prepare_index,
+    "vocabulary": _prepare_vocabularies,
+    "translation": _prepare_golden_run("translation-transformer"),
+    "spans": _prepare_golden_run("spans"),
+    "multitask": _prepare_golden_run("multitask"),
+    "bert": _prepare_export("pretraining-hidden-tokens"),
+    "gpt": _prepare_export("language-transformer"),
 }
 
 
-def faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[str, Any]]:
-    """What went wrong, mutation by mutation."""
+def find_faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[str, Any]]:
+    """Yield a description of each mutation that fails."""
     folder.mkdir(parents=True)
     target, use = KINDS[kind](folder)
-    use()  # what is imported once
-    whole = outcome(use)
-    assert whole == "ok", whole
+    use()  # modules are imported before the fork
+    unchanged = run_isolated(use)
+    assert unchanged == "ok", unchanged
     saved = folder.with_name(f"{folder.name}.saved")
     shutil.copytree(folder, saved)
     for number in range(count):
@@ -435,26 +437,26 @@ def faults(kind: str, folder: Path, *, seed: int, count: int) -> Iterator[dict[s
         path = draw.choice(files)
         if path.is_relative_to(target) and path.parent.name == "checkpoints" and draw.random() < 0.8:
             path = draw.choice(files)
-        change(path, draw)
+        mutate_file(path, draw)
         if (target / "manifest.json").is_file() and path.name != "manifest.json":
-            signed(target)
-        said = outcome(use)
-        if said not in ("ok", "refused"):
-            yield {"number": number, "file": path.relative_to(folder).as_posix(), "said": said}
+            update_digests(target)
+        outcome = run_isolated(use)
+        if outcome not in ("ok", "refused"):
+            yield {"number": number, "file": path.relative_to(folder).as_posix(), "outcome": outcome}
         shutil.rmtree(folder)
         shutil.copytree(saved, folder)
 
 
 def main() -> int:
-    """The exit code: 1 where something went wrong."""
+    """Run the fuzzer; return 1 if a mutation fails."""
     parser = argparse.ArgumentParser()
     parser.add_argument("kind", choices=sorted(KINDS))
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--count", type=int, default=100)
     parser.add_argument("--folder", type=Path, required=True)
-    given = parser.parse_args()
+    options = parser.parse_args()
     wrong = 0
-    for fault in faults(given.kind, given.folder / given.kind, seed=given.seed, count=given.count):
+    for fault in find_faults(options.kind, options.folder / options.kind, seed=options.seed, count=options.count):
         print(json.dumps(fault), flush=True)
         wrong += 1
     return int(wrong > 0)

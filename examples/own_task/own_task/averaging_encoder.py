@@ -1,4 +1,4 @@
-"""The model of the family; it needs torch, its table does not."""
+"""The encoder of the architecture; it needs torch, but its recipe table does not."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from heedful.tensors import Memory, Tokens
 from own_task.averaging import AveragingConfig
 
 
-class Averager(Encoder[Tokens]):
-    """relu(W x + b) of each token's embedding, layer by layer; the mean is what is said of the whole."""
+class AveragingEncoder(Encoder[Tokens]):
+    """Encoder that computes relu(W x + b) of each embedding in each layer; the summary is the mean over the tokens."""
 
     def __init__(self, embedding: TokenEmbedding, maps: list[nn.Linear]) -> None:
         super().__init__()
@@ -22,14 +22,14 @@ class Averager(Encoder[Tokens]):
         self.summary = MeanPooler()
 
     def forward(self, source: Tokens) -> Memory:
-        """A slot for each token, wherever padding is."""
+        """Return a memory slot for each token."""
         hidden: Tensor = self.embedding(source)
         for each in self.maps:
             hidden = torch.relu(each(hidden))
         return Memory(hidden, hidden, source.positions, self.summary(hidden, source.positions))
 
 
-def averager(config: AveragingConfig, *, vocabulary: int, longest: int) -> Averager:  # noqa: ARG001 - there is no end
-    """A freshly initialised one."""
+def build_averaging_encoder(config: AveragingConfig, *, vocabulary: int, longest: int) -> AveragingEncoder:  # noqa: ARG001 - no limit of length
+    """Build an encoder with new weights."""
     embedding = TokenEmbedding(build_embedding(vocabulary, config.d_model), dropout=config.dropout)
-    return Averager(embedding, [nn.Linear(config.d_model, config.d_model) for _ in range(config.layers)])
+    return AveragingEncoder(embedding, [nn.Linear(config.d_model, config.d_model) for _ in range(config.layers)])

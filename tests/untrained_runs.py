@@ -1,4 +1,4 @@
-"""Runs that nobody trained, for tests of what is written of weights."""
+"""Runs with random weights."""
 
 from __future__ import annotations
 
@@ -16,28 +16,30 @@ from heedful.runs.load import save_run
 from heedful.training.callbacks import TrainingSnapshot, TrainState, ValidationResult
 
 
-def untrained(table: dict[str, Any], *, draw: Callable[[nn.Parameter], object] | None = None) -> Path:
-    """A finished run of a recipe, with random weights, all of them different from 0 and 1; normal ones unless `draw`
-    fills each parameter."""
+def create_untrained_run(table: dict[str, Any], *, draw: Callable[[nn.Parameter], object] | None = None) -> Path:
+    """Create a finished run of a recipe with random weights, which differ from 0 and 1.
+
+    `draw` fills each parameter; the default is a normal distribution.
+    """
     recipe = build_recipe(table, source="here")
     recipe.output.mkdir()
     run = create_run(recipe.output, recipe)
     save_run(run)
-    made = run.init_model()
-    for parameter in made.parameters():
+    model = run.init_model()
+    for parameter in model.parameters():
         nn.init.normal_(parameter, std=0.3) if draw is None else draw(parameter)
     progress = TrainState(step=1)
-    snapshot = TrainingSnapshot({name: p.detach() for name, p in made.named_parameters()}, {}, progress)
+    snapshot = TrainingSnapshot({name: p.detach() for name, p in model.named_parameters()}, {}, progress)
     FolderCheckpointSaver(run.folder, keep=1).save(snapshot, ValidationResult(progress, {"loss": 1.0}, improved=True))
     write_final_model(run.folder, average=1)
     return run.folder
 
 
-def untrained_writer(folder: Path, texts: Sequence[str], **model: Any) -> Path:
-    """A run of a small language model, which knows the letters of these texts."""
+def create_language_model_run(folder: Path, texts: Sequence[str], **model: Any) -> Path:
+    """Create a run of a small language model with the letters of these texts."""
     (folder / "text.txt").write_text("\n".join(texts * 20), encoding="utf-8")
     text = {"path": str(folder / "text.txt")}
-    return untrained(
+    return create_untrained_run(
         {
             "task": "language_modelling",
             "output": str(folder / "run"),
@@ -49,26 +51,26 @@ def untrained_writer(folder: Path, texts: Sequence[str], **model: Any) -> Path:
     )
 
 
-def untrained_translator(
+def create_translation_run(
     folder: Path,
     pairs: Sequence[tuple[str, str]],
     *,
     draw: Callable[[nn.Parameter], object] | None = None,
     **tables: Any,
 ) -> Path:
-    """A run of a small model of two languages, which knows the words of these pairs.
+    """Create a run of a small translation model with the words of these pairs.
 
     Args:
-        folder: that exists; the run becomes `run` in it.
+        folder: existing folder; the run is its subfolder `run`.
         pairs: sources and targets; words of sources may have labels.
-        draw: fills each parameter; `draw_lively` unless given.
-        tables: of the recipe; `model` joins what is small.
+        draw: function that fills each parameter; `draw_large_weights` by default.
+        tables: tables of the recipe; `model` is merged into the small sizes.
     """
     lines = "".join(f"{source}\t{target}\n" for source, target in pairs)
     (folder / "text.tsv").write_text(lines * 5, encoding="utf-8")
     text = {"path": str(folder / "text.tsv")}
     small = {"d_model": 16, "heads": 2, "d_ff": 24, "encoder_layers": 2, "decoder_layers": 2, "tie": "two_way"}
-    return untrained(
+    return create_untrained_run(
         {
             "task": "translation",
             "output": str(folder / "run"),
@@ -79,12 +81,12 @@ def untrained_translator(
             **tables,
             "model": {**small, **tables.get("model", {})},
         },
-        draw=draw or draw_lively,
+        draw=draw or draw_large_weights,
     )
 
 
-def draw_lively(parameter: nn.Parameter) -> None:
-    """Fills matrices with large numbers and changes norms and biases a little, so that answers depend on the text."""
+def draw_large_weights(parameter: nn.Parameter) -> None:
+    """Fill matrices with large numbers and change norms and biases a little, so that outputs depend on the text."""
     with torch.no_grad():
         if parameter.dim() > 1:
             parameter.normal_(std=0.5)
@@ -92,19 +94,19 @@ def draw_lively(parameter: nn.Parameter) -> None:
             parameter.add_(torch.randn_like(parameter), alpha=0.1)
 
 
-def untrained_classifier(folder: Path, classes: Mapping[str, str], **tables: Any) -> Path:
-    """A run of a small classifier, which knows the letters of these texts, and their classes.
+def create_classifier_run(folder: Path, classes: Mapping[str, str], **tables: Any) -> Path:
+    """Create a run of a small classifier with the letters of these texts.
 
     Args:
-        folder: that exists; the run becomes `run` in it.
-        classes: of each text.
-        tables: of the recipe; `model` joins what is small.
+        folder: existing folder; the run is its subfolder `run`.
+        classes: class of each text.
+        tables: tables of the recipe; `model` is merged into the small sizes.
     """
     lines = "".join(f"{text}\t{label}\n" for text, label in classes.items())
     (folder / "texts.tsv").write_text("text\tlabel\n" + lines * 5, encoding="utf-8")
     text = {"path": str(folder / "texts.tsv")}
     small = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2}
-    return untrained(
+    return create_untrained_run(
         {
             "task": "classification",
             "output": str(folder / "run"),
@@ -114,5 +116,5 @@ def untrained_classifier(folder: Path, classes: Mapping[str, str], **tables: Any
             **tables,
             "model": {**small, **tables.get("model", {})},
         },
-        draw=draw_lively,
+        draw=draw_large_weights,
     )

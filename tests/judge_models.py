@@ -1,4 +1,4 @@
-"""Small judges of translations, as transformers keeps them."""
+"""Small judges of translations in the format of transformers."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _MODEL: Final = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 2, "summary": 
 _NUMBER: Final = OutputHead("number")
 
 
-def untaught(folder: Path, texts: Sequence[str], *, head: OutputHead = _NUMBER, length: int = 40) -> Path:
-    """A judge that knows the words of some texts, with random weights."""
+def create_untrained_judge(folder: Path, texts: Sequence[str], *, head: OutputHead = _NUMBER, length: int = 40) -> Path:
+    """Create a judge with random weights and the words of some texts."""
     words = learn_words(texts, size=None, lowercase=False, masked=True)
     positions = {"kind": "learned", "length": length}
     config = EncoderClassifierConfig.model_validate({**_MODEL, "positions": positions})
@@ -35,8 +35,8 @@ def untaught(folder: Path, texts: Sequence[str], *, head: OutputHead = _NUMBER, 
     return folder
 
 
-def changed(path: Path, **content: Any) -> None:
-    """A JSON file with other values; None takes a key out."""
+def update_json(path: Path, **content: Any) -> None:
+    """Update the values of a JSON file; None deletes a key."""
     found = json.loads(path.read_text()) if path.exists() else {}
     found |= content
     path.write_text(json.dumps({key: value for key, value in found.items() if value is not None}))

@@ -1,4 +1,4 @@
-"""Reading: a text and its labels on each line."""
+"""Reader of texts and their labels."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from heedful.data.readers import ExampleReader, read_records
 
 @dataclass(frozen=True)
 class LabelledText:
-    """A text and what is true of it."""
+    """A text and its labels."""
 
     text: str
     labels: tuple[str, ...]
 
 
 class LabelledTexts(ExampleReader[LabelledText]):
-    """Objects with `text` and `labels`, one a line."""
+    """Reader of JSON lines with `text` and `labels`."""
 
     def __iter__(self) -> Iterator[LabelledText]:
         for _, record in read_records(self.paths[0]):

@@ -1,4 +1,4 @@
-"""Texts whose words are asked what they matter: by functions that one knows by heart, and by golden runs."""
+"""Models and records to test attribution: functions with known gradients, and golden runs."""
 
 from __future__ import annotations
 
@@ -25,25 +25,25 @@ IDS = (3, 1, 4, 1, 2)
 METHODS: tuple[Method, ...] = ("gradient", "integrated")
 
 
-def tokens(ids: tuple[int, ...] = IDS, *, padding: int = 0) -> Tokens:
-    """One row, with columns behind it that hold no token."""
+def build_tokens(ids: tuple[int, ...] = IDS, *, padding: int = 0) -> Tokens:
+    """Build one row of tokens, with padding after them."""
     places = [*range(len(ids)), *[-1] * padding]
     return Tokens(torch.tensor([[*ids, *[0] * padding]]), torch.tensor([places]))
 
 
-class Asked(nn.Module):
-    """A text whose vectors a function makes numbers of."""
+class EmbeddedModel(nn.Module):
+    """Model that applies a function to the embeddings of a text."""
 
-    def __init__(self, say: Callable[[Tensor], Tensor], **given: Any) -> None:
+    def __init__(self, function: Callable[[Tensor], Tensor], **given: Any) -> None:
         super().__init__()
         torch.manual_seed(1)
         self.embedding = TokenEmbedding(nn.Embedding(5, 4), scaled=True, **given)
-        self.say = say
+        self.function = function
 
-    def attributed(self, method: Method, *, steps: int = 32, padding: int = 0) -> TokenScores:
-        text = tokens(padding=padding)
+    def attribute(self, method: Method, *, steps: int = 32, padding: int = 0) -> TokenScores:
+        text = build_tokens(padding=padding)
         found = attribute_outputs(
-            lambda rows: self.say(self.embedding(repeat_rows(text, rows))),
+            lambda rows: self.function(self.embedding(repeat_rows(text, rows))),
             {self: ModelSide("encoder", "source")},
             {"source": len(IDS) + padding},
             method=method,
@@ -54,29 +54,29 @@ class Asked(nn.Module):
 
     @property
     def words(self) -> np.ndarray:
-        return self.embedding.embed_parts(tokens()).tokens[0].detach().numpy()
+        return self.embedding.embed_parts(build_tokens()).tokens[0].detach().numpy()
 
 
-def questions(name: str) -> Iterator[tuple[Any, list[Any], dict[str, Any]]]:
-    """What a golden run is asked to show."""
+def iter_inspect_calls(name: str) -> Iterator[tuple[Any, list[Any], dict[str, Any]]]:
+    """Yield predictor, inputs and options of the inspect calls that a golden run expects."""
 
-    def inspects(value: Any) -> Iterator[dict[str, Any]]:
+    def find_inspect_calls(value: Any) -> Iterator[dict[str, Any]]:
         if isinstance(value, dict) and value.get("call") == "inspect":
             yield value
         elif isinstance(value, dict | list):
             for each in value.values() if isinstance(value, dict) else value:
-                yield from inspects(each)
+                yield from find_inspect_calls(each)
 
     face = heedful.load(GOLDEN / name / "run")
-    for question in inspects(json.loads((GOLDEN / name / "expected.json").read_text(encoding="utf-8"))):
+    for question in find_inspect_calls(json.loads((GOLDEN / name / "expected.json").read_text(encoding="utf-8"))):
         given = {key: each for key, each in question.get("given", {}).items() if key != "search"}
         yield face, question["asked"], given
 
 
-def attributed(
+def add_random_attribution(
     record: InspectionRecord, *, about: str = "written", method: str = "integrated", seed: int = 1
 ) -> InspectionRecord:
-    """With scores that no model made; sums lack 0.25."""
+    """Return the record with random attribution scores, whose sums lack 0.25."""
     dice = np.random.default_rng(seed)
     axes = tuple(axis.name for axis in record.axes if axis.name in ("source", "read"))
     count = len(record.written) if about == "written" else len(record.answers)

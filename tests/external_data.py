@@ -1,4 +1,4 @@
-"""Data and weights that are not of the repository: they lie beside it, in ../shared/data, or tests do without."""
+"""Data and weights outside the repository, in ../shared/data; tests that need them are skipped if they are missing."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import pytest
 DATA = Path(__file__).parents[2] / "shared/data"
 
 
-def outside(path: str) -> Path:
-    """A file or folder of them; a test that asks for what is not there is skipped."""
+def find_external_data(path: str) -> Path:
+    """Return the path of a file or folder; skip the test if it does not exist."""
     if not (DATA / path).exists():
         pytest.skip(f"needs data or weights that are not in {DATA}")
     return DATA / path

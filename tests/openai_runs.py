@@ -1,4 +1,4 @@
-"""Small runs that nobody trained, for tests that ask as OpenAI's clients do."""
+"""Small untrained runs for tests with OpenAI's clients."""
 
 from __future__ import annotations
 
@@ -7,26 +7,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from untrained import untrained, untrained_writer
+from untrained_runs import create_language_model_run, create_untrained_run
 
 TEXTS = ["the cat sat on a mat", "a dog sat there, and it was an odd day"]
 STACK = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 1}
 
 
-def runs(folder: Path) -> dict[str, Path]:
-    """Two language models, of letters and of pieces, two of conversation, and one that translates and embeds."""
-    torch.manual_seed(1)  # whatever was drawn before
+def create_openai_runs(folder: Path) -> dict[str, Path]:
+    """Create two language models (letters and pieces), two conversation models and a translation model."""
+    torch.manual_seed(1)  # the same weights for all tests
     (folder / "letters").mkdir()
     return {
-        "tales": untrained_writer(folder / "letters", TEXTS),
-        "odd/pieces": untrained(_pieces(folder)),
-        "talk": untrained(_talk(folder, "talk", ("user", "system"))),
-        "many": untrained(_talk(folder, "many", ("Ann", "Bob", "system"))),
-        "en-de": untrained(_translation(folder)),
+        "tales": create_language_model_run(folder / "letters", TEXTS),
+        "odd/pieces": create_untrained_run(_build_piece_table(folder)),
+        "talk": create_untrained_run(_build_conversation_table(folder, "talk", ("user", "system"))),
+        "many": create_untrained_run(_build_conversation_table(folder, "many", ("Ann", "Bob", "system"))),
+        "en-de": create_untrained_run(_build_translation_table(folder)),
     }
 
 
-def _pieces(folder: Path) -> dict[str, Any]:
+def _build_piece_table(folder: Path) -> dict[str, Any]:
     (folder / "text.txt").write_text("\n".join(TEXTS * 20), encoding="utf-8")
     text = {"path": str(folder / "text.txt")}
     return {
@@ -40,15 +40,15 @@ def _pieces(folder: Path) -> dict[str, Any]:
     }
 
 
-def _talk(folder: Path, name: str, speakers: tuple[str, ...]) -> dict[str, Any]:
+def _build_conversation_table(folder: Path, name: str, speakers: tuple[str, ...]) -> dict[str, Any]:
     turns = [{"speaker": speaker, "text": f"hello number {place}"} for place, speaker in enumerate(speakers)]
     lines = [json.dumps({"turns": turns}) + "\n"] * 4
     (folder / f"{name}.jsonl").write_text("".join(lines), encoding="utf-8")
-    said = {"path": str(folder / f"{name}.jsonl")}
+    part = {"path": str(folder / f"{name}.jsonl")}
     return {
         "task": "conversation",
         "output": str(folder / name),
-        "data": {"train": said, "validation": said, "max_length": 24},
+        "data": {"train": part, "validation": part, "max_length": 24},
         "tokenizer": {"kind": "words"},
         "model": STACK,
         "training": {"steps": 1},
@@ -56,7 +56,7 @@ def _talk(folder: Path, name: str, speakers: tuple[str, ...]) -> dict[str, Any]:
     }
 
 
-def _translation(folder: Path) -> dict[str, Any]:
+def _build_translation_table(folder: Path) -> dict[str, Any]:
     for side in ("en", "de"):
         (folder / f"t.{side}").write_text("\n".join(TEXTS * 4) + "\n", encoding="utf-8")
     pairs = {"source": str(folder / "t.en"), "target": str(folder / "t.de")}

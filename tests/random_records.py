@@ -1,4 +1,4 @@
-"""Records that no model made: random attention that adds up, for tests of what shows records."""
+"""Inspection records with random but consistent attention, to test views and figures."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ GERMAN = ("ein", "mann", "in", "einem", "blauen", "hemd", "steht", ".", "</s>")
 D_MODEL, D_K = 8, 4
 
 
-def made_up(
+def build_random_record(
     layers: int = 2,
     heads: int = 2,
     source: Sequence[str] = ENGLISH,
@@ -38,17 +38,17 @@ def made_up(
     sharpness: float = 3.0,
     seed: int = 1,
 ) -> InspectionRecord:
-    """A record in which all parts fit together: weights are the softmax of the walks' scores, outputs follow from them.
+    """Build a record of a Transformer whose parts are consistent: weights and outputs follow from the scores.
 
     Args:
-        layers: of each role.
-        heads: of each layer.
+        layers: number of layers of each role.
+        heads: number of heads of each layer.
         source: tokens of the source.
         written: tokens of the target.
-        walk: whether maps have theirs.
-        roles: of the maps.
-        sharpness: deviation of the scores; 0 makes all weights of a query equal.
-        seed: of everything.
+        walk: whether the maps contain all steps of the computation.
+        roles: roles of the maps.
+        sharpness: standard deviation of the scores; 0 makes all weights of a query equal.
+        seed: seed of all numbers.
     """
     dice = np.random.default_rng(seed)
     axes = (
@@ -71,22 +71,24 @@ def made_up(
         visible = np.tri(*shape, dtype=bool) if role == "decoder" else np.ones(shape, dtype=bool)
         for layer in range(layers):
             path = f"{role}.layers.{layer}.attention"
-            steps, weights = _attention(heads, visible, dice, sharpness)
+            steps, weights = _draw_attention(heads, visible, dice, sharpness)
             kept = steps if walk else None
             maps.append(AttentionMap(path, role, layer, tuple(range(heads)), queries, keys, weights, visible, kept))
     return InspectionRecord(
-        model="transformer (made up)",
+        model="transformer (random)",
         axes=axes,
         maps=tuple(maps),
-        embedded=(_embedded("encoder", axes[0], dice), _embedded("decoder", axes[1], dice)),
-        written=tuple(_written(token, written, dice) for token in written),
-        tree=_tree(written, dice),
-        encodings=(_sinusoidal(max(lengths.values())),),
+        embedded=(_draw_embeddings("encoder", axes[0], dice), _draw_embeddings("decoder", axes[1], dice)),
+        written=tuple(_draw_generated_token(token, written, dice) for token in written),
+        tree=_draw_beam_tree(written, dice),
+        encodings=(_compute_sinusoids(max(lengths.values())),),
     )
 
 
-def dirichlet(layers: int, heads: int, length: int, *, concentration: float = 0.1, seed: int = 1) -> InspectionRecord:
-    """An encoder with weights of a Dirichlet distribution; a small concentration is as sharp as trained heads."""
+def build_dirichlet_record(
+    layers: int, heads: int, length: int, *, concentration: float = 0.1, seed: int = 1
+) -> InspectionRecord:
+    """Build the record of an encoder with Dirichlet weights; small concentrations give sharp heads."""
     dice = np.random.default_rng(seed)
     draws = dice.standard_gamma(concentration, (layers, heads, length, length)) + 1e-30
     weights = (draws / draws.sum(-1, keepdims=True)).astype(np.float32)
@@ -98,50 +100,52 @@ def dirichlet(layers: int, heads: int, length: int, *, concentration: float = 0.
         )
         for i in range(layers)
     )
-    return InspectionRecord("encoder (made up)", (axis,), maps)
+    return InspectionRecord("encoder (random)", (axis,), maps)
 
 
-def judged(source: Sequence[str] = ENGLISH, *, hidden: int = 4, walk: bool = False, seed: int = 1) -> InspectionRecord:
-    """An encoder alone: candidates for a hidden token, tags of the others, a class, a number, begins of an answer."""
+def build_answer_record(
+    source: Sequence[str] = ENGLISH, *, hidden: int = 4, walk: bool = False, seed: int = 1
+) -> InspectionRecord:
+    """Build the record of an encoder with answers: a hidden token, tags, a class, a number and answer spans."""
     source = [*source[:hidden], "[MASK]", *source[hidden + 1 :]]
-    record = made_up(source=source, walk=walk, roles=("encoder",), seed=seed)
+    record = build_random_record(source=source, walk=walk, roles=("encoder",), seed=seed)
     dice = np.random.default_rng(seed)
 
-    def options(names: Sequence[str], places: Sequence[int | None] | None = None) -> tuple[AnswerOption, ...]:
+    def draw_options(names: Sequence[str], places: Sequence[int | None] | None = None) -> tuple[AnswerOption, ...]:
         chances = np.sort(dice.dirichlet(np.ones(len(names) + 1)))[:0:-1].tolist()
         return tuple(map(AnswerOption, names, chances, places or [None] * len(names)))
 
     begins = dice.permutation(len(source))[:5].tolist()
     answers = (
-        ModelAnswer("hidden token", "[MASK]", hidden, options(["blue", "</script>", "\u202ered", ""])),
+        ModelAnswer("hidden token", "[MASK]", hidden, draw_options(["blue", "</script>", "\u202ered", ""])),
         *(
-            ModelAnswer("tag", token, place, options(["NOUN", "VERB"]))
+            ModelAnswer("tag", token, place, draw_options(["NOUN", "VERB"]))
             for place, token in enumerate(source)
             if place != hidden
         ),
-        ModelAnswer("class", "", None, options(["entailment", "neutral", "contradiction"])),
+        ModelAnswer("class", "", None, draw_options(["entailment", "neutral", "contradiction"])),
         ModelAnswer("number", "", None, (), number=-2.5),
-        ModelAnswer("first token of the answer", "", None, options([source[place] for place in begins], begins)),
+        ModelAnswer("first token of the answer", "", None, draw_options([source[place] for place in begins], begins)),
     )
     return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=(), answers=answers)
 
 
-def _softmax(scores: np.ndarray) -> np.ndarray:
+def _compute_softmax(scores: np.ndarray) -> np.ndarray:
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     weights: np.ndarray = (powers / powers.sum(-1, keepdims=True)).astype(np.float32)
     return weights
 
 
-def _attention(
+def _draw_attention(
     heads: int, visible: np.ndarray, dice: np.random.Generator, sharpness: float
 ) -> tuple[AttentionSteps, np.ndarray]:
-    """A walk and its weights."""
+    """Draw the steps of an attention and its weights."""
     length, width = visible.shape
     queries, keys, values = (dice.normal(size=(heads, n, D_K)).astype(np.float32) for n in (length, width, width))
     queries *= sharpness
     scale = D_K**-0.5
     scores = scale * queries @ keys.transpose(0, 2, 1)
-    weights = _softmax(np.where(visible, scores, -np.inf))
+    weights = _compute_softmax(np.where(visible, scores, -np.inf))
     contexts = weights @ values
     inputs = dice.normal(size=(length, D_MODEL)).astype(np.float32)
     mixing = dice.normal(size=(heads * D_K, D_MODEL)).astype(np.float32)
@@ -149,19 +153,19 @@ def _attention(
     return AttentionSteps(queries, keys, values, scale, None, scores, contexts, inputs, outputs), weights
 
 
-def _embedded(side: str, axis: MapAxis, dice: np.random.Generator) -> EmbeddedTokens:
+def _draw_embeddings(side: str, axis: MapAxis, dice: np.random.Generator) -> EmbeddedTokens:
     words = dice.normal(size=(len(axis.tokens), D_MODEL)).astype(np.float32)
-    return EmbeddedTokens(side, axis.name, words, _sinusoidal(len(axis.tokens)).vectors)
+    return EmbeddedTokens(side, axis.name, words, _compute_sinusoids(len(axis.tokens)).vectors)
 
 
-def _sinusoidal(length: int) -> PositionEncoding:
+def _compute_sinusoids(length: int) -> PositionEncoding:
     places = np.arange(length)
     angles = places[:, None] / 10_000 ** (np.arange(0, D_MODEL, 2) / D_MODEL)
     vectors = np.stack([np.sin(angles), np.cos(angles)], -1).reshape(length, D_MODEL).astype(np.float32)
     return PositionEncoding("sinusoidal, added to the embeddings", places, vectors)
 
 
-def _written(token: str, others: Sequence[str], dice: np.random.Generator) -> GeneratedToken:
+def _draw_generated_token(token: str, others: Sequence[str], dice: np.random.Generator) -> GeneratedToken:
     names = list(dict.fromkeys([token, *dice.permutation(list(others)).tolist()]))[:4]
     chances = np.sort(dice.dirichlet(np.ones(len(names) + 1)))[::-1]
     logs = np.log(chances).tolist()
@@ -169,8 +173,8 @@ def _written(token: str, others: Sequence[str], dice: np.random.Generator) -> Ge
     return GeneratedToken(token, found[0].log_probability, tuple(found))
 
 
-def _tree(written: Sequence[str], dice: np.random.Generator) -> tuple[BeamNode, ...]:
-    """The returned path, and beside each of its nodes one that was pruned, beside the last one another that ended."""
+def _draw_beam_tree(written: Sequence[str], dice: np.random.Generator) -> tuple[BeamNode, ...]:
+    """Draw a beam tree: the returned path, a pruned node beside each of its nodes, and another finished hypothesis."""
     tree = [BeamNode(-1, "", 0.0, None, "lived", True)]
     parent, total = 0, 0.0
     for i, token in enumerate(written):

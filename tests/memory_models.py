@@ -1,4 +1,4 @@
-"""Decoders that look at two memories of one source: all of its tokens, and those at even positions."""
+"""Decoders that attend to two memories of one source: all of its tokens, and those at even positions."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ from heedful.tensors import SOURCE, Tokens
 REGIONS, MOTION = "regions", "motion"
 
 
-class TwoMemories(nn.Module):
-    """A model of two sources as one of a single source; `first` is what the first memory is called."""
+class TwoMemoryModel(nn.Module):
+    """A model of two sources with the interface of a model of one source; `first` is the name of the first memory."""
 
     def __init__(self, model: SequenceToSequence[Any], *, first: str = REGIONS) -> None:
         super().__init__()
@@ -40,24 +40,24 @@ class TwoMemories(nn.Module):
         self.decoder = model.decoder
 
     def init_state(self, source: Tokens) -> State:
-        return self.model.init_state(sources(source, first=self.first))
+        return self.model.init_state(build_sources(source, first=self.first))
 
     def step(self, tokens: Tokens, state: State) -> tuple[Tensor, State]:
         return self.model.step(tokens, state)
 
 
-def sources(source: Tokens, *, first: str = REGIONS) -> dict[str, Tokens]:
-    """All tokens, and other words at even positions, of which rows have different numbers."""
+def build_sources(source: Tokens, *, first: str = REGIONS) -> dict[str, Tokens]:
+    """Build the two sources: all tokens, and other words at even positions, so rows have different lengths."""
     few = torch.where(source.positions % 2 == 0, source.positions, -1)
     return {first: source, MOTION: Tokens((source.ids * 2) % 5 + 2, few)}
 
 
-def transformer(width: int, vocabulary: int, *, post_norm: bool = False, parted: bool = False) -> TwoMemories:
-    """Two layers that look at both memories; parted ones at one each, of which one is called `source`."""
+def build_transformer(width: int, vocabulary: int, *, post_norm: bool = False, parted: bool = False) -> TwoMemoryModel:
+    """Build two layers that attend to both memories; with `parted`, to one memory each, of which one is `source`."""
     first = SOURCE if parted else REGIONS
     names = [(first,), (MOTION,)] if parted else [(first, MOTION), (MOTION, first)]
 
-    def layer(across: tuple[str, ...] = ()) -> TransformerLayer:
+    def build_layer(across: tuple[str, ...] = ()) -> TransformerLayer:
         return TransformerLayer(
             MultiHeadAttention(width, 2, relative=RotaryPosition(width // 2)),
             FeedForward(width, 2 * width, activation=nn.ReLU()),
@@ -65,18 +65,18 @@ def transformer(width: int, vocabulary: int, *, post_norm: bool = False, parted:
             across={name: MultiHeadAttention(width, 2) for name in across},
         )
 
-    def stack(layers: list[TransformerLayer], visibility: Any) -> TransformerStack:
+    def build_stack(layers: list[TransformerLayer], visibility: Any) -> TransformerStack:
         embedding = TokenEmbedding(build_embedding(vocabulary, width), position=SinusoidalPosition(width))
         norm = None if post_norm else nn.LayerNorm(width)
         return TransformerStack(embedding, layers, visibility=visibility, final_norm=norm)
 
-    decoder = TransformerDecoder(stack([layer(each) for each in names], causal))
-    encoders = _encoders(width, vocabulary, first=first)
-    return TwoMemories(SequenceToSequence(encoders, decoder, output=nn.Linear(width, vocabulary)), first=first)
+    decoder = TransformerDecoder(build_stack([build_layer(each) for each in names], causal))
+    encoders = _build_encoders(width, vocabulary, first=first)
+    return TwoMemoryModel(SequenceToSequence(encoders, decoder, output=nn.Linear(width, vocabulary)), first=first)
 
 
-def recurrent(width: int, vocabulary: int, *, reading: str) -> TwoMemories:
-    """GRUs that begin where both summaries say, and that take a context from each memory."""
+def build_recurrent(width: int, vocabulary: int, *, reading: str) -> TwoMemoryModel:
+    """Build GRUs that start from both summaries and read a context from each memory."""
     embedding = TokenEmbedding(build_embedding(vocabulary, width), scaled=False)
     cells = [GRU(width, width), GRU(width, width)]
     across = {REGIONS: Attention(AdditiveScore(width, width, width)), MOTION: Attention(ScaledDotScore())}
@@ -97,11 +97,13 @@ def recurrent(width: int, vocabulary: int, *, reading: str) -> TwoMemories:
             decoder = LuongDecoder(
                 embedding, RecurrentStack([UnidirectionalLayer(cell) for cell in cells]), reading=look, readout=last
             )
-    return TwoMemories(SequenceToSequence(_encoders(width, vocabulary), decoder, output=nn.Linear(width, vocabulary)))
+    return TwoMemoryModel(
+        SequenceToSequence(_build_encoders(width, vocabulary), decoder, output=nn.Linear(width, vocabulary))
+    )
 
 
-def _encoders(width: int, vocabulary: int, *, first: str = REGIONS) -> NamedEncoders:
-    def encoder() -> TransformerEncoder:
+def _build_encoders(width: int, vocabulary: int, *, first: str = REGIONS) -> NamedEncoders:
+    def build_encoder() -> TransformerEncoder:
         layer = TransformerLayer(
             MultiHeadAttention(width, 2),
             FeedForward(width, 2 * width, activation=nn.ReLU()),
@@ -110,4 +112,4 @@ def _encoders(width: int, vocabulary: int, *, first: str = REGIONS) -> NamedEnco
         embedding = TokenEmbedding(build_embedding(vocabulary, width), position=SinusoidalPosition(width))
         return TransformerEncoder(TransformerStack(embedding, [layer], visibility=bidirectional))
 
-    return NamedEncoders({first: encoder(), MOTION: encoder()})
+    return NamedEncoders({first: build_encoder(), MOTION: build_encoder()})

@@ -1,4 +1,4 @@
-"""The trained model as its user sees it: `heedful.load(run).label(texts)`, and lines for `heedful predict`."""
+"""The trained model: `heedful.load(run).label(texts)`, and the line format of `heedful predict`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from heedful.tensors import Tokens, move_to_device
 
 
 class Labeller(Predictor):
-    """A model with the tokenizer and the labels it was trained with."""
+    """A model with the tokenizer and the labels of its training."""
 
     def __init__(
         self, model: TextClassifier, *, tokenizer: Tokenizer, labels: LabelVocabulary, max_length: int
@@ -32,21 +32,21 @@ class Labeller(Predictor):
         self.device = next(model.parameters()).device
 
     def label(self, texts: Sequence[str], *, batch_tokens: int = 4096) -> list[dict[str, float]]:
-        """Of each text the probability of each label, the most probable first."""
-        rows = [self._ids(text) for text in texts]
-        return run_batched(rows, self._answers, size=len, batch_tokens=batch_tokens)
+        """Return the probability of each label for each text, the most probable labels first."""
+        rows = [self._encode_text(text) for text in texts]
+        return run_batched(rows, self._predict_batch, size=len, batch_tokens=batch_tokens)
 
     def line_format(self) -> TextLineFormat[Mapping[str, float]]:
-        """A text a line, its labels between tabs."""
-        return LabelLines(self)
+        """Return the line format: a text on each line, and its labels separated by tabs."""
+        return LabelLineFormat(self)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """What the encoder attends to, if it attends at all."""
-        ids = self._ids(request.require_no_generation().require_single_text("a labeller's"))
+        """Record the attention of the encoder, if it has any."""
+        ids = self._encode_text(request.require_no_generation().require_single_text("a labeller's"))
         tokens = move_to_device(to_tokens(pad_rows([ids])), self.device)
         record, _ = record_encoder(
             self.model,
-            self._logits,
+            self._compute_logits,
             tokens,
             tokenizer=self.tokenizer,
             selection=request.selection,
@@ -54,34 +54,36 @@ class Labeller(Predictor):
         )
         return record
 
-    def _ids(self, text: str) -> list[int]:
+    def _encode_text(self, text: str) -> list[int]:
         return list(encode_texts(self.tokenizer, (text,), max_length=self.max_length).ids)
 
-    def _logits(self, tokens: Tokens) -> Tensor:
+    def _compute_logits(self, tokens: Tokens) -> Tensor:
         logits: Tensor = self.model.output(self.model(tokens)).float()
         return logits
 
-    def _answers(self, rows: list[list[int]]) -> Iterable[dict[str, float]]:
-        chances = torch.sigmoid(self._logits(move_to_device(to_tokens(pad_rows(rows)), self.device))).tolist()
-        for row in chances:
+    def _predict_batch(self, rows: list[list[int]]) -> Iterable[dict[str, float]]:
+        probabilities = torch.sigmoid(
+            self._compute_logits(move_to_device(to_tokens(pad_rows(rows)), self.device))
+        ).tolist()
+        for row in probabilities:
             pairs = sorted(zip(self.labels.names, row, strict=True), key=lambda pair: -pair[1])
             yield dict(pairs)
 
 
 @dataclass(frozen=True)
-class LabelLines(TextLineFormat[Mapping[str, float]]):
-    """The labels that are more probable than not, between tabs; JSON tells the probabilities of all."""
+class LabelLineFormat(TextLineFormat[Mapping[str, float]]):
+    """Line format with the labels whose probability is above 0.5, separated by tabs; JSON has all probabilities."""
 
     labeller: Labeller
 
     def answer_inputs(self, inputs: Sequence[str], *, start: int) -> list[dict[str, float]]:
-        """Probabilities."""
+        """Return the probabilities of the labels for each text."""
         return self.labeller.label(inputs)
 
     def to_json(self, answer: Mapping[str, float]) -> Mapping[str, float]:
-        """As they are."""
+        """Return the probabilities of all labels."""
         return answer
 
     def format_answer(self, answer: Mapping[str, float]) -> str:
-        """Names."""
-        return "\t".join(escape_cell(name) for name, chance in answer.items() if chance > 0.5) + "\n"
+        """Return the names of the probable labels."""
+        return "\t".join(escape_cell(name) for name, probability in answer.items() if probability > 0.5) + "\n"

@@ -1,4 +1,4 @@
-"""The browser in which pages are tested, where there is one."""
+"""Fixture with the browser for the tests of pages, if one is installed."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ PATIENCE = 60_000
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """A browser for the tests of one file.
+    """Open a browser for the tests of one file.
 
-    While it is open, Playwright keeps an event loop running in the main thread, where no other can be run then. So it
-    is closed before the tests of another file begin: these may call `asyncio.run`, in any order of files.
+    While it is open, Playwright's event loop runs in the main thread, and no other loop can run there. So the browser
+    is closed after each file: tests of other files may call `asyncio.run`, in any order.
     """
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     if CHROMIUM is None:

@@ -1,4 +1,4 @@
-"""Recordings in a language whose words are tones, so small that a recogniser learns it in seconds."""
+"""Recordings in a language whose words are tones; a small recogniser learns it in seconds."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from heedful.tasks.speech.demonstration import RATE, encode_wav
 TONES = {"low": 400, "mid": 1000, "high": 2200}
 
 
-def said(words: list[str], *, seed: int = 1) -> bytes:
-    """Each word for a tenth of a second, and silence between them."""
+def encode_tones(words: list[str], *, seed: int = 1) -> bytes:
+    """Return WAV bytes with a tone of a tenth of a second for each word, and silence between them."""
     noise = np.random.default_rng(seed)
     parts = [np.zeros(400)]
     for word in words:
@@ -23,15 +23,15 @@ def said(words: list[str], *, seed: int = 1) -> bytes:
     return encode_wav((sound * 2**13).astype("<i2"))
 
 
-def write(folder: Path, name: str, count: int, *, seed: int) -> list[tuple[str, str]]:
-    """A table of recordings, and the names and texts in it."""
+def write_recordings(folder: Path, name: str, count: int, *, seed: int) -> list[tuple[str, str]]:
+    """Write recordings and a table of them; return the file names and texts."""
     dice = random.Random(seed)
     rows = []
     for number in range(count):
         words = dice.choices(list(TONES), k=dice.randint(1, 4))
         path = folder / name / f"{number}.wav"
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(said(words, seed=seed * 1000 + number))
+        path.write_bytes(encode_tones(words, seed=seed * 1000 + number))
         rows.append((f"{name}/{number}.wav", " ".join(words)))
     (folder / f"{name}.tsv").write_text("".join(f"{a}\t{b}\n" for a, b in rows), encoding="utf-8")
     return rows

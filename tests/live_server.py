@@ -1,4 +1,4 @@
-"""A live server on this machine, for tests that ask it as clients do."""
+"""A server on this machine for tests that send requests as clients do."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from heedful.serving.settings import ServerSettings
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What came back."""
+class ServerResponse:
+    """Response of a server."""
 
     status: int
     headers: Mapping[str, str]
@@ -32,10 +32,10 @@ class Answer:
 
 
 @dataclass(frozen=True)
-class Live:
-    """A server that runs."""
+class LiveServer:
+    """A running server."""
 
-    house: ModelRegistry
+    registry: ModelRegistry
     port: int
     server: HTTPServer
 
@@ -45,8 +45,8 @@ class Live:
 
     def ask(
         self, path: str, body: Any = None, *, method: str | None = None, headers: Mapping[str, str] | None = None
-    ) -> Answer:
-        """One request: an object is sent as JSON, bytes as they are."""
+    ) -> ServerResponse:
+        """Send a request; an object is sent as JSON, bytes as they are."""
         sent = {"Content-Type": "application/json"} if body is not None else {}
         content = body if body is None or isinstance(body, bytes) else json.dumps(body).encode()
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
@@ -55,15 +55,15 @@ class Live:
                 method or ("GET" if body is None else "POST"), path, content, {**sent, **(headers or {})}
             )
             answer = connection.getresponse()
-            return Answer(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
+            return ServerResponse(answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read())
         finally:
             connection.close()
 
 
 @contextmanager
-def serving(house: ModelRegistry) -> Iterator[Live]:
-    """A house that is served while the block runs."""
-    server = build_server(house)
+def run_server(registry: ModelRegistry) -> Iterator[LiveServer]:
+    """Run a server with the models of a registry during the block."""
+    server = build_server(registry)
     thread = threading.Thread(target=server.run, daemon=True)
     thread.start()
     until = time.monotonic() + 20
@@ -71,14 +71,14 @@ def serving(house: ModelRegistry) -> Iterator[Live]:
         assert thread.is_alive() and time.monotonic() < until, "the server did not start"
         time.sleep(0.01)
     try:
-        yield Live(house, int(server.servers[0].sockets[0].getsockname()[1]), server)
+        yield LiveServer(registry, int(server.servers[0].sockets[0].getsockname()[1]), server)
     finally:
         server.should_exit = True
         thread.join(20)
 
 
-def opened(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> ModelRegistry:
-    """A house of runs, by their names, on a free port."""
+def open_registry(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> ModelRegistry:
+    """Load a registry of runs by name, for a server on a free port."""
     given = {name: {"run": str(each)} if isinstance(each, Path) else dict(each) for name, each in models.items()}
     table: dict[str, Any] = {"models": given, "port": 0, "device": "cpu", "log": "none", **settings}
     return load_registry(ServerSettings.model_validate(table))

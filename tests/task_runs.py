@@ -1,4 +1,4 @@
-"""Small runs of every task that is served, which nobody trained, for tests of servers."""
+"""Small untrained runs of every task that a server can run."""
 
 from __future__ import annotations
 
@@ -8,13 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import numpy as np
-import toned
 import torch
-from untrained import untrained, untrained_writer
+from untrained_runs import create_language_model_run, create_untrained_run
 
-from heedful.tasks.captioning.scenes import build_clip_files as moving_files
-from heedful.tasks.captioning.scenes import build_coco_files, generate_clips, generate_scenes
+from heedful.tasks.captioning.scenes import build_clip_files, build_coco_files, generate_clips, generate_scenes
 from heedful.tasks.glimpses.demonstration import encode_idx
 
 NUMBERS = {"0": "null", "1": "eins", "2": "zwei", "3": "drei", "4": "vier", "5": "fünf"}
@@ -24,42 +23,42 @@ FRAMED = {"kind": "recurrent", "reading": {"kind": "bahdanau"}}
 READING = {**STACK, "positions": {"kind": "learned", "length": 48}}
 
 
-def runs(folder: Path) -> dict[str, Path]:
-    """A run of each task by what it does, in a folder that is empty; their weights are always the same."""
-    _write(folder)
+def create_task_runs(folder: Path) -> dict[str, Path]:
+    """Create a run of each task in an empty folder, named by its action; the weights are always the same."""
+    _write_data(folder)
     (folder / "writer").mkdir()
 
-    def made(seed: int, build: Callable[[], Path]) -> Path:
+    def build_with_seed(seed: int, build: Callable[[], Path]) -> Path:
         with torch.random.fork_rng():
             torch.manual_seed(seed)
             return build()
 
-    def run(name: str, table: Mapping[str, Any]) -> Path:
-        return untrained({"output": str(folder / name), "training": TRAINING, **table})
+    def create_run(name: str, table: Mapping[str, Any]) -> Path:
+        return create_untrained_run({"output": str(folder / name), "training": TRAINING, **table})
 
     return {
-        "translate": made(11, lambda: untrained(_translation(folder))),
-        "generate": made(7, lambda: untrained_writer(folder / "writer", ["once upon a time"])),
-        **{name: made(3, partial(run, name, table)) for name, table in _tables(folder).items()},
+        "translate": build_with_seed(11, lambda: create_untrained_run(_build_translation_table(folder))),
+        "generate": build_with_seed(7, lambda: create_language_model_run(folder / "writer", ["once upon a time"])),
+        **{name: build_with_seed(3, partial(create_run, name, table)) for name, table in _build_tables(folder).items()},
     }
 
 
-def picture(folder: Path) -> bytes:
-    """One of the pictures that a captioner was to learn."""
+def read_picture(folder: Path) -> bytes:
+    """Read one of the captioner's pictures."""
     return (folder / "pictures/train00000.png").read_bytes()
 
 
-def sound(folder: Path) -> bytes:
-    """One of the recordings that a recogniser was to learn."""
+def read_recording(folder: Path) -> bytes:
+    """Read one of the speech recogniser's recordings."""
     return (folder / "tones/0.wav").read_bytes()
 
 
-def clip(folder: Path) -> bytes:
-    """One of the clips that another captioner was to learn."""
+def read_clip(folder: Path) -> bytes:
+    """Read one of the clip captioner's clips."""
     return next((folder / "clips").glob("*.npz")).read_bytes()
 
 
-def _write(folder: Path) -> None:
+def _write_data(folder: Path) -> None:
     numbers = [f"{a} {b} {a}" for a in NUMBERS for b in NUMBERS]
     words = [" ".join(NUMBERS[each] for each in text.split()) for text in numbers]
     (folder / "t.en").write_text("\n".join(numbers) + "\n", encoding="utf-8")
@@ -68,14 +67,14 @@ def _write(folder: Path) -> None:
     (folder / "c.tsv").write_text("text\tlabel\n" + "".join(f"{each}\t{each[:4]}\n" for each in words), "utf-8")
     tagged = ("".join(f"{word}\t{word[0]}\n" for word in each.split()) + "\n" for each in words)
     (folder / "g.txt").write_text("".join(tagged), encoding="utf-8")
-    _lines(
+    _write_json_lines(
         folder / "q.jsonl",
         [{"question": "eins", "context": each, "answers": [{"text": each[:4], "start": 0}]} for each in words],
     )
     turns = [{"speaker": "user", "text": "hello"}, {"speaker": "system", "text": "hello there"}]
-    _lines(folder / "d.jsonl", [{"turns": turns}] * 4)
+    _write_json_lines(folder / "d.jsonl", [{"turns": turns}] * 4)
     facts = ["Mary went to the garden.", "John went to the office."]
-    _lines(
+    _write_json_lines(
         folder / "s.jsonl",
         [{"facts": facts, "question": "Where is Mary?", "answer": "garden", "supporting": [0]}] * 4,
     )
@@ -84,19 +83,19 @@ def _write(folder: Path) -> None:
     for name, content in files.items():
         (folder / "pictures" / name).write_bytes(content)
     (folder / "train.json").write_text(table)
-    toned.write(folder, "tones", 4, seed=1)
-    for name, content in moving_files(generate_clips("train", 4, size=12), stem="clips").items():
+    audio_samples.write_recordings(folder, "tones", 4, seed=1)
+    for name, content in build_clip_files(generate_clips("train", 4, size=12), stem="clips").items():
         (folder / name).parent.mkdir(exist_ok=True)
         (folder / name).write_bytes(content if isinstance(content, bytes) else content.encode())
     (folder / "seen.idx").write_bytes(encode_idx(np.arange(4 * 64, dtype=np.uint8).reshape(4, 8, 8)))
     (folder / "seen-labels.idx").write_bytes(encode_idx(np.arange(4, dtype=np.uint8)))
 
 
-def _lines(path: Path, rows: list[dict[str, Any]]) -> None:
+def _write_json_lines(path: Path, rows: list[dict[str, Any]]) -> None:
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
 
 
-def _translation(folder: Path) -> dict[str, Any]:
+def _build_translation_table(folder: Path) -> dict[str, Any]:
     text = {"source": str(folder / "t.en"), "target": str(folder / "t.de")}
     return {
         "output": str(folder / "translate"),
@@ -108,22 +107,22 @@ def _translation(folder: Path) -> dict[str, Any]:
     }
 
 
-def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
-    def both(name: str, **more: Any) -> dict[str, Any]:
+def _build_tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    def build_parts(name: str, **more: Any) -> dict[str, Any]:
         part = {"path": str(folder / name), **more}
         return {"train": part, "validation": part}
 
-    shown = both("seen.idx", labels=str(folder / "seen-labels.idx"))
+    shown = build_parts("seen.idx", labels=str(folder / "seen-labels.idx"))
     words, labelled = {"kind": "words"}, {"tokenizer": {"kind": "words"}, "model": READING}
     return {
-        "fill": {"task": "pretraining", "data": {**both("p.txt"), "max_length": 24}, **labelled},
-        "classify": {"task": "classification", "data": {**both("c.tsv"), "max_length": 24}, **labelled},
-        "tag": {"task": "tagging", "data": {**both("g.txt"), "max_length": 24}, **labelled},
-        "answer": {"task": "spans", "data": {**both("q.jsonl"), "max_length": 24}, **labelled},
-        "ask": {"task": "stories", "data": both("s.jsonl"), "model": {"d_model": 8}},
+        "fill": {"task": "pretraining", "data": {**build_parts("p.txt"), "max_length": 24}, **labelled},
+        "classify": {"task": "classification", "data": {**build_parts("c.tsv"), "max_length": 24}, **labelled},
+        "tag": {"task": "tagging", "data": {**build_parts("g.txt"), "max_length": 24}, **labelled},
+        "answer": {"task": "spans", "data": {**build_parts("q.jsonl"), "max_length": 24}, **labelled},
+        "ask": {"task": "stories", "data": build_parts("s.jsonl"), "model": {"d_model": 8}},
         "chat": {
             "task": "conversation",
-            "data": {**both("d.jsonl"), "max_length": 24},
+            "data": {**build_parts("d.jsonl"), "max_length": 24},
             "tokenizer": words,
             "model": STACK,
             "generation": {"tokens": 8},
@@ -131,7 +130,7 @@ def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
         "caption": {
             "task": "captioning",
             "data": {
-                **both("train.json", pictures=str(folder / "pictures")),
+                **build_parts("train.json", pictures=str(folder / "pictures")),
                 "picture_size": 32,
                 "max_length": 24,
             },
@@ -140,14 +139,14 @@ def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
         },
         "detect": {
             "task": "pretraining",
-            "data": {**both("p.txt"), "max_length": 24},
+            "data": {**build_parts("p.txt"), "max_length": 24},
             **labelled,
             "training": {**TRAINING, "objective": {"kind": "replaced_tokens"}, "pairing": "alone"},
         },
         "transcribe": {
             "task": "speech",
             "data": {
-                **both("tones.tsv"),
+                **build_parts("tones.tsv"),
                 "frames": {"rate": 8000, "bands": 12},
                 "max_seconds": 2,
                 "max_length": 12,
@@ -157,7 +156,7 @@ def _tables(folder: Path) -> Mapping[str, Mapping[str, Any]]:
         },
         "watch": {
             "task": "video",
-            "data": {**both("clips.jsonl"), "frames": 8, "frame_size": 12, "max_length": 16},
+            "data": {**build_parts("clips.jsonl"), "frames": 8, "frame_size": 12, "max_length": 16},
             "model": {"d_model": 8, "frames": {"widths": [4]}, "motion": {"widths": [4]}, "decoder": FRAMED},
             "generation": {"kind": "greedy", "max_extra": 8},
         },

@@ -1,4 +1,4 @@
-"""Documents of every format of translators, small and full of what real ones have."""
+"""Small documents in all formats of translators, with the features of real ones."""
 
 from __future__ import annotations
 
@@ -110,8 +110,8 @@ HTML = """<!DOCTYPE html>
 SAMPLES = {"a.po": PO, "a.xlf": XLIFF, "b.xliff": XLIFF_2, "a.tmx": TMX, "a.srt": SRT, "a.html": HTML}
 
 
-def zipped(members: Mapping[str, str | bytes], *, comment: bytes = b"") -> bytes:
-    """A zip of these members, the first one not compressed, as office programs write it."""
+def build_zip(members: Mapping[str, str | bytes], *, comment: bytes = b"") -> bytes:
+    """Build a zip file of these members, the first one uncompressed, as office programs do."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w") as file:
         file.comment = comment
@@ -140,8 +140,8 @@ RELATIONS = (
 )
 
 
-def word(body: str) -> str:
-    """The body of a DOCX."""
+def wrap_docx_body(body: str) -> str:
+    """Return the document part of a DOCX with this body."""
     return (
         f'<?xml version="1.0" encoding="UTF-8" standalone="yes"?>\r\n<w:document {_W} xmlns:r="r" '
         'xmlns:mc="http://schemas.openxmlformats.org/markup-compatibility/2006">'
@@ -153,7 +153,7 @@ BOLD = "<w:rPr><w:b/></w:rPr>"
 DOCX = {
     "[Content_Types].xml": TYPES,
     "_rels/.rels": RELATIONS,
-    "word/document.xml": word(
+    "word/document.xml": wrap_docx_body(
         '<w:p w:rsidR="00A1"><w:pPr><w:pStyle w:val="Heading1"/></w:pPr><w:bookmarkStart w:id="0" w:name="_Toc1"/>'
         '<w:r><w:t>A le</w:t></w:r><w:proofErr w:type="spellStart"/><w:r w:rsidR="00B2"><w:rPr><w:lang w:val="en-GB"/>'
         '</w:rPr><w:t>tter</w:t></w:r><w:bookmarkEnd w:id="0"/></w:p>'
