@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import pytest
-from architecture.sources import parse
+from architecture.sources import list_nodes, parse
 
 
 @pytest.fixture(scope="package", autouse=True)
