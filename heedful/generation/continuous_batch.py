@@ -193,7 +193,7 @@ class ContinuousBatch:
         self._next_id = request_ids.stop
         no_tokens = torch.full((num_sentences * self._width, 1), -1, device=device)
         entry = _BatchEntry(
-            batch, [*request_ids], Tokens(no_tokens, no_tokens), request.until, request.keep_state, num_sentences
+            batch, [*request_ids], Tokens(torch.zeros_like(no_tokens), no_tokens), request.until, request.keep_state, num_sentences
         )
         if self._width > 1:
             state = select_rows(state, RowSelection.expand(num_sentences, self._width, device=device))
