@@ -329,9 +329,9 @@ def _concat_nested(parts: Sequence[Any]) -> Any:
     if isinstance(first, tuple):
         assert len({len(part) for part in parts}) == 1, "a state without a memory has no rows before its first token"
         return tuple(_concat_nested(items) for items in zip(*parts, strict=True))
-    if isinstance(first, SupportsConcat):
+    if hasattr(type(first), "concat"):  # a `SupportsConcat`; see `_select_nested`
         return first.concat(others)
-    assert not isinstance(first, SupportsReorder), f"{type(first).__name__} does not define how it is joined"
+    assert not hasattr(type(first), "reorder"), f"{type(first).__name__} does not define how it is joined"
     if is_dataclass(first) and not isinstance(first, type):
         return replace(
             first, **{f.name: _concat_nested([getattr(part, f.name) for part in parts]) for f in fields(first)}
@@ -348,15 +348,17 @@ def pad_and_concat(tensors: Sequence[Tensor], *, axis: int, fill: float | int | 
     `axis`, on the right, or on the left if `pad_left`.
     """
     max_size = max(tensor.size(axis) for tensor in tensors)
-    padded = []
-    for tensor in tensors:
+
+    def pad(tensor: Tensor) -> Tensor:
+        """Pad a tensor to the largest size."""
         shape = list(tensor.shape)
         shape[axis] = max_size - shape[axis]
+        if not shape[axis]:
+            return tensor
         padding = tensor.new_full(shape, fill)
-        padded.append(
-            tensor if not shape[axis] else torch.cat((padding, tensor) if pad_left else (tensor, padding), axis)
-        )
-    return torch.cat(padded)
+        return torch.cat((padding, tensor) if pad_left else (tensor, padding), axis)
+
+    return torch.cat([pad(tensor) for tensor in tensors])
 
 
 def count_used_columns(positions: Int[Tensor, "G K"]) -> int:

@@ -6590,9 +6590,16 @@ IN_COMPANY = (
     Mutant(
         "running: a step is kept at another place",
         "generation/decode_batch.py",
-        "[starts + size - fields[0].size(1) for starts, fields in parts]",
+        "[starts + (size - fields[0].size(1)) for starts, fields in parts]",
         "[starts for starts, fields in parts]",
         (f"{RUNNING}::test_company_changes_nothing",),
+    ),
+    Mutant(
+        "running: rows without a token have no id that a model can read",
+        "generation/continuous_batch.py",
+        "Tokens(torch.zeros_like(no_positions), no_positions)",
+        "Tokens(no_positions, no_positions)",
+        (f"{RUNNING}::test_rows_of_a_sentence_that_fails_at_once_hold_ids_that_a_model_can_read",),
     ),
     Mutant(
         "running: parties become one whatever their rows hold",

@@ -21,6 +21,7 @@ from heedful.retrieval.highlights import (
     highlight_passages,
 )
 from heedful.retrieval.rankings import Ordering, SearchHit
+from heedful.tasks.records import dump_record
 
 _ORDERING_NAMES: Final[Mapping[Ordering, str]] = {"bm25": "BM25", "encoder": "encoder", "product": "product"}
 _SNIPPET_LENGTH: Final = 240
@@ -70,7 +71,8 @@ class QueryResults:
 
     def to_json(self) -> str:
         """Return the results as JSON on one line."""
-        return json.dumps(build_search_record(self.query, self.orders), ensure_ascii=False, allow_nan=False)
+        record = dump_record(build_search_record(self.query, self.orders))
+        return json.dumps(record, ensure_ascii=False, allow_nan=False)
 
 
 def mark_results(

@@ -191,10 +191,9 @@ class ContinuousBatch:
         device, num_sentences = logits.device, len(batch.prefill.positions)
         request_ids = range(self._next_id, self._next_id + num_sentences)
         self._next_id = request_ids.stop
-        no_tokens = torch.full((num_sentences * self._width, 1), -1, device=device)
-        entry = _BatchEntry(
-            batch, [*request_ids], Tokens(no_tokens, no_tokens), request.until, request.keep_state, num_sentences
-        )
+        no_positions = torch.full((num_sentences * self._width, 1), -1, device=device)
+        no_tokens = Tokens(torch.zeros_like(no_positions), no_positions)
+        entry = _BatchEntry(batch, [*request_ids], no_tokens, request.until, request.keep_state, num_sentences)
         if self._width > 1:
             state = select_rows(state, RowSelection.expand(num_sentences, self._width, device=device))
         self._compact(threshold=0.0)

@@ -29,12 +29,12 @@ class StepHistory:
     Attributes:
         starts: column of the first step of each row.
         packed: older steps, [rows, steps, ...] for each field.
-        steps: newer steps, [rows, ...] for each field.
+        newer: newer steps in parts, each [rows, steps, ...] for each field.
     """
 
     starts: Int[Tensor, " N"]
     packed: tuple[Tensor, ...]
-    steps: tuple[tuple[Tensor, ...], ...] = ()
+    newer: tuple[tuple[Tensor, ...], ...] = ()
 
     @classmethod
     def empty_like(cls, *fields: Tensor) -> StepHistory:
@@ -49,16 +49,15 @@ class StepHistory:
 
     def __len__(self) -> int:
         """Return the number of steps of the rows that have been there longest."""
-        return self.packed[0].size(1) + len(self.steps)
+        return sum(fields[0].size(1) for fields in (self.packed, *self.newer))
 
     def append(self, step: tuple[Tensor, ...]) -> StepHistory:
         """Return the history with one more step, [rows, ...] for each field."""
-        return StepHistory(self.starts, self.packed, (*self.steps, step))
+        return self.extend(tuple([field.unsqueeze(1) for field in step]))
 
     def extend(self, columns: tuple[Tensor, ...]) -> StepHistory:
         """Return the history with several more steps, [rows, steps, ...] for each field."""
-        packed = (torch.cat(parts, 1) for parts in zip(self._all_packed, columns, strict=True))
-        return StepHistory(self.starts, tuple(packed))
+        return StepHistory(self.starts, self.packed, (*self.newer, columns))
 
     def reorder(self, rows: RowSelection) -> StepHistory:
         """Return the history of the selected rows."""
@@ -71,7 +70,7 @@ class StepHistory:
         """
         parts = [(history.starts, history._all_packed) for history in (self, *others)]
         size = max(fields[0].size(1) for _, fields in parts)
-        starts = torch.cat([starts + size - fields[0].size(1) for starts, fields in parts])
+        starts = torch.cat([starts + (size - fields[0].size(1)) for starts, fields in parts])
         unused = int(starts.min()) if len(starts) else 0
         columns = zip(*(fields for _, fields in parts), strict=True)
         packed = (pad_and_concat(column, axis=1, fill=0, pad_left=True) for column in columns)
@@ -93,12 +92,9 @@ class StepHistory:
     @cached_property
     def _all_packed(self) -> tuple[Tensor, ...]:
         """Return each field of all steps, [rows, steps, ...]."""
-        if not self.steps:
+        if not self.newer:
             return self.packed
-        newer = tuple(torch.stack(column, 1) for column in zip(*self.steps, strict=True))
-        if not self.packed[0].size(1):
-            return newer
-        return tuple(torch.cat((older, column), 1) for older, column in zip(self.packed, newer, strict=True))
+        return tuple(torch.cat(parts, 1) for parts in zip(self.packed, *self.newer, strict=True))
 
 
 @dataclass(frozen=True)

@@ -120,9 +120,9 @@ def select_beams(
     selected = tuple(tensor.new_empty(sentences, width) for tensor in candidates)
     summary, prefix_lengths, limits = torch.empty(2, dtype=torch.long), prefix_lengths.contiguous(), limits.contiguous()
     library.select(
-        *(library.Candidates(*map(data_pointer, candidates)), sentences, width, n_best),
+        *(library.Candidates(*map(Tensor.data_ptr, candidates)), sentences, width, n_best),
         *(divisors.data_ptr(), prefix_lengths.data_ptr(), limits.data_ptr()),
-        *(library.Beams(*map(data_pointer, tensors)) for tensors in (fields_before, fields_after)),
-        *(library.Candidates(*map(data_pointer, selected)), summary.data_ptr()),
+        *(library.Beams(*map(Tensor.data_ptr, tensors)) for tensors in (fields_before, fields_after)),
+        *(library.Candidates(*map(Tensor.data_ptr, selected)), summary.data_ptr()),
     )
     return fields_after, selected, summary.tolist()

@@ -25,9 +25,20 @@ class PipelineState:
     penalties: tuple[State, ...]
     logits_masks: tuple[State, ...]
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no state."""
+        return self.stop is None and not self.penalties and not self.logits_masks
+
+    def reorder(self, rows: RowSelection) -> PipelineState:
+        """Return the states of the selected rows."""
+        if self.is_empty:
+            return self
+        return PipelineState(*select_rows((self.stop, self.penalties, self.logits_masks), rows))
+
     def select_in_groups(self, indices_in_group: Int[Tensor, "G k"], width: int) -> PipelineState:
         """Select rows by their index inside each group of `width` rows; k rows remain of each group."""
-        if self.stop is None and not self.penalties and not self.logits_masks:
+        if self.is_empty:
             return self
         groups = torch.arange(len(indices_in_group), device=indices_in_group.device).unsqueeze(1)
         return select_rows(self, RowSelection.from_indices((groups * width + indices_in_group).flatten()))

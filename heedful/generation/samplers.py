@@ -200,25 +200,34 @@ class MultinomialSampler:
         scaled = apply_filters(scaled, context.lengths, filters=self.filters)
         padded = functional.pad(scaled.softmax(1), (0, -scaled.size(1) % BLOCK_SIZE))
         blocks = padded.view(len(padded), -1, BLOCK_SIZE)
-        block = _sample_from_cdf(blocks.sum(2), draw_uniform(self.seed, context, draw=0))
+        block_draws, offset_draws = draw_uniform(self.seed, context, count=2)
+        block = _sample_from_cdf(blocks.sum(2), block_draws)
         rows = torch.arange(len(block), device=block.device)
-        offset = _sample_from_cdf(blocks[rows, block], draw_uniform(self.seed, context, draw=1))
+        offset = _sample_from_cdf(blocks[rows, block], offset_draws)
         return torch.where((block < 0) | (offset < 0), -1, block * BLOCK_SIZE + offset)
 
 
-def draw_uniform(seed: int, context: SamplerContext, *, draw: int) -> Float[Tensor, " N"]:
-    """Return a pseudorandom number in [0, 1) for each row. It depends only on `seed`, on the random stream and length
-    of the row, and on `draw`, the number of the draw for the same token.
+def draw_uniform(seed: int, context: SamplerContext, *, count: int) -> Float[Tensor, "count N"]:
+    """Return `count` pseudorandom numbers in [0, 1) for each row, which are 1 or 2. They depend only on `seed`, and on
+    the random stream and length of the row.
 
     Counters are hashed with SplitMix64 (Steele et al. 2014). A random generator would make rows depend on the rows
     before them.
     """
-    state = _splitmix64(context.rng_streams + _splitmix64(torch.full_like(context.rng_streams, seed)))
-    state = _splitmix64(state + 2 * context.lengths + draw)
+    draws = torch.arange(count, device=context.lengths.device).unsqueeze(1)
+    state = _splitmix64(context.rng_streams + _hash_seed(seed, context.rng_streams.device))
+    state = _splitmix64(state + 2 * context.lengths + draws)
     return _shift_right(state, 16).double() * 2.0**-48
 
 
-def _splitmix64(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
+@lru_cache(maxsize=64)
+def _hash_seed(seed: int, device: torch.device) -> Int[Tensor, ""]:
+    """Return the hash of a seed as a cached tensor on the device."""
+    with torch.inference_mode(False):  # see `_ids_tensor`
+        return _splitmix64(torch.tensor(seed, device=device))
+
+
+def _splitmix64(numbers: Int[Tensor, "*shape"]) -> Int[Tensor, "*shape"]:
     """Hash each 64-bit integer with SplitMix64, a permutation that looks random."""
     numbers = numbers + (0x9E3779B97F4A7C15 - 2**64)
     numbers = (numbers ^ _shift_right(numbers, 30)) * (0xBF58476D1CE4E5B9 - 2**64)
@@ -226,7 +235,7 @@ def _splitmix64(numbers: Int[Tensor, " N"]) -> Int[Tensor, " N"]:
     return numbers.bitwise_xor(_shift_right(numbers, 31))
 
 
-def _shift_right(numbers: Int[Tensor, " N"], bits: int) -> Int[Tensor, " N"]:
+def _shift_right(numbers: Int[Tensor, "*shape"], bits: int) -> Int[Tensor, "*shape"]:
     """Shift integers to the right as if they were unsigned."""
     return (numbers >> bits).bitwise_and(2 ** (64 - bits) - 1)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, Final, final
 
 import torch
@@ -154,7 +155,7 @@ class SamplingBatch(DecodeBatch):
             options.find_suppressed_ids() if num_samples == 1 else None,
         )
 
-    @property
+    @cached_property
     def prefill(self) -> PrefillOutput:
         """What was read of each sentence before the search."""
         return self.sentences if self.sentence_indices is None else select_rows(self.sentences, self.sentence_indices)
@@ -225,9 +226,13 @@ class SamplingBatch(DecodeBatch):
 
     def concat(self, others: Sequence[SamplingBatch]) -> SamplingBatch:
         """Concatenate the sentences of this batch and of others."""
-        parts = [(batch.prefill, batch.row_state, batch.history) for batch in (self, *others)]
-        sentences, row_state, history = concat_rows(parts)
-        return replace(self, sentences=sentences, sentence_indices=None, row_state=row_state, history=history)
+        parts = (self, *others)
+        row_state, history = concat_rows([(batch.row_state, batch.history) for batch in parts])
+        joined = replace(self, row_state=row_state, history=history)
+        indices = [batch.sentence_indices for batch in parts if batch.sentence_indices is not None]
+        if len(indices) == len(parts) and all(batch.sentences is self.sentences for batch in others):
+            return replace(joined, sentence_indices=torch.cat(indices))  # all have been parts of one batch
+        return replace(joined, sentences=concat_rows([batch.prefill for batch in parts]), sentence_indices=None)
 
     def finish(self, indices: Int[Tensor, " B"]) -> SamplingBatch:
         """Mark the sentences at these indices as done."""

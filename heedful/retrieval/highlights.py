@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from heedful.retrieval.rankings import Ordering, SearchHit, find_term_matches
+from heedful.tasks.records import AnswerRecord
 from heedful.tasks.spans.predictor import SpanAnswer
 
 TextRange = tuple[int, int]
@@ -20,6 +21,29 @@ class SupportsAnswering(Protocol):
     def answer_all(self, questions: Sequence[tuple[str, str]]) -> Sequence[SpanAnswer]:
         """Answer each (question, text) pair."""
         ...
+
+
+class PassageRecord(AnswerRecord):
+    """A passage that was found."""
+
+    rank: int
+    id: str
+    title: str
+    text: str
+    score: float
+    bm25: float
+    cosine: float | None
+    marks: list[list[int]]
+    """where the text is marked: first character and the one behind"""
+    answer: str | None = None
+    probability: float | None = None
+
+
+class QueryResultRecord(AnswerRecord):
+    """The passages found for a query, as `heedful search --format jsonl` writes them."""
+
+    query: str
+    orders: dict[str, list[PassageRecord]]
 
 
 @dataclass(frozen=True)
@@ -38,23 +62,22 @@ class HighlightedPassage:
     answer: str | None = None
     probability: float | None = None
 
-    @property
-    def json_record(self) -> dict[str, Any]:
-        """The passage as a JSON object."""
-        passage = self.hit.passage
-        content: dict[str, Any] = {
-            "rank": self.hit.rank,
-            "id": passage.id,
-            "title": passage.title,
-            "text": passage.text,
-            "score": self.hit.score,
-            "bm25": self.hit.bm25,
-            "cosine": self.hit.cosine,
-            "marks": [list(mark) for mark in self.marks],
-        }
+    def to_record(self) -> PassageRecord:
+        """Return the record of the passage."""
+        hit, passage, fields = self.hit, self.hit.passage, dict[str, Any]()
         if self.answer is not None:
-            content |= {"answer": self.answer, "probability": self.probability}
-        return content
+            fields = {"answer": self.answer, "probability": self.probability}
+        return PassageRecord(
+            rank=hit.rank,
+            id=passage.id,
+            title=passage.title,
+            text=passage.text,
+            score=hit.score,
+            bm25=hit.bm25,
+            cosine=hit.cosine,
+            marks=list(map(list, self.marks)),
+            **fields,
+        )
 
 
 def highlight_passages(
@@ -88,12 +111,12 @@ def highlight_passages(
     }
 
 
-def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[HighlightedPassage]]) -> dict[str, Any]:
-    """Return a query and its found passages, best first by ordering, as a JSON object."""
-    return {
-        "query": query,
-        "orders": {ordering: [passage.json_record for passage in ranking] for ordering, ranking in rankings.items()},
+def build_search_record(query: str, rankings: Mapping[Ordering, Sequence[HighlightedPassage]]) -> QueryResultRecord:
+    """Return the record of a query and its found passages, best first by ordering."""
+    orders: dict[str, list[PassageRecord]] = {
+        ordering: [passage.to_record() for passage in ranking] for ordering, ranking in rankings.items()
     }
+    return QueryResultRecord(query=query, orders=orders)
 
 
 def _highlight_answer(answer: SpanAnswer) -> _Highlights:

@@ -33,9 +33,15 @@ from heedful.serving.capabilities import Capability, declare_model_route
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
-from heedful.tasks.captioning.predictor import BaseCaptioner, Captioner, CaptionLineFormat, VideoCaptioner
+from heedful.tasks.captioning.predictor import (
+    BaseCaptioner,
+    Captioner,
+    CaptionLineFormat,
+    CaptionRecord,
+    VideoCaptioner,
+)
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
-from heedful.tasks.records import AnswerRecord, CandidateRecord
+from heedful.tasks.records import dump_record
 from heedful.tasks.search_factory import build_length_limits, build_search
 
 GROUP: Final = "perception"
@@ -63,40 +69,6 @@ class CaptionRequest(DecodingRequest):
     """a clip as a list of pictures, likewise, in order"""
     align: bool = False
     """return the attention weights of each word"""
-
-
-class CaptionAttentionRecord(AnswerRecord):
-    """Attention weights of the words of a caption."""
-
-    tokens: list[str]
-    """the end included"""
-    weights: list[list[list[float]]] | list[list[float]]
-    """of each token: rows and columns of the picture's square, or frames"""
-    frames: list[int] | None = None
-    """indices of the frames of a clip that the model saw, from 0"""
-
-
-class _CaptionBaseRecord(AnswerRecord):
-    """A caption with the candidates of the search."""
-
-    caption: str
-    candidates: list[CandidateRecord]
-    looked: CaptionAttentionRecord | None = None
-
-
-class _PictureCaptionRecord(_CaptionBaseRecord):
-    """The caption of a picture, as `heedful caption --format jsonl` writes it."""
-
-    picture: str
-
-
-class _ClipCaptionRecord(_CaptionBaseRecord):
-    """The caption of a clip, as `heedful caption --format jsonl` writes it."""
-
-    clip: str
-
-
-CaptionRecord = _PictureCaptionRecord | _ClipCaptionRecord
 
 
 def _warm_up(predictor: Any) -> object:
@@ -212,17 +184,13 @@ def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -
         return predictor.framing(picture)
 
 
-def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> dict[str, Any]:
-    """Build the record of a caption, which the line format writes, with the attention weights of its words to the model
-    input if `align` is set.
+def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> Any:
+    """Build the record of a caption, which the line format writes, as JSON data; with the attention weights of its
+    words to the model input if `align` is set.
     """
-    record = line_format.to_json(caption)
+    record = line_format.to_record(caption)
     if align and line_format.captioner.has_attention and caption.text:
         (attention,) = line_format.captioner.attend([(model_input, caption.text)])
-        record["looked"] = {
-            "tokens": list(attention.tokens),
-            "weights": attention.weights.astype(float).round(4).tolist(),
-        }
-        if isinstance(model_input, Clip):
-            record["looked"]["frames"] = model_input.frame_indices.tolist()
-    return record
+        frames = model_input.frame_indices.tolist() if isinstance(model_input, Clip) else ()
+        record = record.model_copy(update={"looked": attention.to_record(frames=frames)})
+    return dump_record(record)

@@ -31,8 +31,7 @@ from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.continuations import TextStream
 from heedful.tasks.conversation import data
 from heedful.tasks.conversation.predictor import ChatPredictor, Reply
-from heedful.tasks.language.predictor import Continuation, TextGenerator
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.language.predictor import Continuation, ContinuationRecord, TextGenerator
 from heedful.tasks.search_factory import build_continuation_search
 
 GROUP = "text"
@@ -80,19 +79,6 @@ class DialogueRequest(ContinuationRequest):
         if len({type(turn) for turn in turns}) > 1:
             raise ValueError("give a speaker for all turns, or for none")
         return turns
-
-
-class ContinuationRecord(AnswerRecord):
-    """A continuation, as `heedful generate --format jsonl` writes it."""
-
-    prompt: str
-    text: str
-    tokens: list[str]
-    log_probability: float
-    finished: bool
-    """whether the document ended by itself"""
-    stop: str | None = None
-    """the stop string that ended it"""
 
 
 @declare_model_route(

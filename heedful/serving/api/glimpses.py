@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from pydantic import Field
 
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.captioning import GROUP
@@ -17,8 +16,7 @@ from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
 from heedful.tasks.glimpses.data import PixelArray, fit_picture_to_shape
-from heedful.tasks.glimpses.predictor import GlimpsePredictor
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.glimpses.predictor import GlimpsePredictor, PictureClassRecord
 
 
 class LookRequest(ModelRequest):
@@ -26,37 +24,6 @@ class LookRequest(ModelRequest):
 
     image: FileContent
     """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
-
-
-class ClassProbabilityRecord(AnswerRecord):
-    """A class with its probability."""
-
-    name: str
-    probability: float
-
-
-class GlimpseRecord(AnswerRecord):
-    """Position of a glimpse, and the classes that are most probable after it."""
-
-    row: float
-    """vertical position of the centre, from 0 at the top to 1"""
-    column: float
-    """horizontal position of the centre, from 0 on the left to 1"""
-    sizes: list[float]
-    """sizes of the patches, as fractions of the picture's height"""
-    options: list[ClassProbabilityRecord]
-    """the most probable classes, best first"""
-
-
-class PictureClassRecord(AnswerRecord):
-    """The class of a picture, as `heedful look --format jsonl` writes it."""
-
-    picture: str
-    label: str = Field(alias="class")
-    probabilities: dict[str, float]
-    """probabilities of the classes, the most probable first; the mean over all runs"""
-    glimpses: list[GlimpseRecord]
-    """glimpses of the first run; empty for a model that sees the whole picture at once"""
 
 
 def _warm_up(predictor: GlimpsePredictor) -> object:

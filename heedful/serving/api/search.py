@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from heedful.retrieval.highlights import build_search_record, highlight_passages
+from heedful.retrieval.highlights import QueryResultRecord, build_search_record, highlight_passages
 from heedful.retrieval.index import PassageIndex
 from heedful.retrieval.rankings import ORDERINGS, Ordering
 from heedful.serving.api.handlers import InputTexts, IntAtLeast1, RequestName, check_limits, to_list
@@ -15,7 +15,7 @@ from heedful.serving.capabilities import Capability, find_capable_model
 from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext, StrictMessage, declare_route
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.records import AnswerRecord, dump_record
 
 CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda predictor: predictor.search("a", top=1)),)
 
@@ -35,29 +35,6 @@ class SearchRequest(StrictMessage):
     """ordering of the passages, or all three; the default is product if the index has vectors, else bm25"""
     answers: RequestName | None = None
     """name of a model that answers questions, whose answers are marked in the passages"""
-
-
-class PassageRecord(AnswerRecord):
-    """A passage that was found."""
-
-    rank: int
-    id: str
-    title: str
-    text: str
-    score: float
-    bm25: float
-    cosine: float | None
-    marks: list[list[int]]
-    """where the text is marked: first character and the one behind"""
-    answer: str | None = None
-    probability: float | None = None
-
-
-class QueryResultRecord(AnswerRecord):
-    """The passages found for a query, as `heedful search --format jsonl` writes them."""
-
-    query: str
-    orders: dict[str, list[PassageRecord]]
 
 
 class SearchAnswers(AnswerRecord):
@@ -96,7 +73,7 @@ async def _answer_search(context: RequestContext, message: SearchRequest) -> Map
             marked_orders = highlight_passages(
                 query, orders, rare_terms=index.select_rare_terms(query), answerer=answerer
             )
-            results.append(build_search_record(query, marked_orders))
+            results.append(dump_record(build_search_record(query, marked_orders)))
         return results
 
     return {"index": served_index.name, "answers": await served_index.run(context.deadline, work)}

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeAlias, TypeVar, final
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
 import numpy as np
 import torch
@@ -35,6 +35,7 @@ from heedful.tasks.captioning.data import PictureFeatures, batch_clips
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, iter_chunks, run_batched
+from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tensors import SOURCE, GridLayout, as_mapping, move_to_device
 
@@ -61,6 +62,38 @@ class CaptionResult:
         return self.candidates[0].text
 
 
+class CaptionAttentionRecord(AnswerRecord):
+    """Attention weights of the words of a caption."""
+
+    tokens: list[str]
+    """the end included"""
+    weights: list[list[list[float]]] | list[list[float]]
+    """of each token: rows and columns of the picture's square, or frames"""
+    frames: Annotated[list[int] | None, OMIT_EMPTY] = None
+    """indices of the frames of a clip that the model saw, from 0"""
+
+
+class _PictureCaptionRecord(AnswerRecord):
+    """The caption of a picture, as `heedful caption --format jsonl` writes it."""
+
+    picture: str
+    caption: str
+    candidates: list[CandidateRecord]
+    looked: CaptionAttentionRecord | None = None
+
+
+class _ClipCaptionRecord(AnswerRecord):
+    """The caption of a clip, as `heedful caption --format jsonl` writes it."""
+
+    clip: str
+    caption: str
+    candidates: list[CandidateRecord]
+    looked: CaptionAttentionRecord | None = None
+
+
+CaptionRecord: TypeAlias = _PictureCaptionRecord | _ClipCaptionRecord
+
+
 @dataclass(frozen=True)
 class CaptionAttention:
     """Attention weights of each caption token, its end last, in the shape of the slots: [T, frames] or [T, rows,
@@ -69,6 +102,11 @@ class CaptionAttention:
 
     tokens: tuple[str, ...]
     weights: Float[np.ndarray, "T ..."]
+
+    def to_record(self, *, frames: Sequence[int] = ()) -> CaptionAttentionRecord:
+        """Return the record; `frames` are the indices of the frames that the slots stand for, if they do."""
+        weights = self.weights.astype(float).round(4).tolist()
+        return CaptionAttentionRecord(tokens=list(self.tokens), weights=weights, frames=list(frames))
 
 
 @dataclass(frozen=True)
@@ -121,6 +159,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
     Attributes:
         input_noun: noun for an input, such as "picture".
         figure_view: figure (`heedful.inspection.figures`) that shows the attention of each word.
+        record_class: class of the records of captions, which has the name of the input in the field `input_noun`.
 
     Args:
         model: the model in evaluation mode.
@@ -132,6 +171,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
 
     input_noun: ClassVar[str]
     figure_view: ClassVar[str]
+    record_class: ClassVar[type[CaptionRecord]]
 
     def __init__(
         self,
@@ -331,6 +371,7 @@ class Captioner(BaseCaptioner[np.ndarray]):
 
     input_noun: ClassVar = "picture"
     figure_view: ClassVar = "regions"
+    record_class: ClassVar = _PictureCaptionRecord
 
     def __init__(self, *args: Any, picture_features: PictureFeatures, framing: SquareResize, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -377,6 +418,7 @@ class VideoCaptioner(BaseCaptioner[Clip]):
 
     input_noun: ClassVar = "clip"
     figure_view: ClassVar = "frames"
+    record_class: ClassVar = _ClipCaptionRecord
 
     def __init__(
         self,
@@ -445,13 +487,11 @@ class CaptionLineFormat(LineFormat[str, CaptionResult]):
         """Caption the files; `start` is the number of the first one, for its random stream."""
         return self.captioner.caption(inputs, search=self.search, length=self.length, first=start)
 
-    def to_json(self, answer: CaptionResult) -> dict[str, Any]:
-        """Return the name of an answer's input, its best caption and all candidates as JSON data."""
-        return {
-            self.captioner.input_noun: answer.name,
-            "caption": answer.text,
-            "candidates": [each.json_record for each in answer.candidates],
-        }
+    def to_record(self, answer: CaptionResult) -> CaptionRecord:
+        """Return the name of an answer's input, its best caption and all candidates."""
+        candidates = [candidate.to_record() for candidate in answer.candidates]
+        fields = {self.captioner.input_noun: answer.name, "caption": answer.text, "candidates": candidates}
+        return self.captioner.record_class.model_validate(fields)
 
     def format_answer(self, answer: CaptionResult) -> str:
         """Format the best caption as one tab-separated line of name and caption, or all candidates as lines with their

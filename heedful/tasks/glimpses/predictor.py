@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Final, final
 
 import numpy as np
+from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from heedful.argument_checks import to_file_list
 from heedful.data.labels import LabelVocabulary
@@ -21,6 +23,7 @@ from heedful.tasks.glimpses.recipe import LookingConfig
 from heedful.tasks.glimpses.scenes import run_glimpses
 from heedful.tasks.inspection_records import top_options
 from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
+from heedful.tasks.records import AnswerRecord
 
 _MAX_OPTIONS: Final = 10
 """Number of classes that are shown after each glimpse."""
@@ -46,6 +49,38 @@ class GlimpsePrediction:
     def label(self) -> str:
         """The most probable class."""
         return next(iter(self.probabilities))
+
+
+class ClassProbabilityRecord(AnswerRecord):
+    """A class with its probability."""
+
+    name: str
+    probability: float
+    place: SkipJsonSchema[None] = None
+
+
+class GlimpseRecord(AnswerRecord):
+    """Position of a glimpse, and the classes that are most probable after it."""
+
+    row: float
+    """vertical position of the centre, from 0 at the top to 1"""
+    column: float
+    """horizontal position of the centre, from 0 on the left to 1"""
+    sizes: list[float]
+    """sizes of the patches, as fractions of the picture's height"""
+    options: list[ClassProbabilityRecord]
+    """the most probable classes, best first"""
+
+
+class PictureClassRecord(AnswerRecord):
+    """The class of a picture, as `heedful look --format jsonl` writes it."""
+
+    picture: str
+    label: str = Field(alias="class")
+    probabilities: dict[str, float]
+    """probabilities of the classes, the most probable first; the mean over all runs"""
+    glimpses: list[GlimpseRecord]
+    """glimpses of the first run; empty for a model that sees the whole picture at once"""
 
 
 @keep_old_names(read="load_picture")
@@ -171,15 +206,17 @@ class PictureLineFormat(LineFormat[tuple[str, PixelArray], tuple[str, GlimpsePre
         predictions = self.predictor.look_at([pixels for _, pixels in inputs])
         return [(path, prediction) for (path, _), prediction in zip(inputs, predictions, strict=True)]
 
-    def to_json(self, answer: tuple[str, GlimpsePrediction]) -> Any:
-        """Return a picture's path and its prediction with all class probabilities and glimpses as JSON data."""
+    def to_record(self, answer: tuple[str, GlimpsePrediction]) -> PictureClassRecord:
+        """Return a picture's path and its prediction with all class probabilities and glimpses."""
         path, prediction = answer
-        return {
-            "picture": path,
-            "class": prediction.label,
-            "probabilities": prediction.probabilities,
-            "glimpses": [asdict(glimpse) for glimpse in prediction.glimpses],
-        }
+        return PictureClassRecord.model_validate(
+            {
+                "picture": path,
+                "class": prediction.label,
+                "probabilities": prediction.probabilities,
+                "glimpses": list(map(asdict, prediction.glimpses)),
+            }
+        )
 
     def format_answer(self, answer: tuple[str, GlimpsePrediction]) -> str:
         """Format path, class and probability as one line."""

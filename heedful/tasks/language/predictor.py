@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, ClassVar, Final, final
+from typing import ClassVar, Final, final
 
 import torch
+from pydantic.json_schema import SkipJsonSchema
 from torch import Tensor
 
 from heedful.argument_checks import require_text, to_text_list
@@ -44,6 +45,7 @@ from heedful.tasks.inspection_records import (
 from heedful.tasks.language.token_predictions import IncrementalTokenPredictor, TokenPrediction, TokenPredictor
 from heedful.tasks.partial_words import encode_prefix, get_spelling
 from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
+from heedful.tasks.records import AnswerRecord
 from heedful.tensors import Tokens, move_to_device
 
 _BATCH_TOKENS: Final = 2**16
@@ -71,6 +73,21 @@ class Continuation:
     stop: str | None = None
     ids: tuple[int, ...] = ()
     token_log_probabilities: tuple[float, ...] = ()
+
+
+class ContinuationRecord(AnswerRecord):
+    """A continuation, as `heedful generate --format jsonl` writes it."""
+
+    prompt: str
+    text: str
+    tokens: list[str]
+    log_probability: float
+    finished: bool
+    """whether the document ended by itself"""
+    stop: str | None = None
+    """the stop string that ended it"""
+    ids: SkipJsonSchema[list[int]]
+    token_log_probabilities: SkipJsonSchema[list[float]]
 
 
 @dataclass(frozen=True)
@@ -430,10 +447,10 @@ class GenerationLineFormat(TextLineFormat[tuple[str, Continuation]]):
             for continuation in continuations
         ]
 
-    def to_json(self, answer: tuple[str, Continuation]) -> Any:
-        """Return the continuation with tokens and log-probability as JSON data."""
+    def to_record(self, answer: tuple[str, Continuation]) -> ContinuationRecord:
+        """Return the prompt, and the continuation with tokens and log-probabilities."""
         prompt, continuation = answer
-        return {"prompt": prompt, **asdict(continuation)}
+        return ContinuationRecord(prompt=prompt, **asdict(continuation))
 
     def format_answer(self, answer: tuple[str, Continuation]) -> str:
         """Format the prompt with its continuation."""

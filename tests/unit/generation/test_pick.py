@@ -23,9 +23,9 @@ def chi_square(counts, probabilities):
 
 
 def test_uniform_numbers_are_uniform_over_streams_lengths_and_seeds():
-    streams = draw_uniform(3, progress(50_000), draw=0)
-    lengths = draw_uniform(3, SamplerContext(torch.arange(50_000), torch.full((50_000,), 8)), draw=1)
-    seeds = torch.cat([draw_uniform(seed, progress(1), draw=0) for seed in range(-500, 500)])
+    streams = draw_uniform(3, progress(50_000), count=1)[0]
+    lengths = draw_uniform(3, SamplerContext(torch.arange(50_000), torch.full((50_000,), 8)), count=2)[1]
+    seeds = torch.cat([draw_uniform(seed, progress(1), count=1)[0] for seed in range(-500, 500)])
     for numbers in (streams, lengths, seeds):
         assert numbers.min() >= 0 and numbers.max() < 1
         counts = torch.histc(numbers, 20, 0, 1)
@@ -36,8 +36,8 @@ def test_uniform_numbers_are_uniform_over_streams_lengths_and_seeds():
 
 
 def test_draws_of_one_place_are_independent():
-    first, second = (draw_uniform(0, progress(50_000, length=2), draw=draw) for draw in (0, 1))
-    following = draw_uniform(0, progress(50_000, length=3), draw=0)
+    first, second = draw_uniform(0, progress(50_000, length=2), count=2)
+    following = draw_uniform(0, progress(50_000, length=3), count=1)[0]
     correlations = torch.stack((first, second, following)).corrcoef() - torch.eye(3)
     assert correlations.abs().max() < 4 / math.sqrt(50_000)
 

@@ -372,6 +372,25 @@ def test_where_nothing_may_follow_only_that_party_fails(history_model: Callable[
     assert same(found[0].hypotheses, alone(model, Sentence(1, 0, GreedySearch(EOS), 9, 1, ())))
 
 
+def test_rows_of_a_sentence_that_fails_at_once_hold_ids_that_a_model_can_read(
+    history_model: Callable[..., Any],
+) -> None:
+    model, sizes = history_model(VOCABULARY, seed=4, eos=EOS, bias=-50.0), list[int]()
+
+    def step(tokens: Tokens, state: Any) -> Any:
+        sizes.append(len(torch.nn.functional.one_hot(tokens.ids, VOCABULARY)))
+        return model.step(tokens, state)
+
+    stuck = GreedySearch(EOS, (SuppressTokens(tuple(range(VOCABULARY))),))
+    sentences = [Sentence(key, 0, GreedySearch(EOS), 9, 1, ()) for key in range(9)]
+    running = ContinuousBatch(step, width=1)
+    running.add_requests(model.init_state(list(range(9))), request(sentences), GreedySearch(EOS))
+    _, (failed,) = running.add_requests(model.init_state([9]), request([Sentence(9, 0, stuck, 9, 1, ())]), stuck)
+    assert isinstance(failed.error, RunError)
+    running.step()
+    assert sizes[-1] == 10, "it is not dropped yet"
+
+
 @pytest.mark.parametrize("kind", ["greedy", "beam"])
 def test_an_error_in_the_middle_costs_nobody_what_had_ended(kind: str, history_model: Callable[..., Any]) -> None:
     """Eight sentences end early and leave; then nothing may follow in the others, whose ninth row has no numbers."""
