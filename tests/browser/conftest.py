@@ -1,4 +1,4 @@
-"""A browser that opens pages from the disk and tells what they ask for, complain about and break on."""
+"""A browser that opens pages from the disk and records their requests, warnings and errors."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from browser_fixture import PATIENCE, browser
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.web import render_viewer
 
-__all__ = ["browser", "open_page", "opened"]
+__all__ = ["browser", "open_page", "page_opener"]
 
 
-class Opened:
-    """Pages of one test, and all that they asked for or complained about."""
+class PageOpener:
+    """Pages of one test, with their requests, warnings and errors."""
 
     def __init__(self, browser: Any, folder: Path) -> None:
         self.browser, self.folder = browser, folder
@@ -25,7 +25,7 @@ class Opened:
         self.troubles: list[str] = []
 
     def page(self, html: str, *, query: str = "", **options: Any) -> Any:
-        """Opens the page and waits until it can be used."""
+        """Open the page and wait until it is usable."""
         path = self.folder / f"page{len(self.contexts)}.html"
         path.write_text(html, encoding="utf-8")
         self.allowed.add(path.as_uri())
@@ -33,26 +33,26 @@ class Opened:
         self.contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        page.on("request", lambda request: self._asked(request.url))
-        page.on("console", self._said)
+        page.on("request", lambda request: self._on_request(request.url))
+        page.on("console", self._on_message)
         page.on("pageerror", lambda error: self.troubles.append(f"error: {error}"))
         page.goto(path.as_uri() + query)
         return page
 
-    def _asked(self, url: str) -> None:
+    def _on_request(self, url: str) -> None:
         if not url.startswith(("data:", "blob:")) and url.partition("#")[0] not in self.allowed:
             self.troubles.append(f"request: {url}")
 
-    def _said(self, message: Any) -> None:
-        reading = "getImageData" in message.text  # tests look at pixels more often than pages do
+    def _on_message(self, message: Any) -> None:
+        reading = "getImageData" in message.text  # tests read pixels more often than pages do
         if message.type in ("error", "warning") and not reading:
             self.troubles.append(f"console: {message.text}")
 
 
 @pytest.fixture
-def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
-    """Opens pages of any HTML; at the end none may have asked for anything else, nor complained."""
-    pages = Opened(browser, tmp_path)
+def page_opener(browser: Any, tmp_path: Path) -> Iterator[PageOpener]:
+    """Open pages with any HTML; at the end there may be no other requests, warnings or errors."""
+    pages = PageOpener(browser, tmp_path)
     yield pages
     for context in pages.contexts:
         context.close()
@@ -60,11 +60,11 @@ def opened(browser: Any, tmp_path: Path) -> Iterator[Opened]:
 
 
 @pytest.fixture
-def open_page(opened: Opened) -> Callable[..., Any]:
-    """Opens the viewer of a record, with `query` (such as "#view=model") at the end of its address."""
+def open_page(page_opener: PageOpener) -> Callable[..., Any]:
+    """Open the viewer of a record, with `query` (such as "#view=model") at the end of its URL."""
 
     def open_(record: InspectionRecord, *, query: str = "", **options: Any) -> Any:
-        page = opened.page(render_viewer(record), query=query, **options)
+        page = page_opener.page(render_viewer(record), query=query, **options)
         page.wait_for_selector("html[data-ready=true]")
         return page
 

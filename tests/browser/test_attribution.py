@@ -11,7 +11,7 @@ import pytest
 from attribution_samples import add_random_attribution
 from random_records import GERMAN, build_answer_record, build_random_record
 
-HALF = 2e-3  # numbers of 16 bits, some of them 3
+HALF = 2e-3  # half-precision numbers, some of them 3
 
 
 def open_view(open_page: Callable[..., Any], record: Any, **options: Any) -> Any:
@@ -20,7 +20,7 @@ def open_view(open_page: Callable[..., Any], record: Any, **options: Any) -> Any
     return page
 
 
-def scores(page: Any) -> list[float]:
+def read_scores(page: Any) -> list[float]:
     return list(page.locator("[data-column]").evaluate_all("all => all.map((each) => Number(each.dataset.score))"))
 
 
@@ -28,11 +28,11 @@ def test_scores_and_weights_of_a_step(open_page: Callable[..., Any]) -> None:
     record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     page = open_view(open_page, record)
-    np.testing.assert_allclose(scores(page), each.scores[0], atol=HALF)
+    np.testing.assert_allclose(read_scores(page), each.scores[0], atol=HALF)
     page.get_by_role("radio", name="hemd").click()
     page.wait_for_timeout(100)
     step = GERMAN.index("hemd")
-    np.testing.assert_allclose(scores(page), each.scores[step], atol=HALF)
+    np.testing.assert_allclose(read_scores(page), each.scores[step], atol=HALF)
     weights = page.locator("[data-weight]").evaluate_all("all => all.map((each) => Number(each.dataset.weight))")
     np.testing.assert_allclose(weights, record.find_map("cross", layer=-1).mean_weights[step], atol=1e-4)
     said = page.locator(".view").text_content()
@@ -41,7 +41,7 @@ def test_scores_and_weights_of_a_step(open_page: Callable[..., Any]) -> None:
     assert "completeness error is 0.250" in said
     page.keyboard.press("ArrowRight")
     page.wait_for_timeout(100)
-    np.testing.assert_allclose(scores(page), each.scores[step + 1], atol=HALF)
+    np.testing.assert_allclose(read_scores(page), each.scores[step + 1], atol=HALF)
 
 
 def test_a_large_gap_is_a_warning(open_page: Callable[..., Any]) -> None:
@@ -65,11 +65,11 @@ def test_answers_have_scores_too(open_page: Callable[..., Any]) -> None:
     assert len(names) == len(record.answers)
     page.get_by_role("radio", name="class: entailment").click()
     page.wait_for_timeout(100)
-    assert page.locator("[data-weight]").count() == 0, "no token stands for the whole text"
+    assert page.locator("[data-weight]").count() == 0, "no token represents the whole text"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_it_is_read_by_keys_and_as_a_table(open_page: Callable[..., Any], scheme: str) -> None:
+def test_it_works_by_keys_and_as_a_table(open_page: Callable[..., Any], scheme: str) -> None:
     record = add_random_attribution(build_random_record())
     (each,) = record.attributions
     page = open_view(open_page, record, color_scheme=scheme)
@@ -104,5 +104,5 @@ def test_the_tour_ends_with_it(open_page: Callable[..., Any]) -> None:
 
 
 def test_old_links_open_the_view(open_page: Callable[..., Any]) -> None:
-    page = open_page(attributed(made_up()), query="#view=mattered")
+    page = open_page(add_random_attribution(build_random_record()), query="#view=mattered")
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-attribution"

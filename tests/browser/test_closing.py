@@ -1,4 +1,4 @@
-"""A browser leaves nothing behind in the process that ran its tests."""
+"""The browser leaves no event loop in the process of its tests."""
 
 from __future__ import annotations
 

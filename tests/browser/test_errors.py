@@ -1,4 +1,4 @@
-"""The page of translations that are worth reading: chosen by keys, narrow, and without a script."""
+"""The page of suspicious translations: filters by keys, narrow windows, and use without scripts."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def html() -> str:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
-def test_keys_choose_what_is_shown(opened: Any, html: str, width: int, scheme: str) -> None:
-    page = opened.page(html, color_scheme=scheme)
+def test_keys_filter_the_translations(page_opener: Any, html: str, width: int, scheme: str) -> None:
+    page = page_opener.page(html, color_scheme=scheme)
     page.set_viewport_size({"width": width, "height": 700})
     counts = [int(label.rpartition("(")[2][:-1]) for label in page.locator("label").all_text_contents()]
     assert len(counts) > 2

@@ -1,4 +1,4 @@
-"""The viewer's page as a whole: it loads nothing, escapes everything, and works by keyboard, on paper, in a frame."""
+"""The viewer's page as a whole: it loads nothing, escapes everything, works by keyboard, on paper and in a frame."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ VIEWS = ("alignment", "heads", "model", "summary")
 ELEMENTS = "document.querySelectorAll('*').length"
 
 
-def state(page: Any) -> dict[str, str]:
+def read_state(page: Any) -> dict[str, str]:
     return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
 
 
-def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., Any]) -> None:
+def test_all_views_are_shown_without_requests(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(walk=True))
     tabs = page.locator("[role=tab]")
     for i in range(tabs.count()):
@@ -34,8 +34,8 @@ def test_every_view_is_shown_and_nothing_is_asked_for(open_page: Callable[..., A
 
 
 @pytest.mark.parametrize("roles", [("encoder",), ("cross",), ("decoder",), ("summary",), ("encoder", "summary"), ()])
-def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> None:
-    """Views are those that the record has something for, and each attention is found in them."""
+def test_records_of_all_architectures(open_page: Callable[..., Any], roles: Any) -> None:
+    """A record has the views that it has data for, and each attention is found in them."""
     record = build_random_record(heads=1, roles=roles)
     page = open_page(record)
     tabs = page.locator("[role=tab]")
@@ -55,9 +55,9 @@ def test_records_of_all_families(open_page: Callable[..., Any], roles: Any) -> N
     if not roles:
         expected = ["decoding", "positions"]
     elif roles == ("cross",):
-        expected.remove("architecture")  # of an attention across nobody knows what lies below
+        expected.remove("architecture")  # below a cross-attention the computation is unknown
     elif "summary" in roles:
-        expected.insert(0, "hops")  # two layers of one look each
+        expected.insert(0, "hops")  # two layers with one attention each
         if roles == ("summary",):
             expected.remove("flow")
             expected.remove("architecture")
@@ -90,7 +90,7 @@ def test_tokens_are_never_html(open_page: Callable[..., Any]) -> None:
     assert names == [HOSTILE[0], HOSTILE[1], "&amp;", "[U+202E]abc", "∅", "␣", "␊"]
 
 
-def test_a_policy_forbids_to_load(open_page: Callable[..., Any]) -> None:
+def test_a_policy_forbids_loading(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record())
     policy = page.locator("meta[http-equiv=Content-Security-Policy]").get_attribute("content")
     assert "default-src 'none'" in policy
@@ -102,19 +102,19 @@ def test_keys(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(layers=3, heads=3))
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-alignment"
     page.keyboard.press("2")
-    assert state(page)["view"] == "heads"
+    assert read_state(page)["view"] == "heads"
     page.keyboard.press("1")
     page.keyboard.press("[")
-    assert state(page) | {"map": "7", "head": "mean"} == state(page)
+    assert read_state(page) | {"map": "7", "head": "mean"} == read_state(page)
     page.keyboard.press(".")
-    assert state(page)["head"] == "0"
+    assert read_state(page)["head"] == "0"
     for _ in range(4):
         page.keyboard.press(".")
-    assert state(page)["head"] == "2"
+    assert read_state(page)["head"] == "2"
     page.keyboard.press(",")
-    assert state(page)["head"] == "1"
+    assert read_state(page)["head"] == "1"
     page.keyboard.press("m")
-    assert state(page)["head"] == "mean"
+    assert read_state(page)["head"] == "mean"
     page.keyboard.press("t")
     assert page.evaluate("document.documentElement.dataset.theme") == "light"
     page.keyboard.press("t")
@@ -122,7 +122,7 @@ def test_keys(open_page: Callable[..., Any]) -> None:
     page.keyboard.press("?")
     assert page.locator("dialog").is_visible()
     page.keyboard.press("2")
-    assert state(page)["view"] == "alignment"
+    assert read_state(page)["view"] == "alignment"
     page.keyboard.press("Escape")
     assert not page.locator("dialog").is_visible()
 
@@ -141,17 +141,17 @@ def test_tabs_follow_the_arrows(open_page: Callable[..., Any]) -> None:
     assert page.locator("[role=tab][tabindex='0']").count() == 1
 
 
-def test_the_address_keeps_what_is_chosen(open_page: Callable[..., Any]) -> None:
+def test_the_address_keeps_the_choices(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(), query="#view=model&map=1&head=1&theme=dark&ramp=grey&query=99")
     assert page.locator("[role=tab][aria-selected=true]").get_attribute("id") == "tab-model"
     assert page.get_by_label("Layer", exact=True).input_value() == "1"
     page.keyboard.press("1")
     assert page.get_by_label("Head", exact=True).input_value() == "1"
-    assert "query" not in state(page)
+    assert "query" not in read_state(page)
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_all_text_stands_out(open_page: Callable[..., Any], scheme: str) -> None:
+def test_all_text_has_enough_contrast(open_page: Callable[..., Any], scheme: str) -> None:
     page = open_page(build_random_record(sharpness=0.0), color_scheme=scheme)
     tabs = page.locator("[role=tab]")
     for i in range(tabs.count()):
@@ -162,7 +162,7 @@ def test_all_text_stands_out(open_page: Callable[..., Any], scheme: str) -> None
         assert poor == [], tabs.nth(i).text_content()
 
 
-# Ratios of WCAG 2 between the colours of all text and what lies behind it, where these are too small for AA.
+# Contrast ratios of WCAG 2 between all text and its background that are too small for AA.
 CONTRAST = """() => {
   const probe = document.createElement("canvas").getContext("2d", {willReadFrequently: true});
   const rgba = (colour) => {
@@ -198,7 +198,7 @@ CONTRAST = """() => {
 }"""
 
 
-def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callable[..., Any]) -> None:
+def test_only_the_picture_is_printed_dark_on_white(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(), color_scheme="dark")
     page.wait_for_selector(".view[data-shown]")
     page.emulate_media(media="print", color_scheme="dark")
@@ -211,7 +211,7 @@ def test_on_paper_only_the_picture_stays_and_is_dark_on_white(open_page: Callabl
     assert page.evaluate(CONTRAST) == []
 
 
-def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Callable[..., Any]) -> None:
+def test_a_zoomed_map_is_printed_whole_with_its_explanation(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(source=ENGLISH * 3, written=GERMAN * 3))
     page.wait_for_selector(".view[data-shown]")
     page.get_by_text("How to read this").click()
@@ -240,10 +240,10 @@ def test_a_zoomed_map_is_whole_on_paper_and_its_explanation_open(open_page: Call
     assert page.evaluate(sizes) == zoomed
 
 
-def test_in_a_notebook(opened: Any) -> None:
-    """A frame without an address: everything works, and choices never load the page around it into the frame."""
+def test_in_a_notebook(page_opener: Any) -> None:
+    """In a frame without an address everything works, and choices never load the surrounding page into the frame."""
     inner = render_viewer(build_random_record())
-    page = opened.page(
+    page = page_opener.page(
         "<!DOCTYPE html><title>notebook</title>"
         f'<iframe srcdoc="{escape(inner)}" sandbox="allow-scripts" style="width:1200px;height:800px"></iframe>'
     )
@@ -255,16 +255,16 @@ def test_in_a_notebook(opened: Any) -> None:
     assert frame.get_by_label("Head", exact=True).input_value() == "1"
 
 
-def test_twelve_layers_of_twelve_heads_are_small(opened: Any) -> None:
-    """In bytes, and in what a browser lays out: two parts for each head, and pixels for cells."""
+def test_twelve_layers_of_twelve_heads_are_a_small_page(page_opener: Any) -> None:
+    """In bytes and in layout: two elements for each head, and pixels for cells."""
     html = render_viewer(build_dirichlet_record(12, 12, 128))
     assert len(html.encode()) < 1_500_000
-    page = opened.page(html, query="#view=model")
+    page = page_opener.page(html, query="#view=model")
     page.wait_for_selector(".view-model[data-shown]")
     assert page.locator(".thumbnail").count() == 144
     assert page.evaluate(ELEMENTS) < 3 * 144 + 150
     sizes = page.locator(".view canvas").evaluate_all("all => all.map(({width, height}) => [width, height])")
-    assert sizes == [[128, 128]] * 144, "not a pixel more than there are weights"
+    assert sizes == [[128, 128]] * 144, "one pixel for each weight"
 
 
 def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
@@ -287,15 +287,15 @@ def test_a_thousand_tokens_stay_usable(open_page: Callable[..., Any]) -> None:
     for key, view in (("2", "heads"), ("3", "model"), ("4", "steps"), ("1", "alignment")):
         page.keyboard.press(key)
         page.wait_for_selector(f".view-{view} > *", state="attached")
-        assert page.evaluate(ELEMENTS) < 1000, "a million weights are pixels, of which those in the window are drawn"
+        assert page.evaluate(ELEMENTS) < 1000, "only the weights in the window are drawn"
         sizes = page.locator(".view canvas").evaluate_all("all => all.map(({width, height}) => width * height)")
         assert sum(sizes) < 2 * 1280 * 900
 
 
-def test_the_numbers_of_the_payload_are_the_records(opened: Any) -> None:
+def test_the_payload_has_the_numbers_of_the_record(page_opener: Any) -> None:
     record = build_random_record(layers=1, heads=2, walk=True)
     html = render_viewer(record)
-    page = opened.page(html)
+    page = page_opener.page(html)
     page.wait_for_selector("html[data-ready=true]")
     found = page.evaluate(
         """async () => {

@@ -1,4 +1,4 @@
-"""The page as people meet it: its heading, its explanations, its colours, on a phone and on paper."""
+"""How people read the page: its heading, its explanations, its colours, on a phone and on paper."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ PHONE = {"width": 320, "height": 640}
 SIDEWAYS = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 
 
-def views(page: Any) -> list[str]:
+def list_views(page: Any) -> list[str]:
     return list(page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))"))
 
 
-def go(page: Any, view: str) -> None:
+def open_view(page: Any, view: str) -> None:
     page.evaluate("view => { location.hash = `#view=${view}` }", view)
     page.wait_for_selector(f".view-{view} > *", state="attached")
     page.wait_for_timeout(250)
 
 
-def test_the_heading_has_what_was_said(open_page: Callable[..., Any]) -> None:
-    """Also without scripts; a text of a policy's enemies stays a text."""
+def test_the_heading_shows_the_text(open_page: Callable[..., Any]) -> None:
+    """This works also without scripts; a text with HTML stays text."""
     page = open_page(replace(build_random_record(), title="a man", said="ein <b>Mann</b>"))
     assert page.locator("h1").text_content() == "a man"
     assert page.locator("h1 + .said").text_content() == "ein <b>Mann</b>"
@@ -34,7 +34,7 @@ def test_the_heading_has_what_was_said(open_page: Callable[..., Any]) -> None:
     assert open_page(build_random_record()).locator(".said").count() == 0
 
 
-def test_an_explanation_is_open_once(open_page: Callable[..., Any]) -> None:
+def test_an_explanation_is_open_at_first_only(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record())
     help_ = page.locator("details.help")
     shown = "each => each.open"
@@ -47,23 +47,23 @@ def test_an_explanation_is_open_once(open_page: Callable[..., Any]) -> None:
     page.keyboard.press("2")
     assert not help_.evaluate(shown)
     page.keyboard.press("1")
-    assert help_.evaluate(shown), "its reader wished to see it"
+    assert help_.evaluate(shown), "the user opened it"
     page.reload()
     page.wait_for_selector("html[data-ready=true]")
     assert help_.evaluate(shown)
     page.keyboard.press("2")
-    assert not help_.evaluate(shown), "the next page remembers"
+    assert not help_.evaluate(shown), "the next page remembers the choice"
 
 
-def test_explanations_do_without_storage(opened: Any) -> None:
-    """As frames without an address, and browsers that keep nothing for files."""
+def test_explanations_work_without_storage(page_opener: Any) -> None:
+    """As in frames without an address, and in browsers that store nothing for files."""
     from heedful.inspection.web import render_viewer
 
     html = render_viewer(build_random_record()).replace(
         "<head>",
         "<head><script>Object.defineProperty(window, 'localStorage', {get() { throw new Error('refused') }})</script>",
     )
-    page = opened.page(html)
+    page = page_opener.page(html)
     page.wait_for_selector("html[data-ready=true]")
     assert page.locator("details.help").evaluate("each => each.open")
     page.keyboard.press("2")
@@ -72,12 +72,12 @@ def test_explanations_do_without_storage(opened: Any) -> None:
 
 
 @pytest.mark.parametrize("width", [320, 360])
-def test_nothing_scrolls_a_phone_sideways(open_page: Callable[..., Any], width: int) -> None:
+def test_nothing_scrolls_sideways_on_a_phone(open_page: Callable[..., Any], width: int) -> None:
     for record in (build_random_record(2, 8, walk=True), build_answer_record(walk=True)):
         page = open_page(record, query="#theme=dark")
         page.set_viewport_size({"width": width, "height": 640})
-        for view in views(page):
-            go(page, view)
+        for view in list_views(page):
+            open_view(page, view)
             assert page.evaluate(SIDEWAYS) <= 0, view
             unfolded = page.locator(".view .controls:not(.keep)").evaluate_all(
                 "all => all.filter((each) => each.checkVisibility()).length"
@@ -89,7 +89,7 @@ def test_controls_unfold(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record())
     assert page.get_by_label("Layer", exact=True).is_visible()
     fold = page.get_by_role("button", name="Controls")
-    assert not fold.is_visible(), "there is room"
+    assert not fold.is_visible(), "there is enough space"
     page.set_viewport_size(PHONE)
     assert not page.get_by_label("Layer", exact=True).is_visible()
     assert fold.get_attribute("aria-expanded") == "false"
@@ -100,10 +100,10 @@ def test_controls_unfold(open_page: Callable[..., Any]) -> None:
     assert page.evaluate(SIDEWAYS) <= 0
 
 
-def test_paper_has_no_hints_and_no_controls(open_page: Callable[..., Any]) -> None:
+def test_hints_and_controls_are_not_printed(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(walk=True))
-    for view in views(page):
-        go(page, view)
+    for view in list_views(page):
+        open_view(page, view)
         page.emulate_media(media="print")
         page.wait_for_timeout(150)
         seen = page.locator("button, select, input, .hint").evaluate_all(
@@ -123,7 +123,7 @@ LIGHTNESS = """async ([name, dark]) => {
 
 
 @pytest.mark.parametrize("name", ["paper", "ink"])
-def test_ramps_begin_at_the_paper_and_end_away_from_it(open_page: Callable[..., Any], name: str) -> None:
+def test_colour_ramps_start_at_the_background(open_page: Callable[..., Any], name: str) -> None:
     page = open_page(build_random_record())
     for dark in (False, True):
         nothing, all_ = page.evaluate(LIGHTNESS, [name, dark])
@@ -142,11 +142,11 @@ def test_a_map_changes_its_colours_with_the_theme(open_page: Callable[..., Any])
     page.keyboard.press("t")
     page.wait_for_timeout(100)
     dark = sum(page.evaluate(corner)[:3])
-    assert light > 600, "a weight of 0.1 is almost white paper"
+    assert light > 600, "a weight of 0.1 is almost white"
     assert dark < 250
 
 
-def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., Any]) -> None:
+def test_the_threshold_depends_on_the_selected_heads(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(1, 8), query="#view=heads")
     page.wait_for_selector(".view-heads[data-shown]")
     slider = page.get_by_label("Lines from")
@@ -156,13 +156,13 @@ def test_the_threshold_follows_the_heads_that_are_on(open_page: Callable[..., An
     assert slider.input_value() == "5"
     slider.fill("40")
     page.get_by_role("button", name="head 4").click()
-    assert slider.input_value() == "40", "a choice stays"
+    assert slider.input_value() == "40", "a choice is kept"
     even = open_page(build_random_record(1, 8, sharpness=0.0), query="#view=heads")
     even.wait_for_selector(".view-heads[data-shown]")
-    assert even.get_by_label("Lines from").input_value() == "5", "half of 1/10, or there would be no line at all"
+    assert even.get_by_label("Lines from").input_value() == "5", "half of 1/10, because otherwise there is no line"
 
 
-def test_lines_between_the_same_tokens_run_side_by_side(open_page: Callable[..., Any]) -> None:
+def test_lines_between_the_same_tokens_are_side_by_side(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record())
     offsets = page.evaluate(
         """async () => {

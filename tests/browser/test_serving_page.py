@@ -1,4 +1,4 @@
-"""The page of a live server in a real browser: every view answers, by keys too, on phones, in light and in dark."""
+"""The page of a live server in a browser: all views work, also by keyboard, on phones, in light and dark colours."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ ANSWERED = "[role=tabpanel]:not([hidden]) .answer .card:not([aria-busy])"
 PICTURE, SOUND = "pictures/train00000.png", "tones/0.wav"
 Open = Callable[..., Any]
 
-# Controls without a name, and names that are not unique in their tab.
+# Controls without a name, or with a name that is not unique in their tab.
 NAMELESS = """() => [...document.querySelectorAll("input, textarea, select, button, [role=listbox], [role=region]")]
   .filter((each) => each.getClientRects().length)
   .filter((each) => !(each.labels?.length || each.getAttribute("aria-label") || each.textContent.trim()))
@@ -32,8 +32,8 @@ NAMELESS = """() => [...document.querySelectorAll("input, textarea, select, butt
 
 
 @pytest.fixture(autouse=True)
-def _shapes(unchecked: None) -> None:
-    """Threads of the server call what is checked where it has its units."""
+def _disable_shape_checks(unchecked: None) -> None:
+    """Disable the checks of shapes, because unit tests check the same calls in threads of the server."""
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def live(folder: Path) -> Iterator[LiveServer]:
 
 @pytest.fixture
 def show(browser: Any) -> Iterator[Open]:
-    """Opens the page of a server; at the end nothing may have complained, or been asked of anybody else."""
+    """Open the page of a server; at the end there may be no errors and no requests to other hosts."""
     contexts, troubles = [], []
 
     def open_(live: LiveServer, *, query: str = "", path: str = "/", width: int = 1280, **options: Any) -> Any:
@@ -64,7 +64,7 @@ def show(browser: Any) -> Iterator[Open]:
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(PATIENCE)
-        context.on("request", lambda request: _ours(request.url, live, troubles))
+        context.on("request", lambda request: _check_url(request.url, live, troubles))
         page.on("console", lambda said: troubles.append(said.text) if said.type in ("error", "warning") else None)
         page.on("pageerror", lambda error: troubles.append(str(error)))
         page.on("dialog", lambda dialog: pytest.fail(f"a text ran: {dialog.message}"))
@@ -80,13 +80,13 @@ def show(browser: Any) -> Iterator[Open]:
     assert [each for each in troubles if not any(told in each for told in expected)] == []
 
 
-def _ours(url: str, live: LiveServer, troubles: list[str]) -> None:
+def _check_url(url: str, live: LiveServer, troubles: list[str]) -> None:
     if not url.startswith((live.url, "data:", "blob:")):
         troubles.append(f"request: {url}")
 
 
 def wait_until(page: Any, holds: Callable[[], bool]) -> None:
-    """The page's policy forbids what Playwright waits with."""
+    """The page's policy forbids the script that Playwright waits with."""
     for _ in range(PATIENCE // 20):
         if holds():
             return
@@ -94,30 +94,30 @@ def wait_until(page: Any, holds: Callable[[], bool]) -> None:
     raise AssertionError("it never came")
 
 
-def panel(page: Any) -> Any:
+def find_panel(page: Any) -> Any:
     return page.locator("[role=tabpanel]:not([hidden])")
 
 
 def ask(page: Any, tab: str, button: str, **fields: str) -> Any:
-    """Fills a view's fields and sends them; the card of the answer."""
+    """Fill the fields of a view and send them; return the card of the answer."""
     page.get_by_role("tab", name=tab, exact=True).click()
     for label, text in fields.items():
-        panel(page).get_by_label(label, exact=True).fill(text)
-    panel(page).get_by_role("button", name=button, exact=True).click()
+        find_panel(page).get_by_label(label, exact=True).fill(text)
+    find_panel(page).get_by_role("button", name=button, exact=True).click()
     page.wait_for_selector(ANSWERED)
-    return panel(page).locator(".card").first
+    return find_panel(page).locator(".card").first
 
 
 def send(page: Any, tab: str, path: Path) -> Any:
-    """Chooses a file in a view; the card of the answer."""
+    """Choose a file in a view; return the card of the answer."""
     page.get_by_role("tab", name=tab, exact=True).click()
-    panel(page).locator("input[type=file]:visible").set_input_files(path)
+    find_panel(page).locator("input[type=file]:visible").set_input_files(path)
     page.wait_for_selector(ANSWERED)
-    return panel(page).locator(".card").first
+    return find_panel(page).locator(".card").first
 
 
-def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[str]:
-    """Has every view answer, and tells its name."""
+def use_all_views(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[str]:
+    """Use all views, and yield their names."""
     for tab, button, fields in (
         ("Translate", "Translate", {"Text": text}),
         ("Generate", "Continue", {"Text": text}),
@@ -135,23 +135,23 @@ def everything(page: Any, folder: Path, *, text: str = "eins zwei") -> Iterator[
         send(page, tab, folder / name)
         yield tab
     page.get_by_role("tab", name="Caption").click()
-    panel(page).get_by_label("Model").select_option("watch")
-    panel(page).locator(".card").evaluate("each => each.remove()")
+    find_panel(page).get_by_label("Model").select_option("watch")
+    find_panel(page).locator(".card").evaluate("each => each.remove()")
     send(page, "Caption", next((folder / "clips").glob("*.npz")))
     yield "Caption"
     page.get_by_role("tab", name="Chat").click()
-    panel(page).get_by_label("Your message").fill(text)
-    panel(page).get_by_label("Your message").press("Enter")
+    find_panel(page).get_by_label("Your message").fill(text)
+    find_panel(page).get_by_label("Your message").press("Enter")
     page.wait_for_selector(".bubble.theirs:not([aria-busy])")
     yield "Chat"
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
-def test_every_view_can_be_read(show: Open, live: LiveServer, folder: Path, width: int, scheme: str) -> None:
+def test_all_views_have_enough_contrast(show: Open, live: LiveServer, folder: Path, width: int, scheme: str) -> None:
     page = show(live, width=width, color_scheme=scheme, reduced_motion="reduce")
     seen = []
-    for name in everything(page, folder):
+    for name in use_all_views(page, folder):
         seen.append(name)
         assert page.evaluate(SIDEWAYS) == 0, name
         assert page.evaluate(CONTRAST) == [], name
@@ -161,12 +161,12 @@ def test_every_view_can_be_read(show: Open, live: LiveServer, folder: Path, widt
 
 def test_texts_are_never_html(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live)
-    for name in everything(page, folder, text=HOSTILE):
-        assert panel(page).locator("[onerror], script").count() == 0, name
-        assert panel(page).locator("img:not([alt='the picture that you chose'])").count() == 0, name
+    for name in use_all_views(page, folder, text=HOSTILE):
+        assert find_panel(page).locator("[onerror], script").count() == 0, name
+        assert find_panel(page).locator("img:not([alt='the picture that you chose'])").count() == 0, name
 
 
-def test_a_translation_grows_with_what_it_looks_at(show: Open, live: LiveServer) -> None:
+def test_a_translation_is_streamed_with_its_attention(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.evaluate(
         """() => {
@@ -186,7 +186,9 @@ def test_a_translation_grows_with_what_it_looks_at(show: Open, live: LiveServer)
     assert [each if each != "end" else "</s>" for each in pieces] == whole["alignment"]["target"]
     assert page.locator(".source .piece").all_text_contents()[:3] == ["1", "2", "3"]
     grown = page.evaluate("window.grown")
-    assert len({said for said, _, _ in grown if 0 < said < len(whole["translation"])}) >= 2, "it is told as it comes"
+    assert len({said for said, _, _ in grown if 0 < said < len(whole["translation"])}) >= 2, (
+        "it is announced as it arrives"
+    )
     assert len({rows for _, rows, _ in grown}) >= 3
     assert max(lines for _, _, lines in grown) > 0
 
@@ -209,7 +211,7 @@ def test_tokens_are_reached_by_keys(show: Open, live: LiveServer) -> None:
     assert page.locator(".piece[aria-selected=true]").count() == 0
 
 
-def test_another_word_can_be_had_in_a_translation(show: Open, live: LiveServer) -> None:
+def test_another_word_can_be_chosen_in_a_translation(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     words = card.locator("button.word")
@@ -234,10 +236,10 @@ def test_another_word_can_be_had_in_a_translation(show: Open, live: LiveServer) 
     wait_until(page, lambda: said.text_content().startswith(f"{first} {other}"))
 
 
-def test_alternatives_are_told_and_taken(show: Open, live: LiveServer) -> None:
+def test_alternatives_are_announced_and_chosen(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_text("Options").first.click()
-    panel(page).get_by_label("Alternatives").fill("5")
+    find_panel(page).get_by_label("Alternatives").fill("5")
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     others = card.locator(".others button")
     assert others.count() == 5
@@ -256,23 +258,23 @@ def test_several_lines_are_several_translations(show: Open, live: LiveServer) ->
     assert page.locator(".answer-text").all_text_contents() == [each["translation"] for each in told]
 
 
-def test_writing_can_be_stopped(show: Open, live: LiveServer) -> None:
+def test_generation_can_be_stopped(show: Open, live: LiveServer) -> None:
     page = show(live, query="#generate")
     page.get_by_text("Options").last.click()
-    panel(page).get_by_label("Tokens").fill("2000")
-    panel(page).get_by_label("Search").select_option("greedy")
-    panel(page).get_by_label("Text").fill("once")
-    panel(page).get_by_role("button", name="Continue").click()
+    find_panel(page).get_by_label("Tokens").fill("2000")
+    find_panel(page).get_by_label("Search").select_option("greedy")
+    find_panel(page).get_by_label("Text").fill("once")
+    find_panel(page).get_by_role("button", name="Continue").click()
     page.locator(".written").wait_for()
     wait_until(page, lambda: len(page.locator(".written").text_content()) > 20)
-    panel(page).get_by_role("button", name="Stop").click()
+    find_panel(page).get_by_role("button", name="Stop").click()
     page.wait_for_selector(ANSWERED)
-    kept = panel(page).locator(".written").text_content()
+    kept = find_panel(page).locator(".written").text_content()
     assert 20 < len(kept) < 2000
-    assert panel(page).get_by_role("button", name="Show attention").is_visible()
+    assert find_panel(page).get_by_role("button", name="Show attention").is_visible()
 
 
-def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: LiveServer) -> None:
+def test_the_inspection_of_an_answer_opens_in_a_tab(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Translate", "Translate", Text="1 2 3")
     with page.context.expect_page() as opening:
@@ -284,7 +286,7 @@ def test_how_an_answer_came_about_opens_in_a_tab(show: Open, live: LiveServer) -
     assert inspector.evaluate("window.opener") is None
 
 
-def test_views_say_what_the_server_answers(show: Open, live: LiveServer) -> None:
+def test_views_show_the_answers_of_the_server(show: Open, live: LiveServer) -> None:
     page = show(live)
     card = ask(page, "Answer", "Answer", **{"Question": "eins", "Context": "eins 😀 zwei drei"})
     (told,) = live.ask("/v1/heedful/answer", {"question": "eins", "context": "eins 😀 zwei drei"}).json["answers"]
@@ -299,10 +301,10 @@ def test_views_say_what_the_server_answers(show: Open, live: LiveServer) -> None
     assert card.locator(".answer-text").text_content() == found["label"]
 
 
-def test_passages_are_in_the_order_that_was_chosen(show: Open, live: LiveServer) -> None:
+def test_passages_are_in_the_chosen_order(show: Open, live: LiveServer) -> None:
     page = show(live)
     page.get_by_role("tab", name="Search", exact=True).click()
-    order, index = (panel(page).get_by_label(name, exact=True) for name in ("Order", "Index"))
+    order, index = (find_panel(page).get_by_label(name, exact=True) for name in ("Order", "Index"))
     assert order.locator("option").all_text_contents() == ["default of the index", "BM25"]
     index.select_option("vectors")
     assert order.locator("option").all_text_contents() == [
@@ -316,24 +318,24 @@ def test_passages_are_in_the_order_that_was_chosen(show: Open, live: LiveServer)
         ask(page, "Search", "Search", Question="the dog")
         told = live.ask("/v1/heedful/search", {"index": "vectors", "query": "the dog", "by": by}).json["answers"][0]
         expect = f"{len(told['orders'][by])} passages, ordered by {name}"
-        panel(page).get_by_text(expect, exact=True).wait_for()
-        shown = panel(page).locator(".passage").all_text_contents()
+        find_panel(page).get_by_text(expect, exact=True).wait_for()
+        shown = find_panel(page).locator(".passage").all_text_contents()
         assert shown == [each["text"] for each in told["orders"][by]]
 
 
-def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: LiveServer, folder: Path) -> None:
+def test_recordings_and_pictures_give_the_answers_of_the_server(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live)
 
-    def told(name: str, field: str, path: Path) -> Any:
+    def ask_server(name: str, field: str, path: Path) -> Any:
         content = base64.b64encode(path.read_bytes()).decode()
         return live.ask(f"/v1/heedful/{name}", {field: content, "align": True} if field == "clip" else {field: content})
 
     card = send(page, "Transcribe", folder / SOUND)
-    (heard,) = told("transcribe", "sound", folder / SOUND).json["answers"]
+    (heard,) = ask_server("transcribe", "sound", folder / SOUND).json["answers"]
     assert card.locator(".answer-text").text_content() == (heard["text"] or "No speech was found.")
-    assert panel(page).locator("audio").get_attribute("src").startswith("data:audio/")
+    assert find_panel(page).locator("audio").get_attribute("src").startswith("data:audio/")
     card = send(page, "Look", folder / PICTURE)
-    (seen,) = told("look", "image", folder / PICTURE).json["answers"]
+    (seen,) = ask_server("look", "image", folder / PICTURE).json["answers"]
     assert card.locator(".answer-text").text_content() == seen["class"]
     assert card.locator(".bars dt").all_text_contents() == list(seen["probabilities"])
     steps = card.locator(".steps button")
@@ -348,10 +350,10 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
     )
     assert middle == pytest.approx(100 * seen["glimpses"][2]["row"], abs=0.1)
     page.get_by_role("tab", name="Caption").click()
-    panel(page).get_by_label("Model").select_option("watch")
+    find_panel(page).get_by_label("Model").select_option("watch")
     clip = next((folder / "clips").glob("*.npz"))
     card = send(page, "Caption", clip)
-    (shown,) = told("caption", "clip", clip).json["answers"]
+    (shown,) = ask_server("caption", "clip", clip).json["answers"]
     words = card.locator(".answer-text button.word")
     assert words.count() == len(shown["looked"]["tokens"]) - 1
     assert card.locator(".strip li").all_text_contents() == [str(each) for each in shown["looked"]["frames"]]
@@ -366,7 +368,7 @@ def test_what_is_heard_and_seen_is_what_the_server_answers(show: Open, live: Liv
 
 
 @pytest.mark.parametrize(("tab", "name"), [("Transcribe", SOUND), ("Look", PICTURE)])
-def test_how_something_was_heard_or_seen_opens_in_a_tab(
+def test_the_inspection_of_a_recording_or_picture_opens_in_a_tab(
     show: Open, live: LiveServer, folder: Path, tab: str, name: str
 ) -> None:
     page = show(live)
@@ -376,14 +378,14 @@ def test_how_something_was_heard_or_seen_opens_in_a_tab(
     opening.value.wait_for_selector("html[data-ready=true]")
 
 
-def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: LiveServer, folder: Path) -> None:
+def test_dropped_files_and_missing_files(show: Open, live: LiveServer, folder: Path) -> None:
     page = show(live, query="#transcribe")
-    panel(page).get_by_role("button", name="Transcribe").click()
-    alert = panel(page).get_by_role("alert")
+    find_panel(page).get_by_role("button", name="Transcribe").click()
+    alert = find_panel(page).get_by_role("alert")
     alert.wait_for()
     assert alert.text_content() == "choose a sound first"
     content = base64.b64encode((folder / SOUND).read_bytes()).decode()
-    panel(page).locator(".drop").evaluate(
+    find_panel(page).locator(".drop").evaluate(
         """(place, content) => {
           const bytes = Uint8Array.from(atob(content), (each) => each.charCodeAt(0));
           const data = new DataTransfer();
@@ -394,7 +396,7 @@ def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: LiveServe
     )
     page.wait_for_selector(ANSWERED)
     assert not alert.is_visible()
-    panel(page).locator("input[type=file]").set_input_files(
+    find_panel(page).locator("input[type=file]").set_input_files(
         {"name": "a.wav", "mimeType": "audio/wav", "buffer": b"no sound"}
     )
     alert.wait_for()
@@ -402,7 +404,7 @@ def test_a_file_that_is_dropped_and_one_that_is_none(show: Open, live: LiveServe
 
 
 def test_a_file_is_translated(show: Open, live: LiveServer, folder: Path) -> None:
-    assert show(live).get_by_role("tab", name="Files").count() == 0, "it is not known what is translated"
+    assert show(live).get_by_role("tab", name="Files").count() == 0, "the languages are unknown"
     _, key = add_key(folder / "files.txt", "files")
     translates = {"run": str(folder / "translate"), "source_language": "en", "target_language": "de"}
     access = {"keys": str(folder / "files.txt")}
@@ -411,15 +413,15 @@ def test_a_file_is_translated(show: Open, live: LiveServer, folder: Path) -> Non
         page.get_by_label("API key").fill(key)
         page.get_by_role("button", name="Continue").click()
         page.get_by_role("tab", name="Files").click()
-        panel(page).get_by_role("button", name="Translate the file").click()
-        alert = panel(page).get_by_role("alert")
+        find_panel(page).get_by_role("button", name="Translate the file").click()
+        alert = find_panel(page).get_by_role("alert")
         alert.wait_for()
         assert alert.text_content() == "choose a file first"
-        chosen = panel(page).get_by_label("File", exact=True)
+        chosen = find_panel(page).get_by_label("File", exact=True)
         content = b"1 2 3\n\n4\n" * 200
         chosen.set_input_files({"name": "numbers.txt", "mimeType": "text/plain", "buffer": content})
-        panel(page).get_by_role("button", name="Translate the file").click()
-        link = panel(page).get_by_role("link", name="Save numbers.txt in German")
+        find_panel(page).get_by_role("button", name="Translate the file").click()
+        link = find_panel(page).get_by_role("link", name="Save numbers.txt in German")
         link.wait_for()
         assert page.evaluate(NAMELESS) == []
         assert page.evaluate(SIDEWAYS) == 0
@@ -433,20 +435,20 @@ def test_a_file_is_translated(show: Open, live: LiveServer, folder: Path) -> Non
         ).json["translatedText"]
         assert download.value.path().read_text().startswith(expected)
         chosen.set_input_files({"name": "numbers.odd", "mimeType": "text/plain", "buffer": b"1"})
-        panel(page).get_by_role("button", name="Translate the file").click()
+        find_panel(page).get_by_role("button", name="Translate the file").click()
         alert.wait_for()
         assert "'numbers.odd' is none of" in alert.text_content()
 
 
-def test_what_is_wrong_is_said(show: Open, live: LiveServer) -> None:
+def test_errors_are_shown(show: Open, live: LiveServer) -> None:
     page = show(live, query="#fill")
-    panel(page).get_by_label("Text").fill("no gap")
-    panel(page).get_by_role("button", name="Fill", exact=True).click()
-    alert = panel(page).get_by_role("alert")
+    find_panel(page).get_by_label("Text").fill("no gap")
+    find_panel(page).get_by_role("button", name="Fill", exact=True).click()
+    alert = find_panel(page).get_by_role("alert")
     alert.wait_for()
     assert "[MASK]" in alert.text_content()
-    panel(page).get_by_role("button", name="Insert a gap").click()
-    panel(page).get_by_role("button", name="Fill", exact=True).click()
+    find_panel(page).get_by_role("button", name="Insert a gap").click()
+    find_panel(page).get_by_role("button", name="Fill", exact=True).click()
     page.wait_for_selector(ANSWERED)
     assert not alert.is_visible()
 
@@ -460,10 +462,10 @@ def test_tabs_follow_the_arrows(show: Open, live: LiveServer) -> None:
     page.keyboard.press("End")
     assert page.get_by_role("tab", selected=True).text_content() == "Tag"
     assert page.locator("[role=tab][tabindex='0']").count() == 1
-    assert panel(page).get_attribute("aria-labelledby") == "tab-tag"
+    assert find_panel(page).get_attribute("aria-labelledby") == "tab-tag"
 
 
-def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path) -> None:
+def test_a_key_is_requested_and_forgotten_with_the_tab(show: Open, folder: Path) -> None:
     keys = folder / "keys"
     _, key = add_key(keys, "me")
     with run_server(open_registry({"t": folder / "tag"}, access={"keys": str(keys)})) as locked:
@@ -475,15 +477,15 @@ def test_a_key_is_asked_for_and_forgotten_with_the_tab(show: Open, folder: Path)
         page.get_by_role("button", name="Continue").click()
         ask_for = page.get_by_label("Text, with spaces between words")
         ask_for.fill("eins")
-        panel(page).get_by_role("button", name="Tag", exact=True).click()
+        find_panel(page).get_by_role("button", name="Tag", exact=True).click()
         page.wait_for_selector(ANSWERED)
         assert key not in page.evaluate("JSON.stringify(localStorage) + document.cookie + location.href")
         with page.context.expect_page() as opening:
-            panel(page).get_by_role("button", name="Show attention").click()
+            find_panel(page).get_by_role("button", name="Show attention").click()
         opening.value.wait_for_selector("html[data-ready=true]")
 
 
-def test_the_page_can_be_left_out(live: LiveServer, folder: Path) -> None:
+def test_the_page_can_be_disabled(live: LiveServer, folder: Path) -> None:
     with run_server(open_registry({"t": folder / "tag"}, page=False)) as without:
         assert without.ask("/").status == 404
         assert without.ask("/page/main.js").status == 404
@@ -497,7 +499,7 @@ def test_the_page_can_be_left_out(live: LiveServer, folder: Path) -> None:
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [320, 1280])
-def test_the_description_can_be_read(show: Open, live: LiveServer, width: int, scheme: str) -> None:
+def test_the_api_description_can_be_read(show: Open, live: LiveServer, width: int, scheme: str) -> None:
     page = show(live, path="/docs", width=width, color_scheme=scheme)
     for each in page.locator("summary").all():
         each.click()

@@ -1,4 +1,4 @@
-"""The guided tour: stops that the record has something for, its own numbers in them, and a page left as it was."""
+"""The guided tour: its stops depend on the record, it shows the record's numbers, and it restores the page."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ def begin(page: Any) -> None:
     page.wait_for_selector(".tour h3:not(:empty)")
 
 
-def walk(page: Any) -> list[tuple[str, str]]:
-    """Titles and words of all stops, by the arrow key."""
+def walk_through(page: Any) -> list[tuple[str, str]]:
+    """Collect titles and texts of all stops, with the arrow key."""
     begin(page)
     found = []
     while True:
@@ -38,7 +38,7 @@ def walk(page: Any) -> list[tuple[str, str]]:
         page.keyboard.press("ArrowRight")
 
 
-def hash_of(page: Any) -> dict[str, str]:
+def read_hash(page: Any) -> dict[str, str]:
     return dict(page.evaluate("Object.fromEntries(new URLSearchParams(location.hash.slice(1)))"))
 
 
@@ -57,7 +57,7 @@ GPT = [*TRANSLATOR[:5], *TRANSLATOR[-2:]]
 BERT = [*TRANSLATOR[:5], "The answer"]
 
 
-def gpt() -> InspectionRecord:
+def build_gpt_record() -> InspectionRecord:
     record = build_random_record(walk=True, roles=("decoder",))
     return replace(record, axes=record.axes[1:], embedded=record.embedded[1:], tree=())
 
@@ -67,7 +67,7 @@ def gpt() -> InspectionRecord:
     [
         (build_random_record(walk=True), TRANSLATOR),
         (build_random_record(1, 1), ["Tokens", "Embedding and position", "One head", *TRANSLATOR[5:]]),
-        (gpt(), GPT),
+        (build_gpt_record(), GPT),
         (build_answer_record(walk=True), BERT),
         (build_dialogue_record(), None),
         (build_level_record(), None),
@@ -78,11 +78,11 @@ def gpt() -> InspectionRecord:
     ],
     ids=["translator", "small", "gpt", "bert", "dialogue", "recurrent", "picture", "glimpses", "hops", "chain"],
 )
-def test_each_model_has_its_own_road(
+def test_each_model_has_its_own_tour(
     open_page: Callable[..., Any], record: InspectionRecord, road: list[str] | None
 ) -> None:
     page = open_page(record)
-    stops = walk(page)
+    stops = walk_through(page)
     titles = [title for title, _ in stops]
     if road is not None:
         assert titles == road
@@ -92,7 +92,7 @@ def test_each_model_has_its_own_road(
         assert not any(bad in words for bad in ("undefined", "NaN", "null"))
 
 
-def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
+def test_the_numbers_are_those_of_the_record(open_page: Callable[..., Any]) -> None:
     record = replace(build_random_record(walk=True), widths=(VectorSize("output", "decoder", 12345),))
     place = 5  # shirt
     page = open_page(record)
@@ -122,7 +122,7 @@ def test_the_numbers_are_the_records(open_page: Callable[..., Any]) -> None:
     assert "12,345 tokens" in told["Probabilities of the next token"]
 
 
-def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
+def test_explained_elements_are_highlighted(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(walk=True))
     begin(page)
     marks = {
@@ -149,29 +149,29 @@ def test_what_is_told_is_pointed_out(open_page: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize("end", ["Escape", "button"])
-def test_it_leaves_the_page_as_it_was(open_page: Callable[..., Any], end: str) -> None:
+def test_it_restores_the_page(open_page: Callable[..., Any], end: str) -> None:
     page = open_page(build_random_record(walk=True), query="#view=alignment&map=1&head=1&query=3")
     page.wait_for_selector(".view[data-shown]")
     assert page.locator("details.help").evaluate("each => each.open")
     page.get_by_role("button", name="Zoom in").click()
-    before = hash_of(page)
-    assert len(walk(page)) == len(TRANSLATOR)
-    assert hash_of(page) != before
+    before = read_hash(page)
+    assert len(walk_through(page)) == len(TRANSLATOR)
+    assert read_hash(page) != before
     if end == "Escape":
         page.keyboard.press("Escape")
     else:
         page.get_by_role("button", name="End the tour").click()
     page.wait_for_selector(".view[data-shown]")
-    assert hash_of(page) == before | {"theme": "auto", "ramp": "paper"}
+    assert read_hash(page) == before | {"theme": "auto", "ramp": "paper"}
     for gone in (".tour", ".tour-mark", ".spot"):
         assert page.locator(gone).count() == 0
     assert page.locator("details.help").evaluate("each => each.open")
     assert page.evaluate("document.activeElement.textContent") == "Guided tour"
     page.keyboard.press("4")
-    assert page.locator("details.help").evaluate("each => each.open"), "what the tour showed was not explained"
+    assert page.locator("details.help").evaluate("each => each.open"), "explanations that the tour showed stay open"
 
 
-def test_arrows_in_a_picture_stay_there(open_page: Callable[..., Any]) -> None:
+def test_arrows_in_a_picture_stay_in_the_picture(open_page: Callable[..., Any]) -> None:
     page = open_page(build_random_record(walk=True))
     begin(page)
     for _ in range(5):
@@ -198,7 +198,7 @@ def test_on_a_phone_and_on_paper(open_page: Callable[..., Any]) -> None:
     assert not page.locator(".tour").is_visible()
 
 
-def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable[..., Any]) -> None:
+def test_the_whole_model_is_a_picture_with_links_to_its_views(open_page: Callable[..., Any]) -> None:
     record = replace(
         build_level_record(),
         widths=(VectorSize("embedding", "encoder", 32), VectorSize("output", "decoder", 99)),
@@ -210,8 +210,8 @@ def test_the_whole_model_is_a_picture_with_ways_to_its_views(open_page: Callable
     assert "level/decoder/1" in boxes
     assert page.locator("[data-box='embedding/encoder'] .part-width").text_content() == "32"
     page.locator("[data-box='level/encoder/0'] .part-name").click()
-    assert hash_of(page)["view"] == "unrolled"
+    assert read_hash(page)["view"] == "unrolled"
     translator = open_page(build_random_record(3, 2), query="#view=architecture")
     page = translator
     page.locator("[data-box='level/decoder/2']").get_by_role("button", name="attention to source, 2 heads").click()
-    assert hash_of(page) | {"view": "alignment", "map": "8", "head": "mean"} == hash_of(page)
+    assert read_hash(page) | {"view": "alignment", "map": "8", "head": "mean"} == read_hash(page)

@@ -22,64 +22,66 @@ expect.set_options(timeout=60_000)
 OpenPage = Callable[..., Any]
 MINUS = "\N{MINUS SIGN}"
 HALF = 2e-3
-"""What half precision may be off by, of numbers below 4 or so."""
+"""Maximal error of half precision for numbers below about 4."""
 
 
-def number(text: str) -> float:
+def parse_number(text: str) -> float:
     return float(text.split(maxsplit=1)[0].replace(MINUS, "-"))
 
 
-def column(page: Any, title: str) -> list[str]:
-    """Texts of a column of the table of scores."""
+def read_column(page: Any, title: str) -> list[str]:
+    """Read a column of the table of scores."""
     titles = page.locator("table.scores thead th").all_inner_texts()
     place = next(i for i, each in enumerate(titles) if title in each)
     cells: list[str] = page.locator(f"table.scores tbody tr > :nth-child({place + 1})").all_inner_texts()
     return cells
 
 
-def address(record: InspectionRecord, view: str, **state: object) -> str:
+def build_address(record: InspectionRecord, view: str, **state: object) -> str:
     if "map" in state:
         role, layer = state["map"]  # type: ignore[misc]
         state["map"] = next(i for i, each in enumerate(record.maps) if (each.role, each.layer) == (role, layer))
     return "#" + "&".join(f"{name}={value}" for name, value in {"view": view, **state}.items())
 
 
-def only(record: InspectionRecord, *roles: str) -> InspectionRecord:
+def keep_roles(record: InspectionRecord, *roles: str) -> InspectionRecord:
     return replace(record, maps=tuple(each for each in record.maps if each.role in roles))
 
 
-def settled_flow(page: Any) -> None:
+def wait_for_flow(page: Any) -> None:
     page.wait_for_selector("[data-done=true]")
 
 
-def bars(page: Any, place: int) -> list[float]:
-    """A column of the table of one token's inputs."""
-    return [number(each) for each in page.locator(f"table.bars tbody tr > :nth-child({place})").all_inner_texts()]
+def read_bars(page: Any, place: int) -> list[float]:
+    """Read a column of the table of one token's inputs."""
+    return [parse_number(each) for each in page.locator(f"table.bars tbody tr > :nth-child({place})").all_inner_texts()]
 
 
 class TestSteps:
     @pytest.mark.parametrize(("role", "head", "query"), [("encoder", 0, 3), ("decoder", 1, 4), ("cross", 1, 8)])
-    def test_every_number_is_that_of_the_walk(self, open_page: OpenPage, role: str, head: int, query: int) -> None:
+    def test_all_numbers_are_those_of_the_computation(
+        self, open_page: OpenPage, role: str, head: int, query: int
+    ) -> None:
         record = build_random_record(walk=True)
         each = record.find_map(role, layer=1)  # type: ignore[arg-type]
-        page = open_page(record, query=address(record, "steps", map=(role, 1), head=head, query=query))
+        page = open_page(record, query=build_address(record, "steps", map=(role, 1), head=head, query=query))
         page.wait_for_selector("table.scores tbody tr")
         walk, visible = each.walk, each.visible[query]
         assert walk is not None
         products = walk.queries[head, query] @ walk.keys[head].T
-        assert [number(text) for text in column(page, "Score")] == pytest.approx(list(products), abs=0.02)
-        assert [number(text) for text in column(page, "Scaled")] == pytest.approx(
+        assert [parse_number(text) for text in read_column(page, "Score")] == pytest.approx(list(products), abs=0.02)
+        assert [parse_number(text) for text in read_column(page, "Scaled")] == pytest.approx(
             list(walk.scores[head, query]), abs=0.011
         )
-        assert [number(text) for text in column(page, "Weight")] == pytest.approx(
+        assert [parse_number(text) for text in read_column(page, "Weight")] == pytest.approx(
             list(each.weights[head, query]), abs=6e-4
         )
-        assert [f"{MINUS}∞" in text for text in column(page, "Mask")] == list(~visible)
+        assert [f"{MINUS}∞" in text for text in read_column(page, "Mask")] == list(~visible)
         assert page.locator("table.scores tbody s").count() == int((~visible).sum())
 
     def test_the_weights_shown_are_the_softmax_of_the_masked_scores(self, open_page: OpenPage) -> None:
         record = build_random_record(walk=True)
-        page = open_page(record, query=address(record, "steps", map=("decoder", 0), head=1, query=5))
+        page = open_page(record, query=build_address(record, "steps", map=("decoder", 0), head=1, query=5))
         found = page.evaluate(
             """async () => {
               const { readRecord } = await import("heedful/record.js");
@@ -98,20 +100,20 @@ class TestSteps:
         )
         assert found == []
 
-    def test_another_measure_and_another_choice_are_not_called_dot_and_softmax(self, open_page: OpenPage) -> None:
+    def test_other_scores_and_normalizers_are_not_called_dot_and_softmax(self, open_page: OpenPage) -> None:
         record = build_random_record(layers=1, walk=True, roles=("cross",))
         [each] = record.maps
         assert each.walk is not None
         strange = replace(each.walk, scores=each.walk.scores[:, ::-1].copy(), scale=1.0)
         record = replace(record, maps=(replace(each, walk=strange),))
-        page = open_page(record, query=address(record, "steps", head=0, query=1))
+        page = open_page(record, query=build_address(record, "steps", head=0, query=1))
         page.wait_for_selector("table.scores")
         titles = " ".join(page.locator("table.scores thead th").all_inner_texts())
         assert "score(q, kj)" in titles.replace("\n", "")
         assert "softmax" not in titles.split("Weight")[1].split("Values")[0].splitlines()[1]
         assert "Scaled" not in titles
 
-    def test_a_bias_of_positions_has_a_stage_and_is_no_part_of_the_products(self, open_page: OpenPage) -> None:
+    def test_a_bias_of_positions_is_a_separate_stage(self, open_page: OpenPage) -> None:
         record = build_random_record(layers=1, walk=True, roles=("encoder",))
         [each] = record.maps
         assert each.walk is not None
@@ -122,15 +124,17 @@ class TestSteps:
         contexts = weights @ each.walk.values
         walk = replace(each.walk, bias=bias, scores=scores, contexts=contexts)
         record = replace(record, maps=(replace(each, walk=walk, weights=weights),))
-        page = open_page(record, query=address(record, "steps", head=1, query=2))
+        page = open_page(record, query=build_address(record, "steps", head=1, query=2))
         page.wait_for_selector("table.scores")
-        assert [number(text) for text in column(page, "Position")] == pytest.approx(list(bias[1, 2]), abs=0.011)
+        assert [parse_number(text) for text in read_column(page, "Position")] == pytest.approx(
+            list(bias[1, 2]), abs=0.011
+        )
         products = walk.queries[1, 2] @ walk.keys[1].T
-        assert [number(text) for text in column(page, "Score")] == pytest.approx(list(products), abs=0.03)
+        assert [parse_number(text) for text in read_column(page, "Score")] == pytest.approx(list(products), abs=0.03)
 
     def test_stages_appear_one_after_the_other(self, open_page: OpenPage) -> None:
         record = build_random_record(walk=True)
-        page = open_page(record, query=address(record, "steps", map=("encoder", 0), head=0, query=0))
+        page = open_page(record, query=build_address(record, "steps", map=("encoder", 0), head=0, query=0))
         badges = page.locator(".stage .badge")
         page.wait_for_selector(".stage .badge")
         everything = badges.count()
@@ -147,7 +151,7 @@ class TestSteps:
 
     def test_arrow_keys_choose_the_query(self, open_page: OpenPage) -> None:
         record = build_random_record(walk=True)
-        page = open_page(record, query=address(record, "steps", map=("cross", 0), head=0, query=0))
+        page = open_page(record, query=build_address(record, "steps", map=("cross", 0), head=0, query=0))
         page.locator(".token-row .token").first.focus()
         page.keyboard.press("ArrowRight")
         page.keyboard.press("ArrowRight")
@@ -156,9 +160,9 @@ class TestSteps:
         assert page.locator(".token-row [aria-checked=true]").inner_text() == GERMAN[2]
         assert page.evaluate("document.activeElement.textContent") == GERMAN[2]
 
-    def test_a_strip_tells_its_numbers(self, open_page: OpenPage) -> None:
+    def test_a_strip_shows_its_numbers(self, open_page: OpenPage) -> None:
         record = build_random_record(walk=True)
-        page = open_page(record, query=address(record, "steps", map=("encoder", 1), head=1, query=2))
+        page = open_page(record, query=build_address(record, "steps", map=("encoder", 1), head=1, query=2))
         strip = page.get_by_role("img", name="query of in")
         box = strip.bounding_box()
         page.mouse.move(box["x"] + box["width"] * 2.5 / D_K, box["y"] + 4)
@@ -166,33 +170,33 @@ class TestSteps:
         assert walk is not None
         name, said = page.locator(".readout").inner_text().split(": ")
         assert name == "query of in, dimension 2"
-        assert number(said) == pytest.approx(float(walk.queries[1, 2, 2]), abs=5e-3)
+        assert parse_number(said) == pytest.approx(float(walk.queries[1, 2, 2]), abs=5e-3)
 
-    def test_without_a_walk_the_page_says_how_to_get_one(self, open_page: OpenPage) -> None:
+    def test_without_steps_the_page_says_how_to_record_them(self, open_page: OpenPage) -> None:
         record = build_random_record()
-        page = open_page(record, query=address(record, "steps"))
+        page = open_page(record, query=build_address(record, "steps"))
         page.locator(".view-steps .command").wait_for()
         assert "--detail yes" in page.locator(".view-steps").inner_text()
 
 
 class TestDecoding:
-    def test_each_step_shows_its_weights_and_chances(self, open_page: OpenPage) -> None:
+    def test_each_step_shows_its_weights_and_probabilities(self, open_page: OpenPage) -> None:
         record = build_random_record()
-        page = open_page(record, query=address(record, "decoding"))
+        page = open_page(record, query=build_address(record, "decoding"))
         mean = record.find_map("cross", layer=-1).mean_weights
         for step in (0, 1, 2):
             expect(page.locator(".decoding-options h2")).to_have_text(f"Step {step + 1}")
             weights = page.eval_on_selector_all(".shaded", "found => found.map((each) => Number(each.dataset.weight))")
             assert weights == pytest.approx(list(mean[step]), abs=1e-4)
             row = page.locator(".is-written td.number").inner_text()
-            assert number(row) == pytest.approx(record.written[step].log_probability, abs=6e-4)
+            assert parse_number(row) == pytest.approx(record.written[step].log_probability, abs=6e-4)
             page.get_by_role("button", name="Step", exact=True).click()
         total = sum(each.log_probability for each in record.written[:4])
         assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
     def test_play_runs_to_the_end_and_stops(self, open_page: OpenPage) -> None:
         record = build_random_record(written=("eins", "zwei", "</s>"))
-        page = open_page(record, query=address(record, "decoding"))
+        page = open_page(record, query=build_address(record, "decoding"))
         page.get_by_role("button", name="Play").click()
         expect(page.locator(".word.is-current")).to_have_text("</s>")
         page.get_by_role("button", name="Play").wait_for()
@@ -201,11 +205,9 @@ class TestDecoding:
         total = sum(each.log_probability for each in record.written)
         assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
-    def test_the_tree_has_the_returned_path_on_one_line_and_pruned_branches_on_demand(
-        self, open_page: OpenPage
-    ) -> None:
+    def test_the_tree_shows_the_returned_path_and_pruned_branches_on_demand(self, open_page: OpenPage) -> None:
         record = build_random_record()
-        page = open_page(record, query=address(record, "decoding"))
+        page = open_page(record, query=build_address(record, "decoding"))
         best = page.locator(".branch.is-best")
         assert best.locator("text:not(.score)").all_text_contents() == ["start", *GERMAN]
         assert len({each.get_attribute("y") for each in best.locator("rect").all()}) == 1
@@ -220,20 +222,20 @@ class TestDecoding:
 
     def test_works_without_a_tree_and_without_attention(self, open_page: OpenPage) -> None:
         record = replace(build_random_record(), tree=(), maps=())
-        page = open_page(record, query=address(record, "decoding"))
+        page = open_page(record, query=build_address(record, "decoding"))
         page.get_by_role("button", name="Step", exact=True).click()
         page.wait_for_selector("text=Step 2")
         assert page.locator(".shaded").count() == 0
         assert "no beam" in page.locator(".view-decoding").inner_text()
 
     def test_a_language_model_looks_at_what_it_read(self, open_page: OpenPage) -> None:
-        record = only(build_random_record(), "decoder")
-        page = open_page(record, query=address(record, "decoding", map=("decoder", 1), head=1))
+        record = keep_roles(build_random_record(), "decoder")
+        page = open_page(record, query=build_address(record, "decoding", map=("decoder", 1), head=1))
         weights = page.eval_on_selector_all(".shaded", "found => found.map((each) => Number(each.dataset.weight))")
         assert weights == pytest.approx(list(record.find_map("decoder", layer=1).get_head_weights(1)[0]), abs=1e-4)
 
 
-def banded(length: int, before: int, after: int) -> np.ndarray:
+def build_band(length: int, before: int, after: int) -> np.ndarray:
     distance = np.arange(length)[None, :] - np.arange(length)[:, None]
     band: np.ndarray = (distance >= -before) & (distance <= after)
     return band
@@ -247,22 +249,22 @@ class TestMasks:
             (np.zeros((3, 3), dtype=bool), "no key is visible"),
             (np.tri(5, dtype=bool), "causal: the token itself and all before it"),
             (np.tri(3, 5, 2, dtype=bool), "causal: the token itself and all before it"),
-            (banded(8, 2, 2), "window of 2 tokens on each side"),
-            (banded(8, 2, 1), "window of 2 before and 1 after"),
-            (banded(8, 3, 0), "causal window of 3 tokens before"),
-            (banded(8, 0, 0), "only the token itself"),
+            (build_band(8, 2, 2), "window of 2 tokens on each side"),
+            (build_band(8, 2, 1), "window of 2 before and 1 after"),
+            (build_band(8, 3, 0), "causal window of 3 tokens before"),
+            (build_band(8, 0, 0), "only the token itself"),
             (np.repeat([[True, True, False, True, False]], 4, axis=0), "2 keys are masked for all queries"),
             (np.eye(5, dtype=bool)[::-1], "another kind of mask"),
         ],
     )
-    def test_a_mask_is_named_by_its_bits(
-        self, named: Callable[[np.ndarray], str], visible: np.ndarray, name: str
+    def test_a_mask_is_named_by_its_pattern(
+        self, mask_namer: Callable[[np.ndarray], str], visible: np.ndarray, name: str
     ) -> None:
-        assert named(visible) == name
+        assert mask_namer(visible) == name
 
     def test_maps_with_one_mask_share_a_picture(self, open_page: OpenPage) -> None:
         record = build_random_record(layers=3)
-        page = open_page(record, query=address(record, "masks"))
+        page = open_page(record, query=build_address(record, "masks"))
         page.wait_for_selector(".mask-card")
         titles = page.locator(".mask-card h2").all_inner_texts()
         users = page.locator(".mask-card h2 + p").all_inner_texts()
@@ -273,8 +275,8 @@ class TestMasks:
         }
 
     def test_arrow_keys_read_the_cells(self, open_page: OpenPage) -> None:
-        record = only(build_random_record(), "decoder")
-        page = open_page(record, query=address(record, "masks"))
+        record = keep_roles(build_random_record(), "decoder")
+        page = open_page(record, query=build_address(record, "masks"))
         page.locator(".grid").focus()
         page.keyboard.press("ArrowRight")
         assert page.locator(".readout").inner_text() == f"{GERMAN[0]} (0) cannot attend to {GERMAN[0]} (1)"
@@ -283,9 +285,9 @@ class TestMasks:
 
 
 @pytest.fixture(scope="module")
-def named(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[np.ndarray], str]:
-    """The page's name of a mask."""
-    path = tmp_path_factory.mktemp("named") / "page.html"
+def mask_namer(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Callable[[np.ndarray], str]:
+    """Return a function that gives the page's name of a mask."""
+    path = tmp_path_factory.mktemp("masks") / "page.html"
     path.write_text(render_viewer(build_random_record(layers=1, heads=1)), encoding="utf-8")
     page = browser.new_page()
     page.goto(path.as_uri())
@@ -303,13 +305,13 @@ class TestPositions:
     def test_pictures_and_numbers_are_those_of_the_encoding(self, open_page: OpenPage) -> None:
         record = build_random_record()
         [encoding] = record.encodings
-        page = open_page(record, query=address(record, "positions"))
+        page = open_page(record, query=build_address(record, "positions"))
         page.wait_for_selector(".position-card")
-        for place, expected in ((1, encoding.vectors @ encoding.vectors.T), (2, distances(encoding.vectors))):
+        for place, expected in ((1, encoding.vectors @ encoding.vectors.T), (2, compute_distances(encoding.vectors))):
             card = page.locator(".position-card").nth(place)
             card.get_by_role("button", name="As a table").click()
             rows = [row.split("\t")[1:] for row in card.locator("tbody").inner_text().splitlines()]
-            shown = np.array([[number(text) for text in row] for row in rows])
+            shown = np.array([[parse_number(text) for text in row] for row in rows])
             np.testing.assert_allclose(shown, expected, atol=2 * HALF + 5e-4 * np.abs(expected).max())
         page.get_by_label("Similarity").select_option("cosine")
         page.get_by_role("heading", name="Cosines").wait_for()
@@ -317,38 +319,38 @@ class TestPositions:
 
     def test_the_lines_follow_the_chosen_row(self, open_page: OpenPage) -> None:
         record = build_random_record()
-        page = open_page(record, query=address(record, "positions"))
+        page = open_page(record, query=build_address(record, "positions"))
         page.get_by_label("Selected row").focus()
         page.keyboard.press("Home")
         page.wait_for_selector("text=Compared with position 0")
         titles = page.locator(".chart").nth(1).locator("title").all_text_contents()
         vectors = record.encodings[0].vectors
         expected = np.linalg.norm(vectors - vectors[0], axis=1)
-        assert [number(each.split(": ")[1]) for each in titles] == pytest.approx(list(expected), abs=2 * HALF)
+        assert [parse_number(each.split(": ")[1]) for each in titles] == pytest.approx(list(expected), abs=2 * HALF)
 
     def test_relative_encodings_count_distances(self, open_page: OpenPage) -> None:
         vectors = np.random.default_rng(0).normal(size=(7, 6)).astype(np.float32)
         shaw = PositionEncoding("relative to keys", np.arange(-3, 4), vectors, relative=True)
         record = replace(build_random_record(), encodings=(shaw,))
-        page = open_page(record, query=address(record, "positions"))
+        page = open_page(record, query=build_address(record, "positions"))
         page.wait_for_selector("text=Compared with distance 0")
         assert "7 distances" in page.locator(".position-card").first.inner_text()
 
 
-def distances(vectors: np.ndarray) -> np.ndarray:
+def compute_distances(vectors: np.ndarray) -> np.ndarray:
     found: np.ndarray = np.linalg.norm(vectors[:, None] - vectors[None], axis=-1)
     return found
 
 
 class TestFlow:
-    """Flow is computed by the page as well, apart from `heedful.inspection.flow`."""
+    """The page computes flow itself, independent of `heedful.inspection.flow`."""
 
     @pytest.mark.parametrize(
         "roles", [("encoder",), ("decoder",), ("cross",), ("encoder", "cross"), ("encoder", "decoder", "cross")]
     )
-    def test_rollout_and_flow_are_those_of_python(self, open_page: OpenPage, roles: Sequence[str]) -> None:
-        record = only(build_random_record(layers=3, source=ENGLISH[:6], written=GERMAN[-5:]), *roles)
-        page = open_page(record, query=address(record, "flow"))
+    def test_rollout_and_flow_equal_those_of_python(self, open_page: OpenPage, roles: Sequence[str]) -> None:
+        record = keep_roles(build_random_record(layers=3, source=ENGLISH[:6], written=GERMAN[-5:]), *roles)
+        page = open_page(record, query=build_address(record, "flow"))
         side = "encoder" if roles == ("encoder",) else "decoder"
         found = json.loads(
             page.evaluate(
@@ -378,50 +380,50 @@ class TestFlow:
 
     def test_a_chosen_token_shows_rollout_flow_and_the_last_layer(self, open_page: OpenPage) -> None:
         record = build_random_record()
-        page = open_page(record, query=address(record, "flow"))
+        page = open_page(record, query=build_address(record, "flow"))
         page.wait_for_selector(".token-row .token")
         page.locator(".token-row .token").nth(4).click()
-        settled_flow(page)
+        wait_for_flow(page)
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
-        settled_flow(page)
+        wait_for_flow(page)
         expected, flow = (
             compute_rollout(record).select_axis("source")[4],
             compute_attention_flow(record, 4).select_axis("source"),
         )
-        assert bars(page, 2) == pytest.approx(list(expected), abs=1e-3)
-        assert bars(page, 3) == pytest.approx(list(flow), abs=1e-3)
-        assert bars(page, 4) == pytest.approx(list(record.find_map("cross", layer=-1).mean_weights[4]), abs=1e-3)
+        assert read_bars(page, 2) == pytest.approx(list(expected), abs=1e-3)
+        assert read_bars(page, 3) == pytest.approx(list(flow), abs=1e-3)
+        assert read_bars(page, 4) == pytest.approx(list(record.find_map("cross", layer=-1).mean_weights[4]), abs=1e-3)
 
-    def test_of_many_inputs_those_with_the_largest_rollout_are_shown(self, open_page: OpenPage) -> None:
+    def test_only_the_inputs_with_the_largest_rollout_are_shown(self, open_page: OpenPage) -> None:
         names = [f"w{number}" for number in range(66)]
         record = build_random_record(1, 1, names, GERMAN[:3])
-        page = open_page(record, query=address(record, "flow"))
+        page = open_page(record, query=build_address(record, "flow"))
         page.wait_for_selector(".token-row .token")
         page.locator(".token-row .token").nth(1).click()
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text(GERMAN[1])
         page.wait_for_selector("text=The table has the 60 inputs with the largest rollout, and not the other 6")
-        settled_flow(page)
+        wait_for_flow(page)
         shares = compute_rollout(record).select_axis("source")[1]
         largest = sorted(np.argsort(-shares)[:60])
         assert page.locator("table.bars tbody th").all_inner_texts() == [names[place] for place in largest]
-        assert bars(page, 2) == pytest.approx(list(shares[largest]), abs=1e-3)
+        assert read_bars(page, 2) == pytest.approx(list(shares[largest]), abs=1e-3)
 
     def test_a_decoder_without_self_attention_says_so(self, open_page: OpenPage) -> None:
-        record = only(build_random_record(layers=1), "cross")
-        page = open_page(record, query=address(record, "flow"))
+        record = keep_roles(build_random_record(layers=1), "cross")
+        page = open_page(record, query=build_address(record, "flow"))
         page.wait_for_selector("text=This decoder has no self-attention. One half of each token stays")
-        settled_flow(page)
+        wait_for_flow(page)
         page.locator(".token-row .token").nth(4).click()
         expect(page.locator(".token-row [aria-checked=true]")).to_have_text("blauen")
-        settled_flow(page)
+        wait_for_flow(page)
         last = record.find_map("cross", layer=0).mean_weights[4]
-        assert bars(page, 2) == pytest.approx(list(last / 2), abs=1e-3), "one half stays with the token itself"
-        assert bars(page, 3) == pytest.approx(list(last / 2), abs=1e-3)
-        assert bars(page, 4) == pytest.approx(list(last), abs=1e-3)
+        assert read_bars(page, 2) == pytest.approx(list(last / 2), abs=1e-3), "one half stays with the token itself"
+        assert read_bars(page, 3) == pytest.approx(list(last / 2), abs=1e-3)
+        assert read_bars(page, 4) == pytest.approx(list(last), abs=1e-3)
 
     def test_missing_layers_are_named(self, open_page: OpenPage) -> None:
         record = build_random_record(layers=3).keep_maps(layers=[2])
-        page = open_page(record, query=address(record, "flow"))
+        page = open_page(record, query=build_address(record, "flow"))
         page.wait_for_selector("text=encoder layers 0, 1 are not in this record")
         assert page.locator("table.bars").count() == page.locator(".view-flow canvas").count() == 0, (
             "nothing is made up"
@@ -431,18 +433,18 @@ class TestFlow:
 
 def recurrent() -> InspectionRecord:
     """One attention with one head to the source, nothing embedded, no positions, no tree."""
-    record = only(build_random_record(layers=1, heads=1, walk=True), "cross")
+    record = keep_roles(build_random_record(layers=1, heads=1, walk=True), "cross")
     return replace(record, model="recurrent", embedded=(), encodings=(), tree=())
 
 
 def language_model() -> InspectionRecord:
-    record = only(build_random_record(walk=True), "decoder")
+    record = keep_roles(build_random_record(walk=True), "decoder")
     axes = tuple(axis for axis in record.axes if axis.name in (READ_AXIS, WRITTEN_AXIS))
     return replace(record, axes=axes, embedded=record.embedded[1:], tree=())
 
 
 def bert() -> InspectionRecord:
-    record = only(build_random_record(walk=True), "encoder")
+    record = keep_roles(build_random_record(walk=True), "encoder")
     return replace(record, axes=record.axes[:1], embedded=record.embedded[:1], written=(), tree=())
 
 
@@ -456,27 +458,27 @@ def strange_tokens() -> InspectionRecord:
     return build_random_record(source=evil, written=evil, walk=True)
 
 
-def blind() -> InspectionRecord:
-    """A query that sees nothing."""
+def build_blind_record() -> InspectionRecord:
+    """Build a record with a query that attends to nothing."""
     record = build_random_record(walk=True)
-    maps = tuple(blinded(each) if each.role == "decoder" else each for each in record.maps)
+    maps = tuple(hide_all_keys(each) if each.role == "decoder" else each for each in record.maps)
     return replace(record, maps=maps)
 
 
-def blinded(each: AttentionMap) -> AttentionMap:
+def hide_all_keys(each: AttentionMap) -> AttentionMap:
     weights, visible = each.weights.copy(), each.visible.copy()
     weights[:, 0] = 0
     visible[0] = False
     return replace(each, weights=weights, visible=visible)
 
 
-KINDS = (recurrent, language_model, bert, long, strange_tokens, blind, build_random_record)
+KINDS = (recurrent, language_model, bert, long, strange_tokens, build_blind_record, build_random_record)
 
 
 @pytest.mark.parametrize("make", KINDS)
-def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callable[[], InspectionRecord]) -> None:
+def test_all_views_draw_all_kinds_of_records(open_page: OpenPage, make: Callable[[], InspectionRecord]) -> None:
     record = make()
-    page = open_page(record, query="#view=steps", color_scheme="dark" if make is blind else "light")
+    page = open_page(record, query="#view=steps", color_scheme="dark" if make is build_blind_record else "light")
     there = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
     assert {"steps", "masks", "flow"} <= set(there)
     assert ("decoding" in there) == bool(record.written)
@@ -497,9 +499,9 @@ def test_every_view_draws_every_kind_of_record(open_page: OpenPage, make: Callab
 
 
 class TestAnswers:
-    def test_every_answer_has_its_options_and_what_its_token_looks_at(self, open_page: OpenPage) -> None:
+    def test_each_answer_has_its_options_and_the_attention_of_its_token(self, open_page: OpenPage) -> None:
         record = build_answer_record()
-        page = open_page(record, query=address(record, "answers", map=("encoder", 1), head=1))
+        page = open_page(record, query=build_address(record, "answers", map=("encoder", 1), head=1))
         options = page.locator(".decoding-options tbody tr")
         for count, each in enumerate(record.answers):
             expect(page.locator(".controls .soft")).to_have_text(f"{count + 1} of {len(record.answers)}")
@@ -509,7 +511,7 @@ class TestAnswers:
             assert [float(chance) for _, chance in shown] == pytest.approx(
                 [o.probability for o in each.options], abs=6e-4
             )
-            assert each.number is None or number(page.locator(".decoding-options p").inner_text()) == each.number
+            assert each.number is None or parse_number(page.locator(".decoding-options p").inner_text()) == each.number
             looked = page.locator(".decoding-attention .shaded")
             weights = [float(value) for value in looked.evaluate_all("all => all.map((each) => each.dataset.weight)")]
             row = (
@@ -531,7 +533,7 @@ class TestAnswers:
     def test_tokens_that_may_be_the_answer_are_shaded(self, open_page: OpenPage) -> None:
         record = build_answer_record()
         record = replace(record, answers=record.answers[-1:])
-        page = open_page(record, query=address(record, "answers"))
+        page = open_page(record, query=build_address(record, "answers"))
         shaded = page.locator(".decoding-text [data-probability]")
         expect(shaded).to_have_count(5)
         found = shaded.evaluate_all("all => all.map((each) => [each.textContent, Number(each.dataset.probability)])")
@@ -539,7 +541,7 @@ class TestAnswers:
         expected = sorted((option.place, option.probability) for option in record.answers[0].options)
         assert found == [[tokens[place], chance] for place, chance in expected]
 
-    def test_without_attention_the_answers_are_all_there_is(self, open_page: OpenPage) -> None:
+    def test_without_attention_only_answers_are_shown(self, open_page: OpenPage) -> None:
         page = open_page(replace(build_answer_record(), maps=(), embedded=(), encodings=()))
         assert page.locator("[role=tab]").all_inner_texts() == ["Answers"]
         page.get_by_role("button", name="tag: shirt").click()

@@ -43,14 +43,14 @@ RECORDS: dict[str, Callable[[], InspectionRecord]] = {
 }
 
 
-def weights(page: Any, selector: str) -> list[float]:
+def read_weights(page: Any, selector: str) -> list[float]:
     found: list[float] = page.eval_on_selector_all(selector, "all => all.map((each) => Number(each.dataset.weight))")
     return found
 
 
 @pytest.mark.parametrize("view", RECORDS)
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_each_record_has_its_view_that_says_how_to_read_it(open_page: OpenPage, view: str, theme: str) -> None:
+def test_each_record_has_its_view_with_an_explanation(open_page: OpenPage, view: str, theme: str) -> None:
     page = open_page(RECORDS[view](), query=f"#view={view}", color_scheme=theme)
     page.wait_for_selector(f".view-{view} > *", state="attached")
     tabs = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
@@ -62,7 +62,7 @@ def test_each_record_has_its_view_that_says_how_to_read_it(open_page: OpenPage, 
     assert named.count() == 0
 
 
-def test_other_records_have_none_of_them(open_page: OpenPage) -> None:
+def test_other_records_do_not_have_these_views(open_page: OpenPage) -> None:
     page = open_page(build_random_record())
     tabs = page.locator("[role=tab]").evaluate_all("tabs => tabs.map((tab) => tab.id.slice(4))")
     assert not set(tabs) & set(RECORDS)
@@ -110,7 +110,7 @@ class TestRegions:
         weight = record.maps[0].weights[1, 1, 1 * 6 + 2]
         expect(page.locator(".regions .readout")).to_have_text(f"row 1, column 2: {weight:.4f}")
 
-    def test_raw_regions_have_sharp_ends_and_the_brightest_is_the_strongest(self, open_page: OpenPage) -> None:
+    def test_raw_regions_have_sharp_edges_and_the_brightest_is_the_strongest(self, open_page: OpenPage) -> None:
         weights = np.zeros((1, 1, 24), np.float32)
         weights[0, 0, 8] = 1  # row 1, column 2
         axes = (MapAxis.from_grid("regions", rows=4, columns=6), MapAxis("written", ("dog",)))
@@ -170,7 +170,7 @@ class TestFrames:
         assert "query=1" in page.evaluate("location.hash")
 
 
-def test_glimpses_follow_their_path(open_page: OpenPage) -> None:
+def test_the_path_of_glimpses_is_shown(open_page: OpenPage) -> None:
     record = build_glimpse_record()
     page = open_page(record)
     spots = page.eval_on_selector_all(
@@ -191,12 +191,12 @@ def test_glimpses_follow_their_path(open_page: OpenPage) -> None:
     assert sides == pytest.approx([size * image[1] for size in record.glimpses[0].sizes], abs=0.1)
 
 
-def test_hops_have_their_weights_and_what_is_known_is_said(open_page: OpenPage) -> None:
+def test_hops_have_their_weights_and_known_facts_are_marked(open_page: OpenPage) -> None:
     record = build_story_record()
     page = open_page(record)
     expected = np.stack([each.weights[0, 0] for each in record.maps], 1)
     page.wait_for_selector("table.weights")
-    np.testing.assert_allclose(weights(page, "table.weights td"), expected.ravel(), atol=1e-4)
+    np.testing.assert_allclose(read_weights(page, "table.weights td"), expected.ravel(), atol=1e-4)
     assert page.locator("tr.is-marked th").all_text_contents() == [
         f"● {fact} (known to matter)" for fact in ("Mary took the milk.", "Sandra went to the office.")
     ]
@@ -211,7 +211,7 @@ def test_hops_over_words_shade_the_text_for_each_head_of_a_summary(open_page: Op
     page = open_page(record, query="#view=hops")
     page.wait_for_selector(".words")
     assert page.locator(".view-hops h2").all_inner_texts() == ["hop 1", "hop 2", "hop 3"]
-    shown = np.reshape(weights(page, ".shaded"), (3, len(ENGLISH)))
+    shown = np.reshape(read_weights(page, ".shaded"), (3, len(ENGLISH)))
     np.testing.assert_allclose(shown, record.find_map("summary", layer=0).weights[:, 0], atol=1e-4)
 
 
@@ -219,7 +219,7 @@ def test_a_chain_has_its_marginals_and_its_most_probable_paths(open_page: OpenPa
     record = build_chain_record(heads=2)
     page = open_page(record, query="#head=1")
     page.wait_for_selector(".chain circle")
-    np.testing.assert_allclose(weights(page, ".chain circle"), record.maps[0].weights[1].ravel(), atol=1e-4)
+    np.testing.assert_allclose(read_weights(page, ".chain circle"), record.maps[0].weights[1].ravel(), atol=1e-4)
     assert page.locator(".view-chain ol li").count() == 3
     edges = record.maps[0].edges
     assert edges is not None
@@ -228,7 +228,7 @@ def test_a_chain_has_its_marginals_and_its_most_probable_paths(open_page: OpenPa
     expect(page.locator(".chain .link")).to_have_count(int((edges.mean(0) > 0.01).sum()))
 
 
-def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
+def test_turns_show_the_attention_of_each_word(open_page: OpenPage) -> None:
     record = build_dialogue_record()
     page = open_page(record)
     page.wait_for_selector(".turn")
@@ -239,12 +239,12 @@ def test_turns_show_what_each_word_takes_from_each(open_page: OpenPage) -> None:
         expect(page.locator("table.weights th.is-chosen")).to_have_text(page.locator(".token").nth(step).inner_text())
         shown = [float(text) for text in page.locator(".turn .bar-text").all_inner_texts()]
         assert shown == pytest.approx(found[step].tolist(), abs=6e-4)
-        np.testing.assert_allclose(weights(page, ".shaded"), record.maps[0].mean_weights[step], atol=1e-4)
-    np.testing.assert_allclose(weights(page, "table.weights td"), found.T.ravel(), atol=1e-4)
+        np.testing.assert_allclose(read_weights(page, ".shaded"), record.maps[0].mean_weights[step], atol=1e-4)
+    np.testing.assert_allclose(read_weights(page, "table.weights td"), found.T.ravel(), atol=1e-4)
 
 
 class TestUnrolled:
-    def test_a_box_shows_what_it_needs(self, open_page: OpenPage) -> None:
+    def test_a_box_shows_its_dependencies(self, open_page: OpenPage) -> None:
         record = build_level_record()
         diagram = unroll_model(record.levels, {axis.name: axis.tokens for axis in record.axes})
         page = open_page(record, query="#view=unrolled")
@@ -275,7 +275,7 @@ class TestUnrolled:
         page.get_by_role("button", name="Play").wait_for()
 
 
-def test_several_memories_are_told_apart_where_a_layer_is_chosen(open_page: OpenPage) -> None:
+def test_several_memories_are_distinguished_where_a_layer_is_chosen(open_page: OpenPage) -> None:
     record = build_caption_record()
     words = MapAxis("caption words", ("a", "b", "c"))
     other = build_cross_map(np.full((1, 4, 3), 1 / 3, np.float32), keys="caption words", layer=1)

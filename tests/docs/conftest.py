@@ -1,4 +1,4 @@
-"""The scripts beside the pages, which make some of them when the documentation is built."""
+"""The scripts beside the pages, which generate some pages when the documentation is built."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 @pytest.fixture(scope="session")
 def script() -> Callable[[str], ModuleType]:
-    """Imports a script of docs, as in `script("api_pages")`."""
+    """Return a function that imports a script of docs, as in `script("api_pages")`."""
 
     def load(name: str) -> ModuleType:
         if name not in sys.modules:

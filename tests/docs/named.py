@@ -1,4 +1,4 @@
-"""Whether what pages name between backquotes is there: commands and options, keys of recipes, files, names."""
+"""Check that names on pages exist: commands, options, keys of recipes, files and names of the package."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ NAME = re.compile(r"heedful(\.[a-zA-Z_]\w*)+")
 KEY = re.compile(r'((?:[a-z_]+\.)*[a-z_]+) = (?:"([\w-]+)"|.+)')
 DOTTED = re.compile(r"(model|training|data|tokenizer|generation|looking)(\.[a-z_]+)+")
 OWN_OPTIONS = ("quickstart", "study", "train", "describe", "compare")
-"""Commands with options that their own --help does not list: those of a task, of a study, and keys of recipes."""
+"""Commands with options that their own --help does not list: options of a task or study, and keys of recipes."""
 
 
 @cache
-def keys() -> Mapping[str, set[str]]:
-    """The words that each key of a recipe may have, among those of all tasks."""
+def collect_keys() -> Mapping[str, set[str]]:
+    """Return the possible values of each recipe key, over all tasks."""
     found: dict[str, set[str]] = {}
     for task in list_tasks():
         for key in list_keys(task):
@@ -38,23 +38,23 @@ def keys() -> Mapping[str, set[str]]:
 
 
 @cache
-def served() -> set[str]:
-    """Keys of a server's settings, which are options of `heedful serve`."""
+def collect_server_keys() -> set[str]:
+    """Return the keys of a server's settings, which are options of `heedful serve`."""
 
-    def below(section: type[Config], above: str = "") -> Iterator[str]:
+    def iter_section_keys(section: type[Config], above: str = "") -> Iterator[str]:
         for name, key_type in section_keys(section).items():
             yield f"{above}{name}"
             for inner in key_type.config_classes:
-                yield from below(inner, f"{above}{name}.")
+                yield from iter_section_keys(inner, f"{above}{name}.")
 
-    return set(below(ServerSettings))
+    return set(iter_section_keys(ServerSettings))
 
 
 @cache
-def help_of(command: str) -> str:
-    """What --help of a command says; all of it without a command."""
+def get_help(command: str) -> str:
+    """Return what --help of a command prints; without a command, the general help."""
     if not command:
-        return "\n".join(map(help_of, COMMANDS))
+        return "\n".join(map(get_help, COMMANDS))
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
         main([command, "--help"])
@@ -62,14 +62,18 @@ def help_of(command: str) -> str:
 
 
 def is_option(word: str, command: str = "") -> bool:
-    """Whether a command, or any, has an option of this name, or it is a key of a recipe."""
-    listed = re.search(rf"{re.escape(word)}(?![\w-])", help_of(command)) is not None
+    """Return whether a command, or any command, has an option with this name, or it is a key of a recipe."""
+    listed = re.search(rf"{re.escape(word)}(?![\w-])", get_help(command)) is not None
     key = word.removeprefix("--").replace("-", "_")
-    return listed or (command in ("", *OWN_OPTIONS) and is_key(key)) or (command in ("", "serve") and key in served())
+    return (
+        listed
+        or (command in ("", *OWN_OPTIONS) and is_key(key))
+        or (command in ("", "serve") and key in collect_server_keys())
+    )
 
 
 def is_command(words: str) -> bool:
-    """Whether heedful has this command, with these options."""
+    """Return whether heedful has this command with these options."""
     command, *rest = words.split()[1:] or ["--help"]
     given = [word.partition("=")[0] for word in rest if re.match(r"--[a-z]", word)]
     if command.startswith("-") or command.isupper():
@@ -80,14 +84,14 @@ def is_command(words: str) -> bool:
 
 
 def is_key(path: str, word: str | None = None) -> bool:
-    """Whether there is such a key in a recipe, which may have that word; its last parts are enough."""
+    """Return whether a recipe has this key, which may have this value; the last parts of the key are enough."""
     own = re.sub(r"^tasks\.[\w-]+\.", "tasks.NAME.", path)
-    found = [known for known in keys() if known == own or known.endswith(f".{own}")]
-    return bool(found) and (word is None or any(word in keys()[known] for known in found))
+    found = [known for known in collect_keys() if known == own or known.endswith(f".{own}")]
+    return bool(found) and (word is None or any(word in collect_keys()[known] for known in found))
 
 
 def is_name(name: str) -> bool:
-    """Whether this is a module, a name in one, or what such a name has."""
+    """Return whether this is a module, a name of a module, or an attribute of such a name."""
     parts = name.split(".")
     for cut in range(len(parts), 0, -1):
         try:

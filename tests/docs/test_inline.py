@@ -1,4 +1,4 @@
-"""What pages name between backquotes, and in lines for the shell, is there under that name."""
+"""Names between backquotes and commands for the shell on pages exist."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ OTHERS: dict[str, set[str]] = {
     "studies": {"--quick"},
     "translation": {"--ter-case-sensitive", "model.safetensors"},
 }
-"""What only looks like it: rooms, files that are saved, and options of scripts."""
+"""Words that only look like names: rooms, saved files and options of scripts."""
 BUILT = "docs/_build/"
-"""What `make docs` makes, which a fresh clone has not."""
+"""Files that `make docs` generates, which a fresh clone does not have."""
 
 
-def wrong(text: str) -> Iterator[str]:
-    """What a page names that is not there; blocks with what a program answers may show mistakes on purpose."""
+def find_wrong_names(text: str) -> Iterator[str]:
+    """Yield names on a page that do not exist; blocks with outputs of a program may contain mistakes on purpose."""
     for block in re.findall(r"^ *```sh\n(.*?)^ *```", text, re.MULTILINE | re.DOTALL):
-        yield from (line for line in _commands(block.replace("\\\n", " ")) if not is_command(line))
+        yield from (line for line in _iter_commands(block.replace("\\\n", " ")) if not is_command(line))
     for code in re.findall(r"`([^`\n]+)`", re.sub(r"^ *```.*?^ *```", "", text, flags=re.MULTILINE | re.DOTALL)):
         if code.startswith("heedful "):
-            found = all(map(is_command, _commands(code)))
+            found = all(map(is_command, _iter_commands(code)))
         elif code.startswith("--"):
             found = all(map(is_option, re.findall(r"--[a-z][\w.-]*", code)))
         elif file := FILE.match(code):
@@ -44,18 +44,18 @@ def wrong(text: str) -> Iterator[str]:
             yield code
 
 
-def _commands(text: str) -> Iterator[str]:
+def _iter_commands(text: str) -> Iterator[str]:
     for line in text.splitlines():
         yield from (part.strip() for part in re.split(r"[|;<>]", line) if part.strip().startswith("heedful "))
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
-def test_what_a_page_names_is_there(path: Path) -> None:
-    found = set(wrong(path.read_text(encoding="utf-8")))
+def test_names_on_a_page_exist(path: Path) -> None:
+    found = set(find_wrong_names(path.read_text(encoding="utf-8")))
     assert found == OTHERS.get(path.stem, set())
 
 
-def test_no_page_has_the_name_of_one_that_sphinx_makes() -> None:
+def test_no_page_has_the_name_of_a_page_of_sphinx() -> None:
     assert not {path.stem for path in PAGES} & {"search", "genindex", "modindex", "py-modindex"}
 
 
@@ -72,5 +72,5 @@ def test_no_page_has_the_name_of_one_that_sphinx_makes() -> None:
         "1. so\n\n   ```sh\n   heedful tarin x.toml\n   ```",
     ],
 )
-def test_what_is_not_there_is_noticed(text: str) -> None:
-    assert len(list(wrong(text))) == 1
+def test_missing_names_are_found(text: str) -> None:
+    assert len(list(find_wrong_names(text))) == 1

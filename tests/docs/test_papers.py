@@ -1,4 +1,4 @@
-"""docs/papers.md: what its rows name exists, and every paper that the code cites has a row."""
+"""In docs/papers.md, the names in its rows exist, and each paper that the code cites has a row."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ NO_PAPERS = {("Schema", "2020"), ("Microsoft", "1991"), ("PNG", "2003"), ("März
 
 @pytest.fixture(scope="module")
 def names(script: Callable[[str], ModuleType]) -> set[str]:
-    """Every public name of the package in full."""
+    """Return the full names of all public names of the package."""
     return {f"{module.full}.{member.name}" for module in script("api_pages").modules().values()
             for member in module.members}  # fmt: skip
 
 
-def exists(code: str, names: set[str]) -> bool:
-    """Whether some code of the page names something that there is."""
+def is_known(code: str, names: set[str]) -> bool:
+    """Return whether code on the page names something that exists."""
     if code.startswith("heedful "):
         return is_command(code)
     if FILE.match(code):
@@ -42,8 +42,8 @@ def exists(code: str, names: set[str]) -> bool:
     return is_key(word) or word in VIEWS or word in list_tasks() or any(name.endswith(f".{word}") for name in names)
 
 
-def citations(text: str) -> Iterator[tuple[str, str]]:
-    """The first author that stands before each year, and the year."""
+def find_citations(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the first author before each year, and the year."""
     for found in CITATION.finditer(re.sub(r"\s+", " ", text)):
         yield found[1], found[3]
 
@@ -53,8 +53,8 @@ def has_row(page: str, author: str, year: str) -> bool:
 
 
 @pytest.mark.parametrize("code", sorted(set(CODE)))
-def test_what_a_row_names_exists(code: str, names: set[str]) -> None:
-    assert exists(code, names)
+def test_the_names_in_a_row_exist(code: str, names: set[str]) -> None:
+    assert is_known(code, names)
 
 
 @pytest.mark.parametrize(
@@ -71,28 +71,28 @@ def test_what_a_row_names_exists(code: str, names: set[str]) -> None:
         "Dotted",
     ],
 )
-def test_what_does_not_exist_is_noticed(code: str, names: set[str]) -> None:
-    assert not exists(code, names)
+def test_missing_names_are_found(code: str, names: set[str]) -> None:
+    assert not is_known(code, names)
 
 
-def test_every_paper_that_the_code_cites_has_a_row() -> None:
+def test_each_paper_that_the_code_cites_has_a_row() -> None:
     cited = {
         citation: path.name
         for path in sorted((ROOT / "heedful").rglob("*.py"))
-        for citation in citations(path.read_text(encoding="utf-8"))
+        for citation in find_citations(path.read_text(encoding="utf-8"))
     }
     assert len(cited) > 100
     missing = {citation: file for citation, file in cited.items() if not has_row(PAGE, *citation)}
     assert {citation: file for citation, file in missing.items() if citation not in NO_PAPERS} == {}
 
 
-def test_a_missing_paper_is_noticed() -> None:
+def test_a_missing_paper_is_found() -> None:
     text = "as in Nobody et al. 1999, eq. 1, and (Some and Other\n    2001)"
-    assert list(citations(text)) == [("Nobody", "1999"), ("Some", "2001")]
+    assert list(find_citations(text)) == [("Nobody", "1999"), ("Some", "2001")]
     assert not has_row(PAGE, "Nobody", "1999")
     assert has_row("| Some and Other 2001 |", "Some", "2001")
 
 
-def test_no_row_stands_twice() -> None:
+def test_no_row_occurs_twice() -> None:
     rows = [line.split(" | ")[0] + line.split(" | ")[1] for line in PAGE.splitlines() if line.startswith("| D")]
     assert len(rows) == len(set(rows))

@@ -1,4 +1,4 @@
-"""Every recipe has a page, and what a page says of it was measured and is told elsewhere too."""
+"""Each recipe has a page, and the numbers on it are also on the page of their source."""
 
 from __future__ import annotations
 
@@ -28,25 +28,25 @@ def pages(script: Callable[[str], ModuleType], tmp_path_factory: pytest.TempPath
     return folder, script("recipe_pages").write(folder)
 
 
-def invented(said: str, source: str) -> list[str]:
-    """Numbers of a sentence that its source does not have; small ones that count things may be words there."""
+def find_invented_numbers(said: str, source: str) -> list[str]:
+    """Find numbers of a sentence that its source does not have; small numbers may be words there."""
     known = {number.replace(",", "") for number in re.findall(NUMBER, source)}
     return [number for number in re.findall(NUMBER, said) if number.replace(",", "") not in known]
 
 
-def claims(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
-    """Each recipe's name, what is said of it, and the page where it is told."""
+def iter_claims(table: Mapping[str, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each recipe, a fact about it, and the page of its source."""
     for name, facts in table["recipes"].items():
         for each in facts.get("measured", []):
             yield name, " ".join(each.get(key, "") for key in ("score", "time", "on")), facts["source"]
 
 
-def test_every_fact_has_its_recipe_and_every_recipe_its_facts(table: Mapping[str, Any]) -> None:
+def test_each_fact_has_its_recipe_and_each_recipe_its_facts(table: Mapping[str, Any]) -> None:
     assert set(table["recipes"]) == set(list_recipes())
     assert {facts["data"] for facts in table["recipes"].values()} == set(table["data"])
 
 
-def test_every_recipe_has_a_page(pages: tuple[Path, str]) -> None:
+def test_each_recipe_has_a_page(pages: tuple[Path, str]) -> None:
     folder, listed = pages
     assert {path.relative_to(folder).with_suffix("").as_posix() for path in folder.rglob("*.md")} == set(list_recipes())
     for name, item in list_recipes().items():
@@ -55,7 +55,7 @@ def test_every_recipe_has_a_page(pages: tuple[Path, str]) -> None:
         assert f"](recipes/{name}.md)" in listed
 
 
-def test_what_nobody_measured_says_so(table: Mapping[str, Any], pages: tuple[Path, str]) -> None:
+def test_a_recipe_without_measurements_says_so(table: Mapping[str, Any], pages: tuple[Path, str]) -> None:
     folder, listed = pages
     for name, facts in table["recipes"].items():
         text = (folder / f"{name}.md").read_text(encoding="utf-8")
@@ -66,11 +66,11 @@ def test_what_nobody_measured_says_so(table: Mapping[str, Any], pages: tuple[Pat
 
 
 def test_no_number_is_invented(table: Mapping[str, Any]) -> None:
-    found = list(claims(table))
+    found = list(iter_claims(table))
     assert len(found) > 30
     for name, said, source in found:
-        assert not invented(said, (DOCS / source.partition("#")[0]).read_text(encoding="utf-8")), name
-    assert invented("39.9 BLEU after 4,314 updates", "38.5 BLEU after 4,314 updates") == ["39.9"]
+        assert not find_invented_numbers(said, (DOCS / source.partition("#")[0]).read_text(encoding="utf-8")), name
+    assert find_invented_numbers("39.9 BLEU after 4,314 updates", "38.5 BLEU after 4,314 updates") == ["39.9"]
 
 
 def test_sources_are_headings(table: Mapping[str, Any]) -> None:
@@ -81,7 +81,7 @@ def test_sources_are_headings(table: Mapping[str, Any]) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", text).lower().replace(" ", "-") for text in headings}, name
 
 
-def test_every_task_has_its_guide(script: Callable[[str], ModuleType]) -> None:
+def test_each_task_has_its_guide(script: Callable[[str], ModuleType]) -> None:
     from heedful.registry import list_tasks
 
     guides = script("recipe_pages").GUIDES

@@ -1,6 +1,6 @@
-"""Runs that the code before the second house trained: this code reads them, answers as it did and trains them on.
+"""Runs that an older version trained: the current version loads them, gives the same answers and continues training.
 
-`make.py` says how they were made, and never makes them again.
+`make.py` describes how they were made; they are never made again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from golden.asking import ask, differences, printed
+from golden.asking import ask, find_differences, parse_printed
 
 import heedful
 from heedful.__main__ import main
@@ -26,10 +26,10 @@ EXPECTED: dict[str, Any] = {
 }
 COMPLETE = [name for name, expected in EXPECTED.items() if "resumed" in expected]
 
-# Everything is fp32. Computing in fp64, or with kernels that know neither AVX nor oneDNN's fast paths, was measured to
-# move no number above 0.1 by more than 5e-6 of itself, and none below by more than 5e-7.
+# Everything is fp32. Measured: computing in fp64, or with kernels without AVX and oneDNN's fast paths, changes no
+# number above 0.1 by more than 5e-6 of itself, and none below by more than 5e-7.
 CLOSE = {"relative": 1e-4, "absolute": 1e-5}
-# The command line rounds to four digits after the point, and a number may stand where it rounds to either side.
+# The command line rounds to four decimal places, and a number may be at the border of rounding.
 ROUNDED = {"relative": 1e-4, "absolute": 1.01e-4}
 # Adam divides by the root of its second moments, so two updates make such differences larger.
 TRAINED = {"relative": 1e-3, "absolute": 1e-4}
@@ -40,14 +40,14 @@ PATHS = ("path", "source", "target", "folder", "labels")
 Say = Callable[..., tuple[str, str]]
 
 
-def alike(found: Any, expected: Any, *, relative: float, absolute: float) -> None:
-    """Texts are the same and numbers close."""
+def assert_alike(found: Any, expected: Any, *, relative: float, absolute: float) -> None:
+    """Assert that texts are equal and numbers are close."""
     as_read = json.loads(json.dumps(found))
-    assert list(differences(as_read, expected, relative=relative, absolute=absolute)) == []
+    assert list(find_differences(as_read, expected, relative=relative, absolute=absolute)) == []
 
 
-def known(found: Any, expected: Any) -> Any:
-    """What is printed without the scores that there were not then."""
+def remove_new_scores(found: Any, expected: Any) -> Any:
+    """Remove scores that the older version did not print."""
     if not isinstance(found, dict) or not isinstance(expected, dict):
         return found
     kept = dict(found)
@@ -58,18 +58,19 @@ def known(found: Any, expected: Any) -> Any:
     return kept
 
 
-def placed(table: Any, folder: Path) -> Any:
-    """A recipe whose texts are counted from a folder."""
+def resolve_paths(table: Any, folder: Path) -> Any:
+    """Resolve the paths of a recipe from a folder."""
     if not isinstance(table, dict):
         return table
     return {
-        key: str((folder / each).resolve()) if key in PATHS else placed(each, folder) for key, each in table.items()
+        key: str((folder / each).resolve()) if key in PATHS else resolve_paths(each, folder)
+        for key, each in table.items()
     }
 
 
 @pytest.fixture
 def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Say:
-    """Runs a command in this process: what it prints, and what it says of its work."""
+    """Return a function that runs a command in this process and returns its output and its messages."""
 
     def run(*words: object) -> tuple[str, str]:
         monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO()))
@@ -85,11 +86,11 @@ def say(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> 
 
 @pytest.fixture
 def folder(name: str, tmp_path: Path) -> Path:
-    """A copy, which may be changed."""
+    """Return a copy of the folder, which may be changed."""
     return shutil.copytree(HERE / name, tmp_path / name)
 
 
-def test_there_is_a_run_of_each_task_and_family() -> None:
+def test_there_is_a_run_of_each_task_and_architecture() -> None:
     kinds = {(recipe["task"], recipe["model"]["kind"]) for recipe in (each["recipe"] for each in EXPECTED.values())}
     assert kinds >= {("translation", kind) for kind in ("transformer", "recurrent", "convolutional")}
     assert kinds >= {("language_modelling", kind) for kind in ("transformer", "recurrent")}
@@ -103,54 +104,56 @@ def test_there_is_a_run_of_each_task_and_family() -> None:
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_old_run_answers_as_it_did(name: str) -> None:
+def test_an_old_run_gives_the_same_answers(name: str) -> None:
     models: dict[int | None, Any] = {}
     for each in EXPECTED[name]["answers"]:
         question = each["question"]
         step = question.get("step")
         if step not in models:
             models[step] = heedful.load(HERE / name / "run", device="cpu", step=step)
-        alike(ask(models[step], question), each["answer"], **CLOSE)
+        assert_alike(ask(models[step], question), each["answer"], **CLOSE)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_an_old_run_knows_its_recipe(name: str) -> None:
-    """Keys that came later may stand beside the old ones."""
+def test_an_old_run_keeps_its_recipe(name: str) -> None:
+    """Newer keys may be added to the old ones."""
     recipe = open_run(HERE / name / "run").recipe
-    alike(recipe.model_dump(mode="json", exclude_none=True), EXPECTED[name]["recipe"], **SAME)
+    assert_alike(recipe.model_dump(mode="json", exclude_none=True), EXPECTED[name]["recipe"], **SAME)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_the_recipe_of_an_old_run_means_what_it_meant(name: str) -> None:
-    """The user's file: what was left to defaults is what it was."""
+def test_the_recipe_of_an_old_run_has_the_same_meaning(name: str) -> None:
+    """The defaults of the user's recipe have not changed."""
     recipe = heedful.load_recipe(HERE / name / "recipe.toml", ["--output", "run"])
     if getattr(recipe, "init", None) is not None:
-        return  # vocabulary and architecture are those of init, which is asked for in training
-    alike(recipe.model_dump(mode="json", exclude_none=True), placed(EXPECTED[name]["recipe"], HERE / name), **SAME)
+        return  # vocabulary and architecture come from init, which is opened for training
+    assert_alike(
+        recipe.model_dump(mode="json", exclude_none=True), resolve_paths(EXPECTED[name]["recipe"], HERE / name), **SAME
+    )
 
 
 @pytest.mark.parametrize("name", EXPECTED)
-def test_commands_print_what_they_printed(name: str, folder: Path, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_commands_print_the_same(name: str, folder: Path, say: Say, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     for each in EXPECTED[name]["commands"]:
         out, _ = say(*each["words"], "--device", "cpu")
-        alike(known(printed(out), each["printed"]), each["printed"], **ROUNDED)
+        assert_alike(remove_new_scores(parse_printed(out), each["printed"]), each["printed"], **ROUNDED)
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-def test_an_old_run_that_was_moved_with_its_text_is_trained_on(name: str, folder: Path, say: Say) -> None:
-    """Optimizer, averages, baseline and place in the text are taken up: two more updates end where they ended."""
+def test_an_old_run_that_was_moved_with_its_text_continues_training(name: str, folder: Path, say: Say) -> None:
+    """Optimizer, averages, baseline and position in the text are restored: two more updates give the same weights."""
     resumed = EXPECTED[name]["resumed"]
     words = ("--output", folder / "run", "--training.steps", resumed["steps"], "--device", "cpu")
     _, told = say("train", folder / "recipe.toml", *words)
     assert "resuming this run" in told
     assert "again" not in told, "its text is still encoded"
     *_, last = (folder / "run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    alike(json.loads(last), resumed["final"], **TRAINED)
+    assert_alike(json.loads(last), resumed["final"], **TRAINED)
 
 
 @pytest.mark.parametrize("name", COMPLETE)
-def test_an_old_run_is_trained_on_where_it_is(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_old_run_continues_training_in_its_place(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     recipe = open_run(Path("run")).recipe
     resumed = EXPECTED[name]["resumed"]
@@ -159,4 +162,4 @@ def test_an_old_run_is_trained_on_where_it_is(name: str, folder: Path, monkeypat
     heedful.train(recipe.model_copy(update={"training": training}), device="cpu", say=said.append)
     assert said[0] == "resuming this run"
     *_, last = Path("run/metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    alike(json.loads(last), resumed["final"], **TRAINED)
+    assert_alike(json.loads(last), resumed["final"], **TRAINED)

@@ -1,7 +1,7 @@
 """Commands, options, recipe keys and HTTP fields that were recorded still exist.
 
-`interface.json` is written by `python tests/golden/test_interface.py`. New names may be added; a name that is missing
-breaks the scripts, recipes or clients of users.
+`python tests/golden/test_interface.py` writes `interface.json`. New names may be added; a missing name breaks scripts,
+recipes or clients of users.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ def test_no_recorded_name_is_missing(tmp_path: Path, unchecked: None) -> None:
 
 
 @pytest.mark.parametrize(("schema", "fields"), [({"properties": {"a": {"items": {"$ref": "#/x"}}}}, {"a", "a.b"})])
-def test_fields_are_found_behind_references(schema: Mapping[str, Any], fields: set[str]) -> None:
+def test_fields_behind_references_are_found(schema: Mapping[str, Any], fields: set[str]) -> None:
     root = {"x": {"properties": {"b": {"anyOf": [{"$ref": "#/x"}, {"type": "null"}]}}}}
     assert set(list_fields(schema, root)) == fields
 

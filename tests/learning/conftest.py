@@ -1,4 +1,4 @@
-"""What is learned for long."""
+"""Tests that train models for a longer time."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def _shapes(unchecked: None) -> None:
-    """Training calls the same parts with the same shapes again and again."""
+def _disable_shape_checks(unchecked: None) -> None:
+    """Disable the checks of shapes, because training repeats the same calls."""

@@ -1,4 +1,4 @@
-"""What a pronoun stands for is said in the sentence before, and a model that reads it knows the word."""
+"""The translation of a pronoun depends on the sentence before, and a model that reads this sentence learns it."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ kind = "greedy"
 
 
 def write(folder: Path, name: str, documents: int, *, seed: int) -> list[str]:
-    """Documents of things and what is said of them; the right pronoun of each second sentence."""
+    """Write documents that mention a thing and then a pronoun; return the right pronoun of each second sentence."""
     dice, right = random.Random(seed), []
     source, target = list[str](), list[str]()
     for _ in range(documents):
@@ -70,7 +70,7 @@ def write(folder: Path, name: str, documents: int, *, seed: int) -> list[str]:
 
 @pytest.mark.slow
 def test_a_pronoun_needs_the_sentence_before(tmp_path: Path) -> None:
-    """With it almost all are right, in the order of a file; without it a third is."""
+    """With the sentence before, almost all pronouns are right, in the order of a file; without it, a third is."""
     write(tmp_path, "train", 1500, seed=1)
     right = write(tmp_path, "test", 100, seed=2)
     (tmp_path / "r.toml").write_text(RECIPE)

@@ -1,4 +1,4 @@
-"""From scratch, in seconds: what a premise named long ago is found by attention and not remembered without it."""
+"""Attention finds a name at the beginning of a long premise; without attention, the model forgets it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ threads = 1
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Premises with one of two names among their first four of thirty letters; hypotheses that are names."""
+    """Write premises with one of two names among their first four letters of thirty, and hypotheses that are names."""
     here, dice = tmp_path_factory.mktemp("letters"), random.Random(1)
     for part, count in (("train", 8000), ("test", 300)):
         with (here / f"{part}.jsonl").open("w", encoding="utf-8") as file:
@@ -53,7 +53,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("attention", "least", "most"), [("none", 0, 0.6), ("last", 0.95, 1), ("word_by_word", 0.95, 1)]
 )
-def test_attention_finds_what_the_cell_has_forgotten(folder: Path, attention: str, least: float, most: float) -> None:
+def test_attention_finds_what_the_cell_forgets(folder: Path, attention: str, least: float, most: float) -> None:
     words = ["--model.attention", attention, "--output", str(folder / attention)]
     run = heedful.train(heedful.load_recipe(folder / "r.toml", words), device="cpu").folder
     final = json.loads((run / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])

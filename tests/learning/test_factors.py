@@ -1,4 +1,4 @@
-"""What no word says, a factor does."""
+"""A factor gives information that no word has."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ threads = 1
 """
 
 
-def _text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
-    """`book` is a noun or a verb, whatever stands around it; returns what `test` is to say of each."""
+def _write_text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
+    """Write a text in which `book` is a noun or a verb, independent of its context; return the right translations."""
     dice = random.Random(seed)
     lines: dict[str, list[str]] = {"en": [], "de": [], "pos": []}
     for _ in range(count):
@@ -54,9 +54,9 @@ def _text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_labels_tell_which_translation_is_right(tmp_path: Path) -> None:
-    _text(tmp_path, "train", 600, seed=1)
-    right = _text(tmp_path, "test", 200, seed=2)
+def test_labels_decide_between_two_translations(tmp_path: Path) -> None:
+    _write_text(tmp_path, "train", 600, seed=1)
+    right = _write_text(tmp_path, "test", 200, seed=2)
     (tmp_path / "r.toml").write_text(_RECIPE)
     files = {part: tmp_path / f"{part}.pos" for part in ("train", "test")}
     given = ["--data.train.factors", str(files["train"]), "--data.validation.factors", str(files["test"])]
@@ -72,20 +72,22 @@ def test_labels_tell_which_translation_is_right(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_words_in_capitals_are_those_in_small_letters(tmp_path: Path) -> None:
-    """Some words have small letters alone in the training text; how loud sentences are is learned from the others."""
+def test_words_in_capitals_are_the_words_in_small_letters(tmp_path: Path) -> None:
+    """Some words have only small letters in the training text; the case of sentences is learned from other words."""
     dice = random.Random(3)
     ways = {str.lower: "leise", str.title: "etwas", str.upper: "laut"}
     things = ["".join(each) for each in product(("ba", "do", "fi", "gu", "ke"), ("la", "mi", "no", "pu"))]
 
-    def sentence(words: list[str], changes: list[Callable[[str], str]]) -> tuple[str, str]:
+    def sample_sentence(words: list[str], changes: list[Callable[[str], str]]) -> tuple[str, str]:
         picked, change = dice.sample(words, k=3), dice.choice(changes)
         return " ".join(map(change, picked)), " ".join([ways[change], *(word[::-1] for word in picked)])
 
     known, plain = things[:15], things[15:]
-    train = [sentence(known, list(ways)) for _ in range(800)] + [sentence(things, [str.lower]) for _ in range(400)]
+    train = [sample_sentence(known, list(ways)) for _ in range(800)] + [
+        sample_sentence(things, [str.lower]) for _ in range(400)
+    ]
     seen, new = (
-        [sentence(words, changes) for _ in range(60)]
+        [sample_sentence(words, changes) for _ in range(60)]
         for words, changes in ((known, list(ways)), (plain, [str.title, str.upper]))
     )
     for name, pairs in (("train", train), ("test", seen + new)):

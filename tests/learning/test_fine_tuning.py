@@ -1,4 +1,4 @@
-"""From scratch, in seconds: texts are classified, names are found, questions are answered, with pairs and silence."""
+"""Models learn in seconds to classify texts, find names, and answer questions, with pairs and without an answer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ threads = 1
 _WORDS = [f"{a}{b}" for a in "klmn" for b in "aeiou"]
 
 
-def learned(folder: Path, task: str, data: str, *, monitor: str, steps: int, layers: int = 1) -> Path:
+def train_run(folder: Path, task: str, data: str, *, monitor: str, steps: int, layers: int = 1) -> Path:
     recipe = folder / "r.toml"
     table = f'task = "{task}"\n[data]\ntrain = {{ path = "train{data}" }}\nvalidation = {{ path = "test{data}" }}\n'
     rest = _REST.format(monitor=monitor, steps=steps, layers=layers)
@@ -41,13 +41,13 @@ def learned(folder: Path, task: str, data: str, *, monitor: str, steps: int, lay
     return heedful.train(heedful.load_recipe(recipe, ["--output", str(folder / "run")]), device="cpu").folder
 
 
-def final(folder: Path) -> dict[str, float]:
+def read_final_metrics(folder: Path) -> dict[str, float]:
     found: dict[str, float] = json.loads((folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     return found
 
 
 @pytest.mark.slow
-def test_pairs_are_told_apart_by_whether_the_second_names_a_word_of_the_first(tmp_path: Path) -> None:
+def test_pairs_are_classified_by_a_common_word(tmp_path: Path) -> None:
     dice = random.Random(1)
     for part, count in (("train", 1500), ("test", 200)):
         with (tmp_path / f"{part}.jsonl").open("w", encoding="utf-8") as file:
@@ -62,14 +62,14 @@ def test_pairs_are_told_apart_by_whether_the_second_names_a_word_of_the_first(tm
     rest = _REST.format(monitor="accuracy", steps=220, layers=2)
     path.write_text(f'task = "classification"\n[data]\n{data}max_length = 16\n' + rest, encoding="utf-8")
     run = heedful.train(heedful.load_recipe(path, ["--output", str(tmp_path / "run")]), device="cpu").folder
-    assert final(run)["accuracy"] > 0.9
+    assert read_final_metrics(run)["accuracy"] > 0.9
     rows = [json.loads(line) for line in (tmp_path / "test.jsonl").read_text(encoding="utf-8").splitlines()]
     answers = heedful.load(run).classify([(row["text"], row["pair"]) for row in rows])
     right = [found.label == str(row["label"]).lower() for found, row in zip(answers, rows, strict=True)]
-    assert sum(right) / len(right) == final(run)["accuracy"]
+    assert sum(right) / len(right) == read_final_metrics(run)["accuracy"]
 
 
-def test_a_name_is_what_stands_behind_a_title(tmp_path: Path) -> None:
+def test_a_name_is_the_word_after_a_title(tmp_path: Path) -> None:
     dice = random.Random(2)
     for part, count in (("train", 400), ("test", 60)):
         with (tmp_path / f"{part}.txt").open("w", encoding="utf-8") as file:
@@ -79,13 +79,13 @@ def test_a_name_is_what_stands_behind_a_title(tmp_path: Path) -> None:
                     file.write(f"{word}\t{'B-name' if before == 'na' else 'O'}\n")
                     before = word
                 file.write("\n")
-    run = learned(tmp_path, "tagging", ".txt", monitor="f1", steps=80)
-    assert final(run)["f1"] > 0.95
+    run = train_run(tmp_path, "tagging", ".txt", monitor="f1", steps=80)
+    assert read_final_metrics(run)["f1"] > 0.95
     assert [tag.name for tag in heedful.load(run).tag([["ka", "na", "lo", "mu"]])[0]] == ["O", "O", "B-name", "O"]
 
 
 @pytest.mark.slow
-def test_the_answer_is_the_word_behind_the_one_that_is_asked_for_or_nothing(tmp_path: Path) -> None:
+def test_the_answer_is_the_word_after_the_one_in_the_question_or_missing(tmp_path: Path) -> None:
     dice = random.Random(3)
     for part, count in (("train", 1200), ("test", 150)):
         with (tmp_path / f"{part}.jsonl").open("w", encoding="utf-8") as file:
@@ -98,13 +98,13 @@ def test_the_answer_is_the_word_behind_the_one_that_is_asked_for_or_nothing(tmp_
                     answer = {"text": words[at + 1], "start": 3 * (at + 1)}
                     row = {"question": words[at], "context": context, "answers": [answer]}
                 file.write(json.dumps(row) + "\n")
-    run = learned(tmp_path, "spans", ".jsonl", monitor="f1", steps=260, layers=2)
-    assert final(run)["f1"] > 0.8, "0.3 is what silence reaches"
+    run = train_run(tmp_path, "spans", ".jsonl", monitor="f1", steps=260, layers=2)
+    assert read_final_metrics(run)["f1"] > 0.8, "without any answer, 0.3 is reached"
     assert heedful.load(run).answer("le", "ka le mi no nu").text == "mi"
 
 
-def test_two_tasks_are_learned_at_once_by_one_encoder(tmp_path: Path) -> None:
-    """A text is of the class of its first word; a word is a name if it stands behind a title."""
+def test_one_encoder_learns_two_tasks_at_once(tmp_path: Path) -> None:
+    """The class of a text is that of its first word; a word is a name if it follows a title."""
     dice = random.Random(4)
     for part, count in (("train", 400), ("test", 60)):
         texts = [[*dice.choices(_WORDS, k=dice.randint(1, 5)), "na", *dice.choices(_WORDS, k=2)] for _ in range(count)]
@@ -125,8 +125,8 @@ def test_two_tasks_are_learned_at_once_by_one_encoder(tmp_path: Path) -> None:
         'task = "multitask"\n' + tables + _REST.format(monitor="mean", steps=160, layers=1), encoding="utf-8"
     )
     run = heedful.train(heedful.load_recipe(path, ["--output", str(tmp_path / "run")]), device="cpu").folder
-    assert final(run)["letter/accuracy"] > 0.95, "a quarter is what chance reaches"
-    assert final(run)["names/f1"] > 0.95
+    assert read_final_metrics(run)["letter/accuracy"] > 0.95, "chance is a quarter"
+    assert read_final_metrics(run)["names/f1"] > 0.95
     heads = heedful.load(run)
     assert heads.head("letter").classify(["ma na lo"])[0].label == "m"
     assert [tag.name for tag in heads.head("names").tag([["ka", "na", "lo", "mu"]])[0]] == ["O", "O", "B-name", "O"]

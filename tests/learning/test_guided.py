@@ -1,4 +1,4 @@
-"""An attention that is told where to look tells better which words belong together."""
+"""Guided attention aligns words better than attention without guidance."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ threads = 1
 """
 
 
-def _text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
-    """What is said of a thing stands before it, and behind it in the translation, where some things take two words."""
+def _write_text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
+    """Write a text whose adjectives precede their noun, and follow it in the translation; some nouns are two words."""
     names = random.Random(1)
     words = ["".join(names.choices(_SYLLABLES, k=3)) for _ in range(40)]
     dice = random.Random(seed)
@@ -64,10 +64,10 @@ def _text(folder: Path, name: str, count: int, *, seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_links_are_better_than_those_of_attention_that_was_left_alone(tmp_path: Path) -> None:
-    """On held-out sentences, by all ways to ask for them; the links of the training text alone are known."""
-    _text(tmp_path, "train", 3000, seed=2)
-    gold = [GoldAlignment.parse(line, location="") for line in _text(tmp_path, "test", 100, seed=3)]
+def test_guided_attention_gives_better_links(tmp_path: Path) -> None:
+    """On held-out sentences, with all kinds of links; only the links of the training text are known."""
+    _write_text(tmp_path, "train", 3000, seed=2)
+    gold = [GoldAlignment.parse(line, location="") for line in _write_text(tmp_path, "test", 100, seed=3)]
     (tmp_path / "r.toml").write_text(_RECIPE)
     pairs = [tuple(line.split("\t")) for line in (tmp_path / "test.tsv").read_text().splitlines()]
     rates = {}

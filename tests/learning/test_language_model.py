@@ -1,4 +1,4 @@
-"""A GPT learns to write what stands in its own past: sequences turned around, which it has never seen."""
+"""A GPT learns to write new sequences in reverse order."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ kind = "greedy"
 """
 
 
-def sequences(count: int, *, unlike: set[str], seed: int) -> list[str]:
+def sample_sequences(count: int, *, unlike: set[str], seed: int) -> list[str]:
     dice = random.Random(seed)
     found: list[str] = []
     while len(found) < count:
@@ -55,10 +55,10 @@ def sequences(count: int, *, unlike: set[str], seed: int) -> list[str]:
 
 
 @pytest.mark.slow
-def test_a_gpt_learns_to_reverse_what_it_has_never_seen(tmp_path: Path) -> None:
-    """Held-out sequences, whole ones right or wrong; one that cannot look back gets one in 7,776."""
+def test_a_gpt_learns_to_reverse_new_sequences(tmp_path: Path) -> None:
+    """Held-out sequences must be correct as a whole; without attention to the past, one in 7,776 would be."""
     seen: set[str] = set()
-    test, train = (sequences(count, unlike=seen, seed=seed) for count, seed in ((200, 1), (4000, 2)))
+    test, train = (sample_sequences(count, unlike=seen, seed=seed) for count, seed in ((200, 1), (4000, 2)))
     for name, content in (("test", test), ("train", train)):
         lines = (f"{letters}={letters[::-1].lower()}\n" for letters in content)
         (tmp_path / f"{name}.txt").write_text("".join(lines), encoding="utf-8")

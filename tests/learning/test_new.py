@@ -1,4 +1,4 @@
-"""From files to a trained model by the two commands that newcomers type: `heedful new`, then `heedful train`."""
+"""Two commands lead from files to a trained model: `heedful new`, then `heedful train`."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ FAST = "--training.schedule.kind constant --training.schedule.rate 5e-3 --traini
 Measure = Callable[[str, str], float]
 
 
-def sentences(count: int) -> list[list[str]]:
+def sample_sentences(count: int) -> list[list[str]]:
     draw = random.Random(1)
     return [draw.choices(WORDS, k=draw.randint(2, 5)) for _ in range(count)]
 
 
 @pytest.fixture
 def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Measure:
-    """Trains on files of the current folder, and gives a score of the part for test."""
+    """Train on files of the current folder, and return a score on the test part."""
     monkeypatch.chdir(tmp_path)
 
     def run(files: str, steps: str) -> float:
@@ -43,19 +43,19 @@ def measure(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
 
 @pytest.mark.slow
 def test_translation(measure: Measure) -> None:
-    pairs = sentences(1500)
+    pairs = sample_sentences(1500)
     Path("text.source").write_text("".join(f"{' '.join(words)}\n" for words in pairs))
     Path("text.target").write_text("".join(f"{' '.join(word.upper() for word in words)}\n" for words in pairs))
     assert measure("text.source text.target", "120") > 0.5
 
 
 def test_classification(measure: Measure) -> None:
-    rows = [f"{' '.join(words)} it is\t{'good' if words[0][0] in 'bdg' else 'bad'}" for words in sentences(1000)]
+    rows = [f"{' '.join(words)} it is\t{'good' if words[0][0] in 'bdg' else 'bad'}" for words in sample_sentences(1000)]
     Path("tones.tsv").write_text("".join(f"{row}\n" for row in rows))
     assert measure("tones.tsv", "60") > 0.8
 
 
 def test_tagging(measure: Measure) -> None:
-    blocks = ["".join(f"{word}\t{word[1].upper()}\n" for word in [*words, "la"]) for words in sentences(1000)]
+    blocks = ["".join(f"{word}\t{word[1].upper()}\n" for word in [*words, "la"]) for words in sample_sentences(1000)]
     Path("words.txt").write_text("".join(f"{block}\n" for block in blocks))
     assert measure("words.txt", "60") > 0.8

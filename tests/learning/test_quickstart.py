@@ -1,4 +1,4 @@
-"""What a stranger sees first must be true: two minutes, and a model that translates."""
+"""The quick start works: in about two minutes it trains a model that translates."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ pytest.importorskip("num2words")
 
 
 @pytest.mark.slow
-def test_quickstart_translates_sentences_it_has_never_seen(tmp_path: Path) -> None:
-    """As a process of its own; time is not measured, machines differ."""
+def test_quickstart_translates_new_sentences(tmp_path: Path) -> None:
+    """It runs as a separate process; the time is not measured, because machines differ."""
     command = [sys.executable, "-m", "heedful", "quickstart", "--output", str(tmp_path / "quickstart")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr
@@ -28,7 +28,7 @@ def test_quickstart_translates_sentences_it_has_never_seen(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_question_in_one_language_finds_what_says_the_same_in_another(tmp_path: Path) -> None:
+def test_a_question_finds_the_answer_in_another_language(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "heedful", "quickstart", "matching", "--output", str(tmp_path / "found")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

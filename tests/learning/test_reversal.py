@@ -1,4 +1,4 @@
-"""A Transformer learns to turn sequences around: every output depends on another place of the input."""
+"""A Transformer learns to reverse sequences: each output depends on a different input position."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ kind = "greedy"
 """
 
 
-def pairs(count: int, *, unlike: set[str], seed: int) -> list[tuple[str, str]]:
+def sample_pairs(count: int, *, unlike: set[str], seed: int) -> list[tuple[str, str]]:
     dice = random.Random(seed)
     found: list[tuple[str, str]] = []
     while len(found) < count:
@@ -54,13 +54,13 @@ def pairs(count: int, *, unlike: set[str], seed: int) -> list[tuple[str, str]]:
 
 
 @pytest.mark.slow
-def test_a_transformer_learns_to_reverse_what_it_has_never_seen(tmp_path: Path) -> None:
-    """Held-out sequences, whole ones right or wrong: without looking at the source a model gets one in a thousand, and
-    one that saw its own future in training has learned to copy it and writes nonsense when there is none.
+def test_a_transformer_learns_to_reverse_new_sequences(tmp_path: Path) -> None:
+    """Held-out sequences must be correct as a whole. Without attention to the source, one in a thousand would be. A
+    model that saw its own future in training would only have learned to copy it.
     """
     seen: set[str] = set()
-    test = pairs(200, unlike=seen, seed=1)
-    for name, content in (("test", test), ("train", pairs(4000, unlike=seen, seed=2))):
+    test = sample_pairs(200, unlike=seen, seed=1)
+    for name, content in (("test", test), ("train", sample_pairs(4000, unlike=seen, seed=2))):
         (tmp_path / f"{name}.tsv").write_text("".join(f"{source}\t{target}\n" for source, target in content))
     recipe = tmp_path / "reverse.toml"
     recipe.write_text(f'output = "{tmp_path / "run"}"\n\n{_RECIPE}')
@@ -70,4 +70,4 @@ def test_a_transformer_learns_to_reverse_what_it_has_never_seen(tmp_path: Path) 
     assert right >= 0.85 * len(test)
     alignment = model.align("A B C D E", "e d c b a")
     last = list(alignment.weights.values())[-1]
-    assert last.shape == (6, 6), "as many rows as target tokens and columns as source tokens, the ends included"
+    assert last.shape == (6, 6), "a row for each target token, a column for each source token, ends included"

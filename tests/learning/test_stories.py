@@ -1,4 +1,4 @@
-"""What a memory network learns of made-up stories, and where it looks."""
+"""What a memory network learns from generated stories, and which facts it attends to."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 
 @pytest.mark.slow
-def test_the_quick_start_of_stories_answers_and_looks_at_the_facts_that_say_so(tmp_path: Path) -> None:
+def test_the_quick_start_of_stories_answers_and_attends_to_the_right_facts(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "heedful", "quickstart", "stories", "--output", str(tmp_path / "q")]
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=dict(os.environ))
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""A small trained model that examples, recipes and pages share, and commands run or checked without a new process."""
+"""A small trained model for examples, recipes and pages, and functions that run or check commands in this process."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _OPERATORS = {"|", "&&", ";", "<", ">", ">>"}
 
 
 @contextmanager
-def inside(folder: Path) -> Iterator[None]:
+def change_folder(folder: Path) -> Iterator[None]:
     before = Path.cwd()
     os.chdir(folder)
     try:
@@ -49,12 +49,12 @@ def inside(folder: Path) -> Iterator[None]:
 
 
 def _run_example(name: str, folder: Path, *arguments: str) -> str:
-    """What an example prints when it is run in a folder."""
+    """Run an example in a folder and return what it prints."""
     printed = io.StringIO()
     path = ROOT / "examples" / name
     before, sys.argv = sys.argv, [str(path), *arguments]
     try:
-        with inside(folder), redirect_stdout(printed):
+        with change_folder(folder), redirect_stdout(printed):
             runpy.run_path(str(path), run_name="__main__")
     finally:
         sys.argv = before
@@ -62,42 +62,42 @@ def _run_example(name: str, folder: Path, *arguments: str) -> str:
 
 
 @pytest.fixture(autouse=True)
-def _shapes(unchecked: None) -> None:
-    """Examples and pages call what is checked where it has its units."""
+def _disable_shape_checks(unchecked: None) -> None:
+    """Disable the checks of shapes, because unit tests check the same calls."""
 
 
 @pytest.fixture(scope="session")
 def example() -> Callable[..., str]:
-    """Runs an example, as in `example("train_in_python.py", folder)`, and gives what it printed."""
+    """Return a function that runs an example and returns its output, as in `example("train_in_python.py", folder)`."""
     return _run_example
 
 
 @pytest.fixture(scope="session")
-def trained(tmp_path_factory: pytest.TempPathFactory, example: Callable[..., str]) -> tuple[Path, Path]:
-    """A folder in which examples/train_in_python.py was run, what it printed in printed.txt, and a copy of it."""
-    folder = tmp_path_factory.mktemp("trained")
+def example_folders(tmp_path_factory: pytest.TempPathFactory, example: Callable[..., str]) -> tuple[Path, Path]:
+    """Run examples/train_in_python.py in a folder, with its output in printed.txt; return the folder and a copy."""
+    folder = tmp_path_factory.mktemp("examples")
     with disable_shape_checks():
         (folder / "printed.txt").write_text(example("train_in_python.py", folder), encoding="utf-8")
     return folder, Path(shutil.copytree(folder, folder.with_name("copy")))
 
 
 @pytest.fixture
-def workshop(trained: tuple[Path, Path]) -> Path:
-    """That folder as it was left, to work in; in its place, since recipes know their texts by absolute paths."""
-    folder, copy = trained
+def workshop(example_folders: tuple[Path, Path]) -> Path:
+    """Restore this folder to work in; the path stays the same, because recipes contain absolute paths."""
+    folder, copy = example_folders
     shutil.rmtree(folder)
     return Path(shutil.copytree(copy, folder))
 
 
 @pytest.fixture
 def run_console() -> Callable[[str, Path], tuple[int, str]]:
-    """Runs a command line in a folder and gives its exit code and all it printed; heedful's own without a new process.
+    """Run a command line in a folder and return its exit code and its output; heedful's commands run in this process.
 
-    The code of a pipe is that of its last command that failed.
+    The code of a pipe is that of its last failed command.
     """
 
     def run(line: str, folder: Path) -> tuple[int, str]:
-        words = _words(line)
+        words = _split_words(line)
         if words[0] == "heedful" and not _OPERATORS & set(words):
             return _run_here(words[1:], folder)
         shell = f'set -o pipefail\nheedful() {{ "{sys.executable}" -m heedful "$@"; }}\n{line}\n'
@@ -110,33 +110,33 @@ def run_console() -> Callable[[str, Path], tuple[int, str]]:
 def _run_here(arguments: list[str], folder: Path) -> tuple[int, str]:
     bytes_ = io.BytesIO()
     terminal = io.TextIOWrapper(bytes_, encoding="utf-8", write_through=True)
-    with inside(folder), redirect_stdout(terminal), redirect_stderr(terminal):
+    with change_folder(folder), redirect_stdout(terminal), redirect_stderr(terminal):
         code = main(arguments)
     return code, bytes_.getvalue().decode()
 
 
 @pytest.fixture
 def check_commands(tmp_path: Path) -> Callable[[str], int]:
-    """Checks each call of heedful and make in some shell lines, and counts them; raises where one does not fit."""
+    """Check the calls of heedful and make in shell lines, and return their number; raise an error for a wrong one."""
     stand_in = tmp_path / "stand-in.toml"
     stand_in.write_text(STAND_IN, encoding="utf-8")
 
     def check(text: str) -> int:
         lines = text.replace("\\\n", " ").splitlines()
-        return sum(_check(command, stand_in) for line in lines for command in _simple(_words(line)))
+        return sum(_check(command, stand_in) for line in lines for command in _iter_commands(_split_words(line)))
 
     return check
 
 
-def _words(line: str) -> list[str]:
+def _split_words(line: str) -> list[str]:
     lexer = shlex.shlex(line, posix=True, punctuation_chars=True)
     lexer.whitespace_split = True
     lexer.commenters = "#"
     return list(lexer)
 
 
-def _simple(words: list[str]) -> Iterator[list[str]]:
-    """The commands of a line, without redirections."""
+def _iter_commands(words: list[str]) -> Iterator[list[str]]:
+    """Yield the commands of a line, without redirections."""
     command: list[str] = []
     waiting = iter(words)
     for word in waiting:
@@ -151,7 +151,7 @@ def _simple(words: list[str]) -> Iterator[list[str]]:
 
 
 def _check(words: list[str], stand_in: Path) -> bool:
-    """Whether this is a command of ours; recipes that are not in the repository are thought to say very little."""
+    """Return whether this is a command of heedful; unknown recipes are assumed to be minimal."""
     if words[:1] == ["make"]:
         targets = set(re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE))
         assert {word for word in words[1:] if "=" not in word} <= targets, words
@@ -175,14 +175,14 @@ def _check(words: list[str], stand_in: Path) -> bool:
             parse_arguments(arguments_class, words[2:], program=program)
         return True
     given, overrides = parse_known_arguments(arguments_class, words[2:], program=program)
-    if given.recipe is None:  # `describe` of something else than a recipe
+    if given.recipe is None:  # `describe` of something other than a recipe
         return True
     load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
     return True
 
 
 def _check_served(words: list[str]) -> None:
-    """A server's settings, its file of settings aside."""
+    """Return the settings of a server's command, without those of its file."""
     command = import_module(COMMANDS["serve"].module)
     _, overrides = parse_known_arguments(
         load_arguments_class("serve"), command.complete_new_key(words), program="heedful serve"

@@ -1,4 +1,4 @@
-"""The examples run, and what they print is true."""
+"""The examples run, and their output is right."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_training(workshop: Path) -> None:
 
 
 @pytest.mark.slow
-def test_training_again_goes_on(workshop: Path, example: Example) -> None:
+def test_training_again_resumes(workshop: Path, example: Example) -> None:
     before = (workshop / "runs/tiny/model.safetensors").read_bytes()
     assert "resuming this run\n" in example("train_in_python.py", workshop)
     assert (workshop / "runs/tiny/model.safetensors").read_bytes() == before
@@ -58,7 +58,7 @@ def test_attention_by_hand(tmp_path: Path, example: Example) -> None:
     assert all(matrix[i][j] == 0 for matrix in matrices[2:] for i in range(3) for j in range(i + 1, 3))
 
 
-def test_no_example_goes_untested() -> None:
+def test_all_examples_are_tested() -> None:
     assert EXAMPLES == [
         "attention_by_hand.py",
         "size_of_a_transformer.py",

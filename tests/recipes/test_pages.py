@@ -1,12 +1,12 @@
-"""README.md and docs/*.md do what they say.
+"""The blocks of README.md and docs/*.md work.
 
-- ```python blocks run, one after the other, beside the trained model of examples/train_in_python.py; a following
-  ```output block is what they print.
-- ```console blocks run, line by line; what is behind a line is what it prints, and only a command that is shown to
-  complain may fail. `...` stands for anything, and a decimal fraction for any that is near it.
+- ```python blocks run, one after the other, beside the trained model of examples/train_in_python.py. Their output
+  must equal a following ```output block.
+- ```console blocks run line by line. The lines after a command are its output, and a command may only fail if an error
+  is shown. `...` stands for any text, and decimal fractions need only be close.
 - ```sh blocks are not run, but their heedful commands and make targets exist, with their options.
 - ```toml blocks are recipes.
-- Links lead somewhere.
+- Links lead to existing places.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ page = pytest.mark.parametrize("path", PAGES, ids=lambda path: path.stem)
 
 
 def check_output(got: str, wanted: str) -> str | None:
-    """What differs; decimal fractions need only be near, because rounding, and with it what is learned, depends on the
+    """Describe the difference; decimal fractions need only be close, because rounding and training depend on the
     processor.
     """
     got, wanted = (re.sub(r" +", " ", text.rstrip() + "\n") for text in (got, wanted))
@@ -60,8 +60,8 @@ def check_output(got: str, wanted: str) -> str | None:
 
 
 def is_near(got: str, wanted: str, *, largest: float) -> bool:
-    """Within a twentieth of itself or a hundredth of the largest number beside it; times, which have one decimal
-    place, within 0.3; versions are any.
+    """Numbers may differ by a twentieth of themselves or a hundredth of the largest number beside them; times, which
+    have one decimal place, by 0.3; versions may differ.
     """
     if wanted.count(".") > 1:
         return True
@@ -69,8 +69,8 @@ def is_near(got: str, wanted: str, *, largest: float) -> bool:
     return abs(float(got) - float(wanted)) <= max(0.05 * abs(float(wanted)), 0.01 * largest, slack)
 
 
-def complains(output: str) -> bool:
-    """Whether what a page shows is an error."""
+def is_error(output: str) -> bool:
+    """Return whether a page shows an error."""
     return re.search(r"^heedful: ", output, re.MULTILINE) is not None
 
 
@@ -82,8 +82,8 @@ def run_python(example: Any) -> str | None:
     return failure
 
 
-def sessions(text: str) -> list[tuple[str, str]]:
-    """Each line behind `$ ` and what should follow."""
+def split_session(text: str) -> list[tuple[str, str]]:
+    """Return each command after `$ ` with its expected output."""
     first, *parts = re.split(r"^\$ ", text, flags=re.MULTILINE)
     assert not first, "a console block begins with $"
     return [(command, output) for command, _, output in (part.partition("\n") for part in parts)]
@@ -97,29 +97,29 @@ def test_blocks(
     run_console: Callable[[str, Path], tuple[int, str]],
     check_commands: Callable[[str], int],
 ) -> None:
-    def console(example: Any) -> str | None:
-        for command, wanted in sessions(example.parsed):
+    def check_console(example: Any) -> str | None:
+        for command, wanted in split_session(example.parsed):
             code, printed = run_console(command, workshop)
             if failure := check_output(printed, wanted):
                 return f"$ {command}\n{failure}"
-            if code != (2 if complains(wanted) else 0):
+            if code != (2 if is_error(wanted) else 0):
                 return f"$ {command}\nended with exit code {code}"
         return None
 
-    def recipe(example: Any) -> None:
+    def check_recipe(example: Any) -> None:
         (workshop / "page.toml").write_text(example.parsed, encoding="utf-8")
         load_recipe(workshop / "page.toml")
 
-    def output(example: Any) -> str | None:
+    def check_printed(example: Any) -> str | None:
         return check_output(example.namespace.pop("_printed"), example.parsed)
 
     monkeypatch.chdir(workshop)
     parsers = [
         CodeBlockParser("python", run_python),
-        CodeBlockParser("output", output),
-        CodeBlockParser("console", console),
+        CodeBlockParser("output", check_printed),
+        CodeBlockParser("console", check_console),
         CodeBlockParser("sh", lambda example: check_commands(example.parsed) and None),
-        CodeBlockParser("toml", recipe),
+        CodeBlockParser("toml", check_recipe),
         SkipParser(),
     ]
     document = Sybil(parsers=parsers).parse(path)
@@ -132,14 +132,14 @@ def test_blocks(
 
 
 @page
-def test_no_block_escapes_the_tests(path: Path) -> None:
+def test_all_kinds_of_blocks_are_tested(path: Path) -> None:
     opened = re.findall(r"^```(\S*)", path.read_text(encoding="utf-8"), re.MULTILINE)
     assert set(opened[::2]) <= LANGUAGES
     assert set(opened[1::2]) <= {""}
 
 
 @page
-def test_links_lead_somewhere(path: Path) -> None:
+def test_links_lead_to_existing_places(path: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", path.read_text(encoding="utf-8")):
         file, _, heading = target.partition("#")
         if "://" in file:
@@ -156,11 +156,11 @@ def test_the_list_of_keys_is_up_to_date() -> None:
     assert (ROOT / "docs/recipe.md").read_text(encoding="utf-8") == made["page"](), "run docs/recipe_reference.py"
 
 
-def test_wrong_output_is_noticed() -> None:
+def test_wrong_output_is_found() -> None:
     assert check_output("a\n  b c\n", "a\n  ... c\n") is None
     assert check_output("a 1.25\n", "a   1.27\n") is None
     assert check_output("a 1.25, version:2.7\n", "a 20.5, version:2.6\n") is not None
-    assert check_output("a 0.00 100.00\n", "a 0.48 99.37\n") is None, "near, beside numbers that are that large"
+    assert check_output("a 0.00 100.00\n", "a 0.48 99.37\n") is None, "close, relative to large numbers"
     assert check_output("a 0.00 1.00\n", "a 0.48 0.99\n") is not None
     assert check_output("step 1 9.1 min loss -1.437\n", "step 1 0.0 min loss -1.420\n") is None
     assert check_output("step 1 9.1 min loss 1.437\n", "step 1 0.0 min loss -1.420\n") is not None
@@ -170,15 +170,15 @@ def test_wrong_output_is_noticed() -> None:
     assert check_output("a 1\n", "a 2\n") is not None
 
 
-def test_exit_codes_are_noticed(run_console: Callable[[str, Path], tuple[int, str]], tmp_path: Path) -> None:
+def test_exit_codes_are_checked(run_console: Callable[[str, Path], tuple[int, str]], tmp_path: Path) -> None:
     assert run_console("heedful --version", tmp_path)[0] == 0
     code, printed = run_console("heedful translate nowhere --text a", tmp_path)
-    assert (code, complains(printed)) == (2, True)
+    assert (code, is_error(printed)) == (2, True)
     assert run_console("false | cat", tmp_path) == (1, "")
-    assert not complains("3 passages\nwritten: passages\n")
+    assert not is_error("3 passages\nwritten: passages\n")
 
 
 @pytest.mark.parametrize("line", ["heedful train r.toml --training.stesp 3", "heedful translat", "make quikstart"])
-def test_wrong_commands_are_noticed(line: str, check_commands: Callable[[str], int]) -> None:
+def test_wrong_commands_are_found(line: str, check_commands: Callable[[str], int]) -> None:
     with pytest.raises((RecipeError, KeyError, AssertionError)):
         check_commands(line)

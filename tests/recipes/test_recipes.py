@@ -1,4 +1,4 @@
-"""Every recipe resolves, builds and learns, and the commands in its comments fit."""
+"""Each recipe resolves, builds and learns, and the commands in its comments are valid."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ TINIER = {
     "memory_network": {},
 }
 UNLIKE = {"memory_network": ("model.layers",)}
-"""Keys that models of a kind lack."""
+"""Keys that models of a kind do not have."""
 
 name = pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 
 
-def firsts() -> list[object]:
-    """All recipes; those but the first of a task with a kind of model are slow, as there are many."""
+def list_first_recipes() -> list[object]:
+    """List all recipes; all but the first of each task and kind of model are slow."""
     met, found = set(), []
     for path, recipe in RECIPES.items():
         family = (recipe.task, getattr(recipe.model, "kind", None))
@@ -61,8 +61,8 @@ def firsts() -> list[object]:
     return found
 
 
-def smaller(recipe: Recipe) -> dict[str, object]:
-    """Options that make the recipe's model tiny."""
+def build_small_options(recipe: Recipe) -> dict[str, object]:
+    """Return options that make the recipe's model tiny."""
     if isinstance(recipe, GlimpsesRecipe):
         return {"training.steps": 2, "training.epochs": "none", "training.evaluate_every": 2, "data.test": "none"}
     if isinstance(recipe, CaptioningRecipe):
@@ -109,14 +109,14 @@ def smaller(recipe: Recipe) -> dict[str, object]:
     return options
 
 
-def sized() -> list[object]:
-    """Recipes that say how large a model is; elsewhere texts tell how many tags or classes there are, or init does."""
+def list_sized_recipes() -> list[object]:
+    """List recipes that fix the size of the model; in others it depends on tags or classes of the texts, or on init."""
     kinds = (TranslationRecipe, PretrainingRecipe, LanguageRecipe)
     return [pytest.param(path, id=path.stem) for path, recipe in RECIPES.items() if isinstance(recipe, kinds)]
 
 
-@pytest.mark.parametrize("path", sized())
-def test_it_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("path", list_sized_recipes())
+def test_it_can_be_described(path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     recipe = heedful.load_recipe(path)
     size = recipe.tokenizer.size or 70
     with torch.device("meta"):
@@ -134,13 +134,13 @@ def test_it_describes_itself(path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert f"parameters  {expected:,} " in capsys.readouterr().out
 
 
-def _heads(model: Any, recipe: Any, _text: Path) -> bool:
+def _check_heads(model: Any, recipe: Any, _text: Path) -> bool:
     assert len(model.head("sst-2").classify(["a dog"])) == 1
     assert [len(tags) for tags in model.head("ewt").tag([["a", "dog"], []])] == [2, 0]
     return model.names == tuple(recipe.tasks)
 
 
-# What a trained model of each task does: given the model, its recipe and the folder of its text.
+# What a trained model of each task does, with the model, its recipe and the folder of its text.
 USES: dict[str, Callable[[Any, Any, Path], bool]] = {
     "translation": lambda model, *_: len(model.translate(["a dog", "two cats"])) == 2,
     "language_modelling": lambda model, *_: len(model.write(["a dog", ""], limit=5)) == 2,
@@ -160,16 +160,16 @@ USES: dict[str, Callable[[Any, Any, Path], bool]] = {
     "matching": lambda model, *_: len(model.embed(["a dog", ""])) == 2,
     "stories": lambda model, *_: model.ask("a dog", "what is it").answer in ("odd", "even"),
     "conversation": lambda model, *_: len(model.reply([[], model.build_turns(["a dog"])])) == 2,
-    "multitask": _heads,
+    "multitask": _check_heads,
 }
 
 
-@pytest.mark.parametrize("path", firsts())
+@pytest.mark.parametrize("path", list_first_recipes())
 def test_two_updates(path: Path, workshop: Path) -> None:
     recipe = heedful.load_recipe(path)
     write = WRITERS[recipe.task]
     places = write(workshop / "runs/tiny-text", path.stem)
-    small = [f"--{key}={value}" for key, value in smaller(recipe).items()]
+    small = [f"--{key}={value}" for key, value in build_small_options(recipe).items()]
     outcome = heedful.train(heedful.load_recipe(path, [*places, *small, "--output", str(workshop / "run" / path.stem)]))
     final = json.loads((outcome.folder / "metrics.jsonl").read_text(encoding="utf-8").splitlines()[-1])
     assert (final["kind"], final["step"]) == ("final", 2)
@@ -178,55 +178,55 @@ def test_two_updates(path: Path, workshop: Path) -> None:
     assert USES[recipe.task](model, recipe, workshop / "runs/tiny-text")
 
 
-def sources(text: Path, part: str) -> list[list[str]]:
+def read_sources(text: Path, part: str) -> list[list[str]]:
     return [line.split("\t") for line in (text / f"{part}.tsv").read_text(encoding="utf-8").splitlines()]
 
 
-def parallel(text: Path, stem: str) -> list[str]:
+def write_parallel_text(text: Path, stem: str) -> list[str]:
     if any(path.stem == stem and recipe.data.train.kind == "tsv" for path, recipe in RECIPES.items()):
         return [word for part in ("train", "validation") for word in (f"--data.{part}.path", f"{text}/{part}.tsv")]
     places: list[str] = []
     for part in ("train", "validation"):
         for column, side in enumerate(("source", "target")):
             file = text / f"{part}.{side}"
-            file.write_text("".join(f"{pair[column]}\n" for pair in sources(text, part)), encoding="utf-8")
+            file.write_text("".join(f"{pair[column]}\n" for pair in read_sources(text, part)), encoding="utf-8")
             places += [f"--data.{part}.{side}", str(file)]
     return places
 
 
-def lines(text: Path, _stem: str) -> list[str]:
+def write_lines(text: Path, _stem: str) -> list[str]:
     file = text / "train.txt"
-    file.write_text("".join(f"{pair[0]}\n" for pair in sources(text, "train")), encoding="utf-8")
+    file.write_text("".join(f"{pair[0]}\n" for pair in read_sources(text, "train")), encoding="utf-8")
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
-def documents(text: Path, _stem: str) -> list[str]:
-    """Two sentences each."""
+def write_documents(text: Path, _stem: str) -> list[str]:
+    """Write documents of two sentences."""
     file = text / "documents.txt"
-    sentences = [pair[0] for pair in sources(text, "train")]
+    sentences = [pair[0] for pair in read_sources(text, "train")]
     blocks = [".\n".join(sentences[at : at + 2]) for at in range(0, len(sentences), 2)]
     file.write_text(".\n\n".join(blocks), encoding="utf-8")
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
-def tagged(text: Path, stem: str) -> list[str]:
-    """Each word's tag is how long it is."""
+def write_tagged_text(text: Path, stem: str) -> list[str]:
+    """Write words whose tag is their length."""
     if stem == "wnut17":
         file = text / "train.conll"
-        words = (f"{word}\tB-L{len(word)}\n" for pair in sources(text, "train") for word in (*pair[0].split(), ""))
+        words = (f"{word}\tB-L{len(word)}\n" for pair in read_sources(text, "train") for word in (*pair[0].split(), ""))
         file.write_text("".join("\n" if word.startswith("\t") else word for word in words), encoding="utf-8")
         return ["--data.train.path", str(file), "--data.validation.path", str(file)]
     file = text / "train.conllu"
     with file.open("w", encoding="utf-8") as out:
-        for pair in sources(text, "train"):
+        for pair in read_sources(text, "train"):
             for number, word in enumerate(pair[0].split(), 1):
                 out.write(f"{number}\t{word}\t_\tL{len(word)}\t_\t_\t_\t_\t_\t_\n")
             out.write("\n")
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
-def labelled(text: Path, stem: str) -> list[str]:
-    """Files of the benchmark task that a recipe is of, in which a text is positive if it is short."""
+def write_labelled_text(text: Path, stem: str) -> list[str]:
+    """Write files in the format of the recipe's benchmark task; short texts are positive."""
     from heedful.tasks.benchmarks.table import find_definition
 
     sizes = {path.stem: "sst-2" for path in (ROOT / "recipes/sizes").iterdir()}
@@ -241,25 +241,25 @@ def labelled(text: Path, stem: str) -> list[str]:
     for part in ("train", "dev"):
         with (folder / f"{part}.tsv").open("w", encoding="utf-8") as out:
             out.write(f"{columns}\n")
-            for pair in sources(text, "train"):
+            for pair in read_sources(text, "train"):
                 short = len(pair[0]) < 12
                 out.write(row.format(pair[0], short, "entailment" if short else "not_entailment") + "\n")
     return ["--data.train.folder", str(text), "--data.validation.folder", str(text)]
 
 
-def questions(text: Path, _stem: str) -> list[str]:
-    """The first word of each text is asked for."""
+def write_questions(text: Path, _stem: str) -> list[str]:
+    """Write questions whose answer is the first word of each text."""
     file = text / "train.csv"
     with file.open("w", encoding="utf-8") as out:
         out.write("q_review_id,question,review,human_ans_spans,human_ans_indices\n")
-        for number, pair in enumerate(sources(text, "train")):
+        for number, pair in enumerate(read_sources(text, "train")):
             first = pair[0].split()[0]
             out.write(f'{number},What is first?,"{pair[0]} ANSWERNOTFOUND",{first},"(0, {len(first)})"\n')
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
-def pictured(text: Path, _stem: str) -> list[str]:
-    """A few scenes, and their captions in lines."""
+def write_pictures(text: Path, _stem: str) -> list[str]:
+    """Write a few scenes, and their captions in lines."""
     found = list(generate_scenes("train", 12, size=24))
     names, _ = build_coco_files(found, stem="scene")
     for name, content in names.items():
@@ -270,12 +270,12 @@ def pictured(text: Path, _stem: str) -> list[str]:
     return [f"--data.{part}.{key}={at}" for part in ("train", "validation") for key, at in keys.items()]
 
 
-def recordings(text: Path, _stem: str) -> list[str]:
-    """LibriSpeech's form; each text is a third of a second of noise."""
+def write_recordings(text: Path, _stem: str) -> list[str]:
+    """Write files in LibriSpeech's format; each text is a third of a second of noise."""
     folder = text / "spoken"
     folder.mkdir()
     noise = np.random.default_rng(1)
-    texts = [pair[0][:8] for pair in sources(text, "train")][:40]
+    texts = [pair[0][:8] for pair in read_sources(text, "train")][:40]
     for number, _ in enumerate(texts):
         samples = (1000 * noise.standard_normal(6000)).astype("<i2")
         (folder / f"{number}.wav").write_bytes(encode_wav(samples))
@@ -283,32 +283,35 @@ def recordings(text: Path, _stem: str) -> list[str]:
     return ["--data.train.path", str(folder), "--data.validation.path", str(folder)]
 
 
-def asked(text: Path, _stem: str) -> list[str]:
-    """Whether a text has an odd number of characters, as bAbI asks it."""
+def write_stories(text: Path, _stem: str) -> list[str]:
+    """Write bAbI questions about whether a text has an odd number of characters."""
     for part in ("train", "valid"):
         with (text / f"qa2_{part}.txt").open("w", encoding="utf-8") as out:
-            for pair in sources(text, "train"):
+            for pair in read_sources(text, "train"):
                 out.write(f"1 {pair[0]}\n2 what is it\t{'odd' if len(pair[0]) % 2 else 'even'}\t1\n")
     each = [("path", str(text)), ("tasks", "[2]")]
     return [word for part in ("train", "validation") for key, value in each for word in (f"--data.{part}.{key}", value)]
 
 
-def dialogues(text: Path, _stem: str) -> list[str]:
-    """As CamRest's file."""
+def write_dialogues(text: Path, _stem: str) -> list[str]:
+    """Write dialogues in the format of CamRest's file."""
     file = text / "camrest.json"
-    said = [{"usr": {"transcript": pair[0]}, "sys": {"sent": pair[1]}} for pair in sources(text, "train")]
+    said = [{"usr": {"transcript": pair[0]}, "sys": {"sent": pair[1]}} for pair in read_sources(text, "train")]
     file.write_text(json.dumps([{"dial": said[at : at + 3]} for at in range(0, len(said), 3)]), encoding="utf-8")
     return ["--data.train.path", str(file), "--data.validation.path", str(file)]
 
 
-def several(text: Path, _stem: str) -> list[str]:
-    """The files of all tasks."""
-    places = [("ewt", tagged(text, "ewt")), *((task, labelled(text, task)) for task in ("sst-2", "mrpc", "rte"))]
+def write_several_tasks(text: Path, _stem: str) -> list[str]:
+    """Write the files of all tasks."""
+    places = [
+        ("ewt", write_tagged_text(text, "ewt")),
+        *((task, write_labelled_text(text, task)) for task in ("sst-2", "mrpc", "rte")),
+    ]
     return [word.replace("--data.", f"--tasks.{task}.data.") for task, words in places for word in words]
 
 
-def digits(text: Path, stem: str) -> list[str]:
-    """Files of the bytes of pictures, of which all are in each part."""
+def write_digits(text: Path, stem: str) -> list[str]:
+    """Write files with the bytes of pictures; all are in each part."""
     for number in range(3):
         path = text / f"pictures/{number}"
         path.parent.mkdir(exist_ok=True)
@@ -318,34 +321,34 @@ def digits(text: Path, stem: str) -> list[str]:
             for word in (place, str(value))]  # fmt: skip
 
 
-def clips(text: Path, _stem: str) -> list[str]:
-    """One clip, of which everything is said."""
+def write_clips(text: Path, _stem: str) -> list[str]:
+    """Write one clip for all captions."""
     np.savez(text / "a.npz", frames=np.zeros((3, 8, 8, 3), np.uint8))
     file = text / "clips.tsv"
-    file.write_text("".join(f"a.npz\t{pair[0]}\n" for pair in sources(text, "train")), encoding="utf-8")
+    file.write_text("".join(f"a.npz\t{pair[0]}\n" for pair in read_sources(text, "train")), encoding="utf-8")
     return [word for part in ("train", "validation") for word in (f"--data.{part}", f'{{ path = "{file}" }}')]
 
 
 WRITERS = {
-    "glimpses": digits,
-    "translation": parallel,
-    "language_modelling": lines,
-    "conversation": dialogues,
-    "pretraining": documents,
-    "tagging": tagged,
-    "classification": labelled,
-    "spans": questions,
-    "captioning": pictured,
-    "speech": recordings,
-    "matching": parallel,
-    "stories": asked,
-    "video": clips,
-    "multitask": several,
+    "glimpses": write_digits,
+    "translation": write_parallel_text,
+    "language_modelling": write_lines,
+    "conversation": write_dialogues,
+    "pretraining": write_documents,
+    "tagging": write_tagged_text,
+    "classification": write_labelled_text,
+    "spans": write_questions,
+    "captioning": write_pictures,
+    "speech": write_recordings,
+    "matching": write_parallel_text,
+    "stories": write_stories,
+    "video": write_clips,
+    "multitask": write_several_tasks,
 }
 
 
 @name
-def test_commands_in_comments(path: Path, check_commands: Callable[[str], int]) -> None:
+def test_commands_in_comments_are_valid(path: Path, check_commands: Callable[[str], int]) -> None:
     lines = [line[1:].strip() for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("#")]
     commands = [line.removesuffix(" ...") for line in lines if line.startswith(("heedful ", "torchrun "))]
     assert check_commands("\n".join(commands)) == len(commands)

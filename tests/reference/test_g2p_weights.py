@@ -123,7 +123,7 @@ def test_logits(tmp_path: Path) -> None:
         h = compute_gru_step(arrays, "dec", arrays["dec_emb"][number], h)
         expected.append(arrays["fc_w"] @ h + arrays["fc_b"])
     target = Tokens(torch.tensor([forced]), torch.arange(5).unsqueeze(0))
-    found, _ = loaded.model.step(target, loaded.model.init_state(loaded.read(["word"])))
+    found, _ = loaded.model.step(target, loaded.model.init_state(loaded.build_tokens(["word"])))
     torch.testing.assert_close(found[0], torch.from_numpy(np.stack(expected)))
 
 

@@ -1,4 +1,4 @@
-"""Heads that are a convolution, and heads that learn to be one: the construction, and that the study runs."""
+"""Heads that are a convolution by construction, and heads that learn to be one; the study runs."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ ROOT = Path(__file__).parents[2]
 STUDY = SimpleNamespace(**runpy.run_path(str(ROOT / "studies/attention_as_convolution.py")))
 
 
-def sizes(**changes: Any) -> Any:
+def build_sizes(**changes: Any) -> Any:
     return STUDY.Sizes(**{"layers": 2, "d": 18, "digits": 6, "epochs": 2, "batch": 8, **changes})
 
 
-def longhand(images: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
-    """A convolution with zero padding, pixel by pixel."""
+def compute_convolution(images: Tensor, kernel: Tensor, bias: Tensor) -> Tensor:
+    """Compute a convolution with zero padding, pixel by pixel."""
     (_, _, rows, columns), found = images.shape, []
     for row in range(rows):
         for column in range(columns):
@@ -43,29 +43,29 @@ def test_nine_heads_are_a_convolution(inputs: int, outputs: int, rows: int, colu
     """Cordonnier et al. 2020, theorem 1, in single precision and with zeros around the image."""
     kernel, bias = torch.randn(outputs, inputs, 3, 3), torch.randn(outputs)
     images = torch.randn(2, inputs, rows, columns)
-    expected = longhand(images, kernel, bias)
+    expected = compute_convolution(images, kernel, bias)
     torch.testing.assert_close(expected, functional.conv2d(images, kernel, bias, padding=1), rtol=1e-5, atol=1e-5)
     attentive = STUDY.AttentiveConvolution(kernel, bias, columns=columns, alpha=50.0)
     with torch.no_grad():
         assert float((attentive(images) - expected).abs().max()) < 1e-4
 
 
-def test_without_zeros_around_the_image_its_border_is_another() -> None:
-    """There a head finds no pixel where it looks and takes the nearest one."""
+def test_without_zeros_around_the_image_the_border_differs() -> None:
+    """At the border, a head finds no pixel at its centre and takes the nearest one."""
     kernel, bias, images = torch.randn(2, 3, 3, 3), torch.randn(2), torch.randn(2, 3, 6, 5)
     bare = STUDY.AttentiveConvolution(kernel, bias, columns=5, alpha=50.0, ring=False)
     nearest = functional.conv2d(functional.pad(images, (1, 1, 1, 1), mode="replicate"), kernel, bias)
     with torch.no_grad():
-        found, zeros = bare(images), longhand(images, kernel, bias)
+        found, zeros = bare(images), compute_convolution(images, kernel, bias)
     assert float((found - nearest).abs().max()) < 1e-4
     assert float((found - zeros)[..., 1:-1, 1:-1].abs().max()) < 1e-4
     assert float((found - zeros)[..., 0, :].abs().max()) > 0.1
 
 
 def test_wide_heads_blur() -> None:
-    """The construction needs heads that look narrowly; the error shrinks as alpha grows."""
+    """The construction needs sharp heads; the error decreases as alpha grows."""
     kernel, bias, images = torch.randn(2, 3, 3, 3), torch.randn(2), torch.randn(2, 3, 6, 5)
-    expected = longhand(images, kernel, bias)
+    expected = compute_convolution(images, kernel, bias)
     errors = []
     for alpha in (1.0, 4.0, 10.0):
         attentive = STUDY.AttentiveConvolution(kernel, bias, columns=5, alpha=alpha)
@@ -80,9 +80,9 @@ def test_cells_of_the_grid() -> None:
     assert STUDY.count_grid_cells([[0.2, -0.4], [-0.1, 0.3], [1.2, 0.9], [1.6, 0.0], [0.0, -3.0]]) == 2
 
 
-def test_heads_learn_where_to_look_and_what_pixels_hold_does_not_tell_them() -> None:
+def test_heads_learn_where_to_look_independent_of_the_pixels() -> None:
     torch.manual_seed(1)
-    reader = STUDY.DigitClassifier(sizes())
+    reader = STUDY.DigitClassifier(build_sizes())
     images = torch.rand(3, 14, 14, requires_grad=True)
     reader(images).square().sum().backward()
     for name, parameter in reader.named_parameters():
@@ -95,7 +95,7 @@ def test_heads_learn_where_to_look_and_what_pixels_hold_does_not_tell_them() -> 
 
 
 def write_digits(folder: Path, each: int) -> None:
-    """Images that are as bright as their digit is large, and a mark in a corner."""
+    """Draw images whose brightness is the digit, with a mark in a corner."""
     folder.mkdir()
     for digit in range(10):
         images = torch.full((each, 28, 28), 20 * digit, dtype=torch.uint8)
@@ -103,7 +103,7 @@ def write_digits(folder: Path, each: int) -> None:
         (folder / f"digit{digit}.u8.gz").write_bytes(gzip.compress(images.numpy().tobytes()))
 
 
-def test_digits_are_read_as_they_are_written(tmp_path: Path) -> None:
+def test_digits_are_read_as_they_were_written(tmp_path: Path) -> None:
     write_digits(tmp_path / "digits", 5)
     images, digits = STUDY.downsample_digits(STUDY.read_digits(tmp_path / "digits", per_digit=3))
     assert digits.tolist() == [digit for digit in range(10) for _ in range(3)]
@@ -112,9 +112,9 @@ def test_digits_are_read_as_they_are_written(tmp_path: Path) -> None:
     torch.testing.assert_close(images[:, 5, 5], digits * 20 / 255)
 
 
-def test_the_study_runs_and_repeats(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_study_runs_and_is_reproducible(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write_digits(tmp_path / "digits", 6)
-    small = sizes()
+    small = build_sizes()
     lines: list[str] = []
     found = [
         STUDY.train_classifier(

@@ -1,4 +1,4 @@
-"""Sequence to sequence beyond translation: how text is made, what is measured, a corrector of spelling, and ROUGE."""
+"""The study beyond translation: preparation of text, metrics, spelling corrector and ROUGE."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 
 @pytest.fixture(scope="module")
 def study() -> Iterator[SimpleNamespace]:
-    """Its names, and those of the file that it imports."""
+    """Import the study, and the file that it imports."""
     sys.path.insert(0, str(ROOT / "studies"))
     try:
         import headlines  # type: ignore[import-not-found]  # beside the study
@@ -33,11 +33,11 @@ def study() -> Iterator[SimpleNamespace]:
         sys.path.remove(str(ROOT / "studies"))
 
 
-def options(study: SimpleNamespace, task: str, folder: Path, *data: Path, **more: Any) -> Any:
+def build_options(study: SimpleNamespace, task: str, folder: Path, *data: Path, **more: Any) -> Any:
     return study.Options(task, data=data, output=folder / "out", **more)
 
 
-def written(study: SimpleNamespace, given: Any) -> dict[str, list[tuple[str, str]]]:
+def write_text(study: SimpleNamespace, given: Any) -> dict[str, list[tuple[str, str]]]:
     study.main(given)
     return {
         path.relative_to(given.output).with_suffix("").as_posix(): study.read_pairs(path)
@@ -51,7 +51,7 @@ def test_pronunciations_of_a_word_are_in_one_part(study: SimpleNamespace, tmp_pa
     lines = [f"{word}{suffix} AA1 B{' # of a name' * (not suffix)}" for word in words for suffix in ("", "(2)")]
     with gzip.open(tmp_path / "c.gz", "wt") as file:
         file.write("\n".join(["it's IH1 T S", ";;; nothing", "a.d. EY1", *lines, "", ""]))
-    parts = written(study, options(study, "g2p", tmp_path, tmp_path / "c.gz"))
+    parts = write_text(study, build_options(study, "g2p", tmp_path, tmp_path / "c.gz"))
     held = {part: {word for word, _ in pairs} for part, pairs in parts.items()}
     assert held["train"] | held["validation"] | held["test"] == set(words)
     assert sum(map(len, held.values())) == len(set(words)), "no word is in two parts"
@@ -65,7 +65,7 @@ def test_the_closest_pronunciation_counts(study: SimpleNamespace) -> None:
     said = {"a": "EY0", "bee": "B IY1", "tomato": "T AH0 M EY1"}
     found = {name: each.value for name, each in study.TASKS["g2p"].compute_metrics(pairs, said).items()}
     assert found["word error"] == pytest.approx(100 * 2 / 3)
-    assert found["word error, no stress"] == pytest.approx(100 * 1 / 3), "EY0 and EY1 differ in stress alone"
+    assert found["word error, no stress"] == pytest.approx(100 * 1 / 3), "EY0 and EY1 differ only in stress"
     assert found["phoneme error"] == pytest.approx(100 * 2 / 6)
     assert found["phoneme error, no stress"] == pytest.approx(100 * 1 / 6)
 
@@ -75,14 +75,14 @@ def test_commands_and_their_splits(study: SimpleNamespace, tmp_path: Path) -> No
         train = [f"IN: walk {n} and run OUT: I_WALK I_RUN" for n in range(100)]
         (tmp_path / f"tasks_train_{split}.txt").write_text("\n".join(train) + "\n")
         (tmp_path / f"tasks_test_{split}.txt").write_text("IN: jump OUT: I_JUMP\n")
-    parts = written(study, options(study, "scan", tmp_path, tmp_path))
+    parts = write_text(study, build_options(study, "scan", tmp_path, tmp_path))
     assert [*parts] == [f"{split}/{part}" for split in ("length", "simple") for part in ("test", "train", "validation")]
     assert parts["simple/test"] == [("jump", "I_JUMP")]
     assert len(parts["length/train"]) + len(parts["length/validation"]) == 100
     assert parts["length/validation"][0][1] == "I_WALK I_RUN"
 
 
-def test_misspellings_are_wrong_near_and_always_the_same(study: SimpleNamespace) -> None:
+def test_misspellings_are_wrong_similar_and_reproducible(study: SimpleNamespace) -> None:
     counts = {"believe": 8, "friend": 2, "cat": 1024, "i": 5, "a": 3}
     made = list(study.spelling.generate_misspellings(counts, seed=1))
     assert made == list(study.spelling.generate_misspellings(dict(reversed(counts.items())), seed=1))
@@ -93,13 +93,13 @@ def test_misspellings_are_wrong_near_and_always_the_same(study: SimpleNamespace)
     assert sum(right == "cat" for _, right in made) > sum(right == "friend" for _, right in made)
 
 
-def test_keys_beside_each_other(study: SimpleNamespace) -> None:
+def test_neighbouring_keys(study: SimpleNamespace) -> None:
     assert set(study.spelling.KEYS["g"]) == set("fhtyvb")
     assert set(study.spelling.KEYS["q"]) == set("wa")
     assert all(key in study.spelling.KEYS[near] for key, nears in study.spelling.KEYS.items() for near in nears)
 
 
-def test_each_mistake_by_hand(study: SimpleNamespace) -> None:
+def test_each_mistake(study: SimpleNamespace) -> None:
     dice = random.Random(1)
     made = {kind.__name__: {kind("abc", dice) for _ in range(200)} for kind in study.spelling.MISTAKES}
     assert made["drop_letter"] == {"bc", "ac", "ab"}
@@ -113,30 +113,30 @@ def test_each_mistake_by_hand(study: SimpleNamespace) -> None:
 
 
 def test_the_corrector_prefers_few_edits_then_frequent_words(study: SimpleNamespace) -> None:
-    """Norvig's own examples, and his order: known words first, then one edit, then two."""
+    """Norvig's examples and his order: known words first, then one edit, then two."""
     corrector = study.spelling.Corrector({"spelling": 3, "the": 900, "then": 90, "bicycle": 2})
-    assert corrector.correct("speling") == "spelling", "put in"
-    assert corrector.correct("bycycle") == "bicycle", "exchanged"
-    assert corrector.correct("hte") == "the", "swapped"
+    assert corrector.correct("speling") == "spelling", "insertion"
+    assert corrector.correct("bycycle") == "bicycle", "replacement"
+    assert corrector.correct("hte") == "the", "swap"
     assert corrector.correct("thhen") == "then", "one edit, though `the` is more frequent and two away"
     assert corrector.correct("then") == "then", "known, though a more frequent word is near"
-    assert corrector.correct("quintessential") == "quintessential", "nothing near"
+    assert corrector.correct("quintessential") == "quintessential", "no known word is near"
     assert corrector.correct("sppeling") == "spelling", "two edits"
 
 
-def test_one_edit_is_all_that_norvig_counts(study: SimpleNamespace) -> None:
-    """n deletions, n - 1 swaps, 26 n exchanges and 26 (n + 1) insertions, before they are made one set."""
+def test_the_number_of_single_edits_is_norvigs(study: SimpleNamespace) -> None:
+    """n deletions, n - 1 swaps, 26 n replacements and 26 (n + 1) insertions, before duplicates are removed."""
     assert study.spelling.list_edits("a") >= {"", "b", "ba", "ab", "a"}
     assert len(study.spelling.list_edits("somthing")) == 442, "as his essay says"
 
 
-def test_a_run_is_measured_beside_the_corrector(
+def test_a_run_is_evaluated_beside_the_corrector(
     study: SimpleNamespace, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "t.txt").write_text("the cat sat on the mat and the dog sat on the cat and the mat\n" * 2)
     (tmp_path / "real.tsv").write_text("teh\tthe\nmta\tmat\nIt's\tits\n")
-    given = options(study, "spelling", tmp_path, tmp_path / "t.txt", misspellings=(tmp_path / "real.tsv",))
-    parts = written(study, given)
+    given = build_options(study, "spelling", tmp_path, tmp_path / "t.txt", misspellings=(tmp_path / "real.tsv",))
+    parts = write_text(study, given)
     assert {right for _, right in parts["train"]} == {"the", "cat", "sat", "on", "mat", "and", "dog"}
     study.write_pairs([("hte", "the"), ("the", "the")], given.output / "test.tsv")
     (tmp_path / "r.toml").write_text(
@@ -158,8 +158,8 @@ def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path
     conllu = "1\tdogs\t_\tNOUN\t_\t_\t_\t_\t_\t_\n2\tbark\t_\tVERB\t_\t_\t_\t_\t_\t_\n\n"
     for name in ("a", "b", "c"):
         (tmp_path / f"{name}.conllu").write_text(conllu * 2)
-    given = options(study, "tagging", tmp_path, *(tmp_path / f"{name}.conllu" for name in "abc"))
-    assert written(study, given)["test"] == [("dogs bark", "NOUN VERB")] * 2
+    given = build_options(study, "tagging", tmp_path, *(tmp_path / f"{name}.conllu" for name in "abc"))
+    assert write_text(study, given)["test"] == [("dogs bark", "NOUN VERB")] * 2
     pairs = [("dogs bark", "NOUN VERB"), ("a dog", "DET NOUN")]
     found = study.TASKS["tagging"].compute_metrics(pairs, {"dogs bark": "NOUN", "a dog": "DET NOUN X"})
     assert found["right tags"].value == pytest.approx(75)
@@ -181,7 +181,7 @@ def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path
         ('&lt;a href="http://news.com"&gt;Nokia joins&lt;/a&gt; &lt;font size=-1', "Nokia joins"),
     ],
 )
-def test_what_is_left_of_pages_goes(study: SimpleNamespace, raw: str, clean: str) -> None:
+def test_remains_of_web_pages_are_removed(study: SimpleNamespace, raw: str, clean: str) -> None:
     assert study.headlines.clean_text(raw) == clean
 
 
@@ -199,7 +199,7 @@ def test_what_is_left_of_pages_goes(study: SimpleNamespace, raw: str, clean: str
         ("A first - The judge said no.", "No", "A first - The judge said no.", "No"),
     ],
 )
-def test_who_reported_it_and_where_goes(
+def test_source_and_place_of_a_story_are_removed(
     study: SimpleNamespace, description: str, title: str, story: str, headline: str
 ) -> None:
     assert study.headlines.remove_source(description, title) == (story, headline)
@@ -210,7 +210,7 @@ def test_stories_of_a_headline_are_in_one_part(study: SimpleNamespace, tmp_path:
     rows += ['"3","Another (AP)","What ""7"" tells, at length."', '"1","Empty","&lt;p&gt;"']
     with gzip.open(tmp_path / "a.csv.gz", "wt") as file:
         file.write("\n".join([*rows, ""]))
-    parts = written(study, options(study, "summaries", tmp_path, tmp_path / "a.csv.gz"))
+    parts = write_text(study, build_options(study, "summaries", tmp_path, tmp_path / "a.csv.gz"))
     pairs = [pair for part in parts.values() for pair in part]
     assert len(pairs) == len({story for story, _ in pairs})
     held = {part: {headline for _, headline in pairs} for part, pairs in parts.items()}
@@ -219,7 +219,7 @@ def test_stories_of_a_headline_are_in_one_part(study: SimpleNamespace, tmp_path:
     assert 2 <= len(held["validation"]) <= 20
 
 
-def test_of_a_story_that_is_there_twice_one_headline_is_taken(study: SimpleNamespace) -> None:
+def test_a_repeated_story_has_one_headline(study: SimpleNamespace) -> None:
     rows = ['1,b,"It is told."', "1,a,It  is told.", "1,c,AP - It is told."]
     for each in (rows, rows[::-1]):
         assert [*study.headlines.read_stories(each)] == [("It is told.", "a")]
@@ -239,17 +239,15 @@ def test_of_a_story_that_is_there_twice_one_headline_is_taken(study: SimpleNames
         ("!", "?", (0, 0, 0)),
     ],
 )
-def test_rouge_by_hand(
-    study: SimpleNamespace, summary: str, reference: str, scores: tuple[float, float, float]
-) -> None:
+def test_rouge(study: SimpleNamespace, summary: str, reference: str, scores: tuple[float, float, float]) -> None:
     """Scores are ROUGE-1, ROUGE-2 and ROUGE-L; the first two summaries are of Lin 2004 (3.1)."""
     found = study.TASKS["summaries"].compute_metrics([("story", reference)], {"story": summary})
     assert [*found] == ["ROUGE-1", "ROUGE-2", "ROUGE-L"]
     assert [each.value for each in found.values()] == pytest.approx([100 * score for score in scores])
 
 
-def test_the_lead_is_as_long_as_the_median_headline(study: SimpleNamespace, tmp_path: Path) -> None:
-    given = options(study, "summaries", tmp_path)
+def test_the_baseline_is_as_long_as_the_median_headline(study: SimpleNamespace, tmp_path: Path) -> None:
+    given = build_options(study, "summaries", tmp_path)
     study.write_pairs([("a", "x"), ("b", "x y z"), ("c", "1 2 3 4 5 6")], given.output / "train.tsv")
     name, answer = study.TASKS["summaries"].build_baseline(given)
     assert name == "first 3 words"

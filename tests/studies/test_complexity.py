@@ -17,20 +17,20 @@ from torch import nn
 from heedful.bundled import list_studies
 
 
-def measured() -> Any:
-    """Sizes that take no time."""
+def build_options() -> Any:
+    """Build options with tiny sizes."""
     return complexity.Options((8, 16, 32), (64, 128), 16, (9, 27), 2, 1)
 
 
 @pytest.fixture(scope="module")
 def rows() -> Any:
-    """What the study measures of layers that are tiny."""
-    return complexity.run_study(measured(), log=lambda _: None)
+    """Return the measurements of the study for tiny layers."""
+    return complexity.run_study(build_options(), log=lambda _: None)
 
 
 @pytest.mark.slow
 def test_all_of_it(rows: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    complexity.write_results(rows, measured(), output=tmp_path / "new/folder")
+    complexity.write_results(rows, build_options(), output=tmp_path / "new/folder")
     folder = tmp_path / "new/folder"
     assert (folder / "tables.md").read_text(encoding="utf-8") == capsys.readouterr().out
     found = json.loads((folder / "numbers.json").read_text(encoding="utf-8"))
@@ -51,8 +51,8 @@ def test_the_study_is_listed() -> None:
     assert "table_one" not in list_studies(), "a file that the study imports"
 
 
-def test_time_is_that_of_the_processor(monkeypatch: pytest.MonkeyPatch) -> None:
-    """So that other programs on the machine make no exponent wrong."""
+def test_time_is_processor_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So other programs on the machine do not change the exponents."""
     ticks = iter([0.0, 9.0, 10.0, 14.0, 20.0, 25.0, 30.0, 31.0])
     monkeypatch.setattr(time, "process_time", lambda: next(ticks))
     clock = iter(float(10**number) for number in range(99))
@@ -70,7 +70,7 @@ def test_exponents_of_known_laws() -> None:
     assert complexity.fit_log_growth({n: 5 + 2 * math.log(n, 3) for n in (8, 16, 32)}) == pytest.approx(2)
 
 
-def test_paths_are_as_long_as_they_must_be() -> None:
+def test_paths_have_the_right_length() -> None:
     for n in (5, 9, 20):
         lengths = {
             "full": table.measure_path_length(table.SelfAttention(), n, 8),
@@ -90,7 +90,7 @@ def test_paths_are_as_long_as_they_must_be() -> None:
         }
 
 
-def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
+def test_only_recurrent_layers_have_long_chains() -> None:
     rows = {"full": table.SelfAttention(), "convolutional": table.Convolution(), "recurrent": table.RecurrentNetwork()}
     chains = {
         name: [table.count_sequential_operations(row.build(8), n, 8) for n in (4, 8, 16)] for name, row in rows.items()
@@ -108,7 +108,7 @@ def test_chains_wait_for_each_other_in_recurrent_layers_alone() -> None:
     assert table.count_sequential_operations(Loop(), 3, 2) == 11, "ten operations after the input"
 
 
-def test_dependence_is_that_of_the_window() -> None:
+def test_dependencies_are_those_of_the_window() -> None:
     at = torch.arange(7)
     near = (at[:, None] - at).abs() <= 2
     assert torch.equal(table.find_dependencies(table.RestrictedAttention(2).build(8), 7, 8), near)
@@ -116,10 +116,10 @@ def test_dependence_is_that_of_the_window() -> None:
     assert torch.equal(table.find_dependencies(table.RecurrentNetwork().build(8), 7, 8), at[:, None] >= at)
 
 
-def test_bytes_are_counted_while_they_live() -> None:
+def test_bytes_are_counted_until_they_are_freed() -> None:
     given = torch.zeros(1000)
     with complexity.MemoryCounter() as alive:
-        view = given.view(10, 100)  # no storage of its own
+        view = given.view(10, 100)  # it has no storage of its own
         first = view + 1
         second = first * 2
         del first

@@ -20,20 +20,20 @@ from heedful.errors import DataError
 STUDY = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "studies/normalisation.py")))
 
 
-def network(name: str, d: int = 6) -> Any:
-    """With gains and biases that are not where they begin."""
+def build_network(name: str, d: int = 6) -> Any:
+    """Build a network with random gains and biases."""
     made = STUDY.NormalisedGRU(28, d, STUDY.NORMALISATIONS[name]).double()
     for parameter in made.parameters():
         nn.init.normal_(parameter, std=0.4)
     return made
 
 
-def images(rows: int = 5, steps: int = 4) -> Tensor:
+def draw_images(rows: int = 5, steps: int = 4) -> Tensor:
     return torch.randn(rows, steps, 28, dtype=torch.float64)
 
 
-def folder_of_bars(folder: Path, count: int = 20) -> Path:
-    """Images whose digit is the row that is white, with noise elsewhere."""
+def write_bars(folder: Path, count: int = 20) -> Path:
+    """Write images in which the white row is the digit, with noise elsewhere."""
     dice = np.random.default_rng(1)
     for digit in range(10):
         pixels = dice.integers(0, 60, (count, 28, 28), dtype=np.uint8)
@@ -42,55 +42,55 @@ def folder_of_bars(folder: Path, count: int = 20) -> Path:
     return folder
 
 
-def test_without_normalization_it_is_the_gru() -> None:
-    made, x = network("none"), images()
+def test_without_normalization_it_equals_the_gru() -> None:
+    made, x = build_network("none"), draw_images()
     expected, _ = made.cell.run_kernel(x, made.cell.init_state(x.new_zeros(5, 6)))
     torch.testing.assert_close(made(x), expected[:, -1])
 
 
-def standardised(sums: Tensor, axis: int) -> Tensor:
-    """By mean and biased variance along an axis."""
+def standardise(sums: Tensor, axis: int) -> Tensor:
+    """Standardise by mean and biased variance along an axis."""
     centred = sums - sums.mean(axis, keepdim=True)
     return centred / (centred.square().mean(axis, keepdim=True) + 1e-5).sqrt()
 
 
 @pytest.mark.parametrize(("name", "axis"), [("layer", 1), ("batch, each step its own", 0)])
-def test_normalized_steps_longhand(name: str, axis: int) -> None:
+def test_normalized_steps(name: str, axis: int) -> None:
     """Ba et al. 2016, supplement, for the GRU; with batch statistics as in Cooijmans et al. 2017."""
-    made, x = network(name), images()
+    made, x = build_network(name), draw_images()
     cell, h = made.cell, torch.zeros(5, 6, dtype=torch.float64)
 
-    def norm(module: Any, sums: Tensor) -> Tensor:
+    def apply_norm(module: Any, sums: Tensor) -> Tensor:
         gain, bias = (module.norm.weight, module.norm.bias) if name == "layer" else (module.gain, module.bias)
-        return standardised(sums, axis) * gain + bias
+        return standardise(sums, axis) * gain + bias
 
     for t in range(4):
         read, kept = cell.input(x[:, t]), cell.recurrent(h)
-        reset_update = torch.sigmoid(norm(made.read[0], read[:, :12]) + norm(made.kept[0], kept[:, :12]))
+        reset_update = torch.sigmoid(apply_norm(made.read[0], read[:, :12]) + apply_norm(made.kept[0], kept[:, :12]))
         r, z = reset_update[:, :6], reset_update[:, 6:]
-        candidate = torch.tanh(norm(made.read[1], read[:, 12:]) + r * norm(made.kept[1], kept[:, 12:]))
+        candidate = torch.tanh(apply_norm(made.read[1], read[:, 12:]) + r * apply_norm(made.kept[1], kept[:, 12:]))
         h = (1 - z) * candidate + z * h
     torch.testing.assert_close(made(x), h)
 
 
 @pytest.mark.parametrize("name", list(STUDY.NORMALISATIONS))
-def test_whose_results_depend_on_the_batch(name: str) -> None:
-    made, x = network(name), images()
+def test_which_results_depend_on_the_batch(name: str) -> None:
+    made, x = build_network(name), draw_images()
     alone = torch.cat([made(x[row : row + 2]) for row in (0, 2)])
     same = torch.allclose(made(x[:4]), alone, atol=1e-9)
     assert same == (name in ("none", "layer"))
 
 
 def test_one_example_has_no_batch_statistics() -> None:
-    made = network("batch, each step its own")
+    made = build_network("batch, each step its own")
     with pytest.raises(ValueError, match="more than 1 value"):
-        made(images(rows=1))
-    assert network("layer")(images(rows=1)).isfinite().all()
+        made(draw_images(rows=1))
+    assert build_network("layer")(draw_images(rows=1)).isfinite().all()
 
 
 def test_statistics_are_kept_for_each_step_or_for_all() -> None:
-    x = images(rows=64) * torch.tensor([1.0, 3.0, 1.0, 3.0], dtype=torch.float64).view(1, 4, 1)
-    own, shared = (network(name) for name in ("batch, each step its own", "batch, one for all steps"))
+    x = draw_images(rows=64) * torch.tensor([1.0, 3.0, 1.0, 3.0], dtype=torch.float64).view(1, 4, 1)
+    own, shared = (build_network(name) for name in ("batch, each step its own", "batch, one for all steps"))
     for _ in range(60):
         own(x)
         shared(x)
@@ -98,7 +98,7 @@ def test_statistics_are_kept_for_each_step_or_for_all() -> None:
     for step in range(4):
         torch.testing.assert_close(own.read[0].norms[step].running_var, sums[:, step].var(0), rtol=0.02, atol=1e-3)
     assert len(shared.read[0].norms) == 1
-    # afterwards each step is judged by its own statistics, or by those of steps that are nothing like it
+    # afterwards each step is tested with its own statistics, or with those of very different steps
     gap = {}
     for name, made in (("own", own), ("shared", shared)):
         trained = made(x).detach()
@@ -106,9 +106,9 @@ def test_statistics_are_kept_for_each_step_or_for_all() -> None:
     assert gap["own"] < 0.3 * gap["shared"]
 
 
-def test_statistics_are_those_of_the_weights_that_are_tested() -> None:
-    made, x = network("batch, each step its own"), images(rows=9)
-    made(100 * x)  # what was seen before counts no more
+def test_statistics_are_those_of_the_tested_weights() -> None:
+    made, x = build_network("batch, each step its own"), draw_images(rows=9)
+    made(100 * x)  # earlier batches do not matter
     STUDY.estimate_statistics(made, x, batch=4)
     sums = made.cell.input(x)[:, :, :12].detach()
     chosen = torch.randperm(8, generator=torch.Generator().manual_seed(0)).split(4)
@@ -118,8 +118,8 @@ def test_statistics_are_those_of_the_weights_that_are_tested() -> None:
         torch.testing.assert_close(norm.running_var, variances.mean(0))
 
 
-def test_digits_are_split_by_class_and_none_is_in_both(tmp_path: Path) -> None:
-    train, test = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=10_000)
+def test_digits_are_split_by_class_without_overlap(tmp_path: Path) -> None:
+    train, test = STUDY.Digits.read(write_bars(tmp_path), max_images=10_000)
     assert train.images.shape == (160, 28, 28)
     assert test.images.shape == (40, 28, 28)
     assert train.labels.bincount().tolist() == [16] * 10
@@ -133,10 +133,10 @@ def test_digits_are_split_by_class_and_none_is_in_both(tmp_path: Path) -> None:
     assert len(STUDY.Digits.read(tmp_path, max_images=50)[0].labels) == 40
 
 
-def test_folders_without_digits_are_refused(tmp_path: Path) -> None:
+def test_folders_without_digits_are_errors(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="cannot be read"):
         STUDY.Digits.read(tmp_path, max_images=100)
-    folder_of_bars(tmp_path)
+    write_bars(tmp_path)
     (tmp_path / "digit3.u8.gz").write_bytes(gzip.compress(b"abc"))
     with pytest.raises(DataError, match="3 bytes are not images"):
         STUDY.Digits.read(tmp_path, max_images=100)
@@ -153,7 +153,7 @@ def test_every_epoch_shows_every_image_at_most_once() -> None:
 
 @pytest.mark.slow
 def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    data = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=200)
+    data = STUDY.Digits.read(write_bars(tmp_path), max_images=200)
     sizes = STUDY.Sizes(d=12, regimes=(STUDY.Regime(40, 1, 2e-2), STUDY.Regime(20, 2, 5e-3)), looks=2)
     found = STUDY.run_study(data, sizes, log=print)
     assert [epoch for epoch, _ in found[20]["layer"].accuracies] == [0.5, 1.0, 1.5, 2.0]
@@ -170,7 +170,7 @@ def test_all_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
 
 
 def test_bars_are_learned(tmp_path: Path) -> None:
-    data = STUDY.Digits.read(folder_of_bars(tmp_path), max_images=200)
+    data = STUDY.Digits.read(write_bars(tmp_path), max_images=200)
     regime = STUDY.Regime(20, 12, 3e-2)
     outcome = STUDY.train_network(STUDY.NORMALISATIONS["none"], data, regime=regime, sizes=STUDY.Sizes(d=12, looks=1))
     assert outcome.final_accuracy > 0.5

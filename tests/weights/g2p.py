@@ -1,4 +1,4 @@
-"""The trained grapheme-to-phoneme network of the package g2p-en 2.x: a GRU that spells, a GRU that speaks."""
+"""The trained grapheme-to-phoneme network of the package g2p-en 2.x: one GRU reads letters, one writes phonemes."""
 
 from __future__ import annotations
 
@@ -28,15 +28,15 @@ _VOWELS = ("AA", "AE", "AH", "AO", "AW", "AY", "EH", "ER", "EY", "IH", "IY", "OW
 _STRESSED = [f"{vowel}{stress}" for vowel in _VOWELS for stress in (0, 1, 2)]
 
 GRAPHEMES: Final = ("<pad>", "<unk>", "</s>", *"abcdefghijklmnopqrstuvwxyz")
-"""What the encoder reads, by id."""
+"""Symbols that the encoder reads, by id."""
 PHONEMES: Final = ("<pad>", "<unk>", "<s>", "</s>", *sorted([*_STRESSED, *_CONSONANTS, "UW"]))
-"""What the decoder writes, by id: ARPAbet, vowels with their stress; one vowel was also seen without."""
+"""Symbols that the decoder writes, by id: ARPAbet, vowels with their stress; one vowel also occurs without."""
 
 _PAD, _UNKNOWN, _END_OF_WORD = (GRAPHEMES.index(each) for each in ("<pad>", "<unk>", "</s>"))
 _BEGIN, _END = (PHONEMES.index(each) for each in ("<s>", "</s>"))
 _AT_ONCE = 256
 
-# Their arrays, and the parameters of ours that they fill.
+# The arrays of g2p-en, and the parameters of heedful that they fill.
 _PLACES: Mapping[str, str] = {
     "enc_emb": "encoder.embedding.table.weight",
     "dec_emb": "decoder.embedding.table.weight",
@@ -57,7 +57,7 @@ _PLACES: Mapping[str, str] = {
 
 @dataclass(frozen=True)
 class GraphemeToPhoneme:
-    """How words are spoken.
+    """A model of the pronunciation of words.
 
     Attributes:
         model: reads ids of `GRAPHEMES`, writes ids of `PHONEMES`; any search of `heedful.generation` works with it.
@@ -66,17 +66,17 @@ class GraphemeToPhoneme:
     model: SequenceToSequence[Tokens]
 
     def pronounce(self, words: Sequence[str], *, limit: int = 20) -> list[list[str]]:
-        """The phonemes of each word, each the likeliest one after those before it.
+        """Return the phonemes of each word, each the most probable one after those before it.
 
-        Capitals are read as small letters, and whatever is no letter from a to z as unknown, as g2p-en does.
+        Capitals are read as small letters, and other characters than a to z as unknown, as g2p-en does.
 
         Args:
-            words: one at a time, without spaces.
-            limit: most phonemes of a word; the package has 20.
+            words: single words without spaces.
+            limit: maximal number of phonemes of a word; the package has 20.
         """
         spoken: list[list[str]] = []
         for first in range(0, len(words), _AT_ONCE):
-            source = self.read(words[first : first + _AT_ONCE])
+            source = self.build_tokens(words[first : first + _AT_ONCE])
             prompt = Tokens(source.ids.new_full((len(source.ids), 1), _BEGIN), source.ids.new_zeros(len(source.ids), 1))
             with torch.inference_mode():
                 state = self.model.init_state(source)
@@ -84,9 +84,9 @@ class GraphemeToPhoneme:
             spoken += [[PHONEMES[number] for number in hypotheses[0].ids] for hypotheses in found]
         return spoken
 
-    def read(self, words: Sequence[str]) -> Tokens:
-        """Words as what `model` reads: letters and an end, padded on the right."""
-        spelled = [[*map(_letter, word.lower()), _END_OF_WORD] for word in words]
+    def build_tokens(self, words: Sequence[str]) -> Tokens:
+        """Encode words for `model`: letters and an end, padded on the right."""
+        spelled = [[*map(_encode_letter, word.lower()), _END_OF_WORD] for word in words]
         ids = torch.full((len(spelled), max(map(len, spelled))), _PAD)
         for row, letters in enumerate(spelled):
             ids[row, : len(letters)] = torch.tensor(letters)
@@ -94,16 +94,16 @@ class GraphemeToPhoneme:
 
 
 def load_g2p(path: str | Path) -> GraphemeToPhoneme:
-    """The network in g2p-en's `checkpoint20.npz`, as an ordinary model of ours.
+    """Load the network in g2p-en's `checkpoint20.npz` as a model of heedful.
 
-    A GRU reads the letters, its last state is the first one of a second GRU, and a linear map of each state says what
-    comes next (Sutskever et al. 2014).
+    A GRU reads the letters, its last state is the first state of a second GRU, and a linear map of each state predicts
+    the next phoneme (Sutskever et al. 2014).
 
     Raises:
-        RunError: the file cannot be read, or holds something else.
+        RunError: the file cannot be read, or has other contents.
     """
-    arrays = _arrays(Path(path))
-    model = _model(*(_width(arrays[name]) for name in ("enc_emb", "dec_emb")), d=_width(arrays["fc_w"]))
+    arrays = _load_arrays(Path(path))
+    model = _build_model(*(_get_width(arrays[name]) for name in ("enc_emb", "dec_emb")), d=_get_width(arrays["fc_w"]))
     ours = dict(model.named_parameters())
     assert ours.keys() == set(_PLACES.values())
     with torch.no_grad():
@@ -117,13 +117,13 @@ def load_g2p(path: str | Path) -> GraphemeToPhoneme:
     return GraphemeToPhoneme(model.eval())
 
 
-def _letter(character: str) -> int:
+def _encode_letter(character: str) -> int:
     return GRAPHEMES.index(character) if character in GRAPHEMES else _UNKNOWN
 
 
-def _arrays(path: Path) -> dict[str, Tensor]:
+def _load_arrays(path: Path) -> dict[str, Tensor]:
     try:
-        with path.open("rb") as opened, np.load(opened) as file:  # which refuses pickled objects unless told otherwise
+        with path.open("rb") as opened, np.load(opened) as file:  # it refuses pickled objects by default
             missing = sorted(set(_PLACES) - set(file))
             if not missing:
                 return {name: torch.from_numpy(np.asarray(file[name], np.float32)) for name in _PLACES}
@@ -134,12 +134,12 @@ def _arrays(path: Path) -> dict[str, Tensor]:
     raise RunError(f"{path}: holds no {missing[0]}; take checkpoint20.npz as the package g2p-en 2.1.0 has it")
 
 
-def _width(matrix: Tensor) -> int:
-    """Of its rows; 1 if it is no matrix, which then has not the shape of ours either."""
+def _get_width(matrix: Tensor) -> int:
+    """Return the length of the rows of a matrix; 1 for other shapes, which are rejected later."""
     return max(1, matrix.size(1)) if matrix.dim() == 2 else 1
 
 
-def _model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Tokens]:
+def _build_model(d_letter: int, d_phoneme: int, *, d: int) -> SequenceToSequence[Tokens]:
     reading, speaking = GRU(d_letter, d), GRU(d_phoneme, d)
     encoder = RecurrentEncoder(
         TokenEmbedding(nn.Embedding(len(GRAPHEMES), d_letter), scaled=False),

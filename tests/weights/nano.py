@@ -1,4 +1,4 @@
-"""The trained GPT of llm-viz that sorts letters: three layers of 48, as minGPT saved them in JSON."""
+"""The trained GPT of llm-viz that sorts letters: three layers of width 48, saved by minGPT in JSON."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ from heedful.models.generative import LanguageModel
 from heedful.tensors import Tokens
 
 LETTERS: Final = "ABC"
-"""What the model reads and writes, by id."""
+"""Letters that the model reads and writes, by id."""
 
 _REMEDY = "take gpt-nano-sort-model.json as the project llm-viz has it"
 _LAYER = "decoder.stack.layers.{0}"
 
-# Their tensors, and the parts of ours that they fill: a parameter, or some of its rows (start and stop, in d_model).
+# Their tensors, and the parameters of heedful that they fill: a whole one, or rows of it (start and stop, in d_model).
 _PLACES: Mapping[str, tuple[tuple[str, tuple[int, int] | None], ...]] = {
     "transformer.wte.weight": (("decoder.stack.embedding.table.weight", None),),
     "transformer.wpe.weight": (("decoder.stack.embedding.position.table.weight", None),),
@@ -57,7 +57,7 @@ _PLACES: Mapping[str, tuple[tuple[str, tuple[int, int] | None], ...]] = {
     "lm_head.weight": (("output.weight", None),),
 }
 _MASK = re.compile(r"transformer\.h\.\d+\.attn\.bias")
-"""The triangle that they save beside the weights."""
+"""The causal mask that they save beside the weights."""
 
 
 @dataclass(frozen=True)
@@ -66,20 +66,20 @@ class NanoSorter:
 
     Attributes:
         model: reads and writes ids of `LETTERS`; any search of `heedful.generation` works with it.
-        length: letters of a text, sorted ones included, that it has positions for.
+        length: number of positions, for letters and sorted letters together.
     """
 
     model: LanguageModel
     length: int
 
     def sort(self, words: Sequence[str]) -> list[str]:
-        """The letters of each word in their order, each letter the likeliest one after those before it.
+        """Sort the letters of each word, each letter the most probable one after those before it.
 
         Args:
-            words: of A, B and C, all of one length; the model learned six.
+            words: words of A, B and C with the same length; the model learned six letters.
 
         Raises:
-            RunError: other letters, or words of different or too great length.
+            RunError: other letters, or words of different lengths or too long.
         """
         if not words:
             return []
@@ -91,7 +91,7 @@ class NanoSorter:
         ids = torch.tensor([[LETTERS.index(letter) for letter in word] for word in words])
         prompt = Tokens(ids, torch.arange(size).expand_as(ids))
         with torch.inference_mode():
-            # no letter ends a text: what is written is as long as the word
+            # no letter ends a text: the output is as long as the word
             found = greedy_search(
                 self.model.step, self.model.init_state(), prompt, eos=len(LETTERS), max_new_tokens=size
             )
@@ -99,19 +99,19 @@ class NanoSorter:
 
 
 def load_nano(path: str | Path) -> NanoSorter:
-    """The network in llm-viz' `gpt-nano-sort-model.json`, as an ordinary model of ours.
+    """Load the network in llm-viz's `gpt-nano-sort-model.json` as a model of heedful.
 
     Raises:
-        RunError: the file cannot be read, or holds something else.
+        RunError: the file cannot be read, or has other contents.
     """
     path = Path(path)
-    content = _content(path)
-    config, tensors = _config(content, path), _tensors(content, path)
+    content = _load_content(path)
+    config, tensors = _build_config(content, path), _read_tensors(content, path)
     model = build_language_model(config, vocabulary=len(LETTERS))
     ours = dict(model.named_parameters())
     missing = dict(ours)
     with torch.no_grad():
-        for theirs, name, rows in _renamed(config.layers):
+        for theirs, name, rows in _iter_places(config.layers):
             if theirs not in tensors:
                 raise RunError(f"{path}: holds no {theirs}; {_REMEDY}")
             part = tensors[theirs]
@@ -124,7 +124,7 @@ def load_nano(path: str | Path) -> NanoSorter:
             ours[name].copy_(part)
             missing.pop(name, None)
     assert not missing, f"not filled: {sorted(missing)}"
-    unknown = tensors.keys() - {theirs for theirs, _, _ in _renamed(config.layers)}
+    unknown = tensors.keys() - {theirs for theirs, _, _ in _iter_places(config.layers)}
     if unknown := {name for name in unknown if not _MASK.fullmatch(name)}:
         raise RunError(f"{path}: {min(unknown)} has no place in this model; {_REMEDY}")
     assert isinstance(config.positions, LearnedConfig)
@@ -132,10 +132,10 @@ def load_nano(path: str | Path) -> NanoSorter:
 
 
 def read_tensor(entry: Any) -> Tensor:
-    """A tensor as llm-viz writes it: a shape, and fp32 numbers or 64-bit integers in base 64.
+    """Read a tensor in llm-viz's format: a shape, and fp32 numbers or 64-bit integers in base 64.
 
     Raises:
-        ValueError: it is none.
+        ValueError: it is not such a tensor.
     """
     if not isinstance(entry, dict) or not {"shape", "dtype", "data"} <= entry.keys():
         raise ValueError("no tensor")
@@ -146,15 +146,15 @@ def read_tensor(entry: Any) -> Tensor:
     return torch.from_numpy(numbers.reshape(entry["shape"]).copy())
 
 
-def _renamed(layers: int) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
-    """The table with each layer's number."""
+def _iter_places(layers: int) -> Iterator[tuple[str, str, tuple[int, int] | None]]:
+    """Yield the table with the number of each layer."""
     for theirs, places in _PLACES.items():
         for layer in range(layers if "{0}" in theirs else 1):
             for ours, rows in places:
                 yield theirs.format(layer), ours.format(layer), rows
 
 
-def _content(path: Path) -> dict[str, Any]:
+def _load_content(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
@@ -166,7 +166,7 @@ def _content(path: Path) -> dict[str, Any]:
     return content
 
 
-def _config(content: Mapping[str, Any], path: Path) -> DecoderConfig:
+def _build_config(content: Mapping[str, Any], path: Path) -> DecoderConfig:
     theirs = content["config"]
     try:
         if theirs["vocab_size"] != len(LETTERS):
@@ -190,7 +190,7 @@ def _config(content: Mapping[str, Any], path: Path) -> DecoderConfig:
         raise RunError(f"{path}: {said}; {_REMEDY}") from None
 
 
-def _tensors(content: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
+def _read_tensors(content: Mapping[str, Any], path: Path) -> dict[str, Tensor]:
     found = {}
     for name, entry in content.items():
         if name == "config" or _MASK.fullmatch(name):
