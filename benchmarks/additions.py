@@ -246,7 +246,7 @@ from heedful.data.detect.file_names import DatasetPart
 from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset
 from heedful.data.detect.languages import guess_language
 from heedful.data.detect.parallel import DetectedParallelText
-from heedful.data.detect.part_writers import LinePartWriter, PartWriter
+from heedful.data.detect.format import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileShape, FileSniff
 from heedful.data.detect.tables import find_single_files
 from heedful.data.readers import ExampleReader, SentencePair, read_lines

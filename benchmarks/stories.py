@@ -21,8 +21,8 @@ from heedful.atomic_io import write_json
 from heedful.metrics.classification import accuracy
 from heedful.metrics.metric import BootstrapOptions
 from heedful.tasks.report import EvaluatedSystem
-from heedful.tasks.stories.evaluation import MAX_ERROR, StoriesReport, build_story_evaluator
 from heedful.tasks.stories.recipe import StoriesRecipe
+from heedful.tasks.stories.task import MAX_ERROR, StoriesReport, build_story_evaluator
 
 
 @dataclass(frozen=True)

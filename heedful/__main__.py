@@ -75,7 +75,7 @@ def _report_unexpected_error(error: Exception) -> int:
     """Report an error that is not a `HeedfulError`, and return the exit code. A failure that `explain_error` knows is
     reported as a user error; any other is printed with its traceback as a bug.
     """
-    from heedful.cli.failures import explain_error
+    from heedful.cli.output import explain_error
 
     if message := explain_error(error):
         return _report_user_error(message)

@@ -45,7 +45,7 @@ from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
 from heedful.models.recurrent_decoder import LuongDecoder, SourceAttention, StateInit
-from heedful.tasks.likelihood import cross_entropy
+from heedful.tasks.objective import cross_entropy
 from heedful.tensors import Memory, Tokens
 from heedful.training.optimizers import Adam, CosineSchedule
 

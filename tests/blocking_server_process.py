@@ -32,7 +32,7 @@ from blocking_server import WAIT, BlockingPredictor, build_routes  # noqa: E402
 
 from heedful.__main__ import main  # noqa: E402
 from heedful.errors import RunError  # noqa: E402
-from heedful.serving import app, server, startup  # noqa: E402
+from heedful.serving import app, server  # noqa: E402
 from heedful.serving.registry import LoadedModel, ModelRegistry  # noqa: E402
 
 
@@ -63,7 +63,7 @@ def run_server(words: list[str]) -> int:
             print("begun", flush=True)
 
     server.open_socket = open_and_print_port  # type: ignore[assignment]
-    startup.load_into, startup.warm_up_models = load_model, lambda *_: None
+    server.load_into, server.warm_up_models = load_model, lambda *_: None
     app.collect_routes = lambda registry: tuple(build_routes(registry))
     for work in (read_commands, print_requests):
         threading.Thread(target=work, daemon=True).start()

@@ -227,7 +227,7 @@ COSTS = (
     ),
     Mutant(
         "a curve draws the smoothed loss of training",
-        "runs/learning_curve.py",
+        "runs/metrics_log.py",
         'for name in ("nll", "loss") if',
         'for name in ("loss", "nll") if',
         ("tests/unit/runs/test_learning_curve.py",),
@@ -269,7 +269,7 @@ COSTS = (
     ),
     Mutant(
         "memory is estimated for a length that is the number of examples in a batch",
-        "runs/training_reports.py",
+        "runs/trainer_factory.py",
         "plan.batches / max(1, plan.examples)",
         "plan.examples / max(1, plan.batches)",
         ("tests/unit/runs/test_costs.py",),
@@ -283,14 +283,14 @@ COSTS = (
     ),
     Mutant(
         "f1 is that of another class than the positive one",
-        "tasks/classification/evaluation.py",
+        "tasks/classification/objective.py",
         "(*(name for name in labels if name != positive), positive)",
         "(positive, *(name for name in labels if name != positive))",
         ("tests/unit/tasks/test_classification.py",),
     ),
     Mutant(
         "a reply looks at itself on the page of a dialogue",
-        "tasks/conversation/transcript.py",
+        "tasks/conversation/predictor.py",
         "self.turns[: number - 1]",
         "self.turns[:number]",
         ("tests/unit/tasks/test_partner.py",),
@@ -513,7 +513,7 @@ ATTENTION = (
     ),
     Mutant(
         "additive scores have a bias that nobody asked for",
-        "architectures/build_parts.py",
+        "architectures/build.py",
         "bias=config.alignment_bias",
         "bias=True",
         (f"{BUILD}::test_additive_scores_have_a_bias_where_it_is_asked_for",),
@@ -642,7 +642,7 @@ ATTENTION = (
     ),
     Mutant(
         "a silenced head is another one",
-        "inspection/watch.py",
+        "inspection/capture.py",
         "zeroed[:, head] = 0",
         "zeroed[:, head - 1] = 0",
         (f"{INSPECTING}::test_a_head_is_worth_what_its_part_of_the_output_map_is_worth",),
@@ -713,7 +713,7 @@ ATTENTION = (
     ),
     Mutant(
         "watching hears other threads",
-        "inspection/watch.py",
+        "inspection/capture.py",
         "if token not in _ACTIVE_HOOKS.get():",
         "if False:",
         (f"{WATCH}::test_other_threads_are_not_seen",),
@@ -937,14 +937,14 @@ ATTENTION = (
     ),
     Mutant(
         "nothing is left behind but where groups are dropped",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "and not past.has_room(new_keys):",
         "and not past.has_room(0):",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
     ),
     Mutant(
         "groups that are copied keep all keys",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "return state if groups is None else state._drop_unneeded_keys(groups)",
         "return state if groups is None else replace(state, selection=self.selection.compose(groups, None))",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
@@ -979,7 +979,7 @@ ATTENTION = (
     ),
     Mutant(
         "memories are joined in the order in which they were stored",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "PendingSelection(state.selection.groups, state.memories[name].first_columns(lengths[name]))",
         "PendingSelection(None, state.memories[name].first_columns(lengths[name]))",
         (f"{LAWS}::test_join_law",),
@@ -1262,7 +1262,7 @@ MODELS = (
     ),
     Mutant(
         "the memory is dropped with other rows than the past",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "group_selection = PendingSelection(selection.groups)",
         "group_selection = PendingSelection()",
         (f"{LAWS}::test_rows_in_groups_are_rows[sinusoidal-post_norm-inference]",),
@@ -1420,70 +1420,70 @@ TASKS = (
     ),
     Mutant(
         "smoothing spares one word",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "mean_weight = weight.mean(0, dtype=exact)",
         "mean_weight = weight.sum(0, dtype=exact) / (weight.size(0) - 1)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "smoothing takes nothing from the label",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()",
         "spread -= (h.to(exact) @ mean_weight + mean_bias).sum()",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "smoothing without its gradient",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "d_hidden.sub_((smoothing * mean_weight).to(d_hidden.dtype))",
         "pass",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the output's gradient is smoothed too little",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "d_weight.sub_((smoothing / weight.size(0)) * hidden.sum(0))",
         "d_weight.sub_((smoothing / weight.size(0)) * hidden.mean(0))",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "what is too rare to be a number costs nothing that can be told",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "tiny = probability < torch.finfo(logits.dtype).tiny",
         "tiny = probability < 0",
         (f"{LIKELIHOOD}::test_large_logits_do_not_overflow_and_keep_rare_words",),
     ),
     Mutant(
         "the gradient of the label is not smoothed",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))",
         "probable.scatter_(1, columns, (chosen - 1).unsqueeze(1))",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the output's bias hears of the last chunk alone",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "d_bias += probable.sum(0)",
         "d_bias = probable.sum(0)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "narrow models are trained in bf16",
-        "training/precision.py",
+        "training/optimizers.py",
         "_MIN_BF16_WIDTH = 128",
         "_MIN_BF16_WIDTH = 64",
         (f"{PRECISION}::test_on_a_processor_only_wide_models_gain_from_bf16",),
     ),
     Mutant(
         "the last incomplete chunk is forgotten",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "range(0, hidden.size(0), size)",
         "range(0, max(1, hidden.size(0) - size + 1), size)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the loss forgets what it is multiplied by",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "factor = upstream[0]",
         "factor = torch.ones_like(upstream[0])",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
@@ -1804,7 +1804,7 @@ GENERATION = (
     ),
     Mutant(
         "a word behind which a space stands goes on",
-        "tasks/partial_words.py",
+        "tasks/continuations.py",
         "if text[-1:].isspace() and not",
         "if text[-1:].isspace() and",
         (f"{PARTIAL_WORDS}::test_a_finished_word_is_not_gone_on_with",),
@@ -1818,7 +1818,7 @@ GENERATION = (
     ),
     Mutant(
         "the last word of a prefix is cut as if it ended there",
-        "tasks/partial_words.py",
+        "tasks/continuations.py",
         "if choices and [*choices] != [ids[position]]:",
         "if not choices:",
         (f"{PARTIAL_WORDS}::test_a_word_that_was_begun_may_become_any_that_begins_so",),
@@ -2133,7 +2133,7 @@ TRAINING = (
     ),
     Mutant(
         "half-precision gradients replace each other",
-        "training/precision.py",
+        "training/optimizers.py",
         "master.grad += parameter.grad\n",
         "master.grad = parameter.grad.float()\n",
         (f"{PRECISION}::test_half_gradients_are_summed_in_single_precision",),
@@ -2196,28 +2196,28 @@ TRAINING = (
     ),
     Mutant(
         "a foreign list of pieces folds case whatever its settings say",
-        "foreign/vocabularies.py",
+        "foreign/folder_files.py",
         'lowercase=_get_flag(settings, "do_lower_case"),',
         "lowercase=True,",
         ("tests/reference/test_word_pieces.py::test_letters_with_a_list_of_pieces",),
     ),
     Mutant(
         "settings of case do not outrank a foreign tokenizer.json",
-        "foreign/vocabularies.py",
+        "foreign/folder_files.py",
         '"do_lower_case": "lowercase",',
         "",
         ("tests/reference/test_word_pieces.py::test_settings_have_priority_over_the_tokenizer_file",),
     ),
     Mutant(
         "accents of foreign vocabularies stay or go with case",
-        "foreign/vocabularies.py",
+        "foreign/folder_files.py",
         'strip_accents=settings.get("strip_accents"),',
         "strip_accents=None,",
         ("tests/reference/test_word_pieces.py::test_letters_with_a_list_of_pieces",),
     ),
     Mutant(
         "what is unknown is called as in BERT in every foreign vocabulary",
-        "foreign/vocabularies.py",
+        "foreign/folder_files.py",
         "            unk=unk,\n",
         "",
         ("tests/reference/test_word_pieces.py::test_the_unknown_piece_may_have_any_name",),
@@ -2780,35 +2780,35 @@ PRETRAINING = (
     ),
     Mutant(
         "pairs with a text in common are told from each other",
-        "tasks/matching/objective.py",
+        "tasks/matching/task.py",
         ".masked_fill(shares_text, -torch.inf)",
         "",
         (f"{MATCHING}::test_the_loss_is_that_of_the_papers_in_plain_loops",),
     ),
     Mutant(
         "texts are compared in the order of their lengths",
-        "tasks/matching/objective.py",
+        "tasks/matching/task.py",
         "np.argsort(np.concatenate(plan))",
         "np.concatenate(plan)",
         (f"{MATCHING}::test_a_batch_that_is_read_in_pieces_is_the_batch",),
     ),
     Mutant(
         "only one side is told from the others",
-        "tasks/matching/objective.py",
+        "tasks/matching/task.py",
         'logits.T, labels, reduction="sum"',
         'logits, labels, reduction="sum"',
         (f"{MATCHING}::test_the_loss_is_that_of_the_papers_in_plain_loops",),
     ),
     Mutant(
         "the margin is measured too",
-        "tasks/matching/objective.py",
+        "tasks/matching/task.py",
         "total += float(contrastive_loss(source, target, batch.shares_text, scale=model.scale))",
         "total += float(contrastive_loss(source, target, batch.shares_text, scale=model.scale, margin=self.margin))",
         (f"{MATCHING}::test_what_is_measured_is_what_is_lost",),
     ),
     Mutant(
         "who says the same of all finds everything",
-        "metrics/ranking.py",
+        "metrics/classification.py",
         "(cosines >= cosines[:, rows].diagonal()[:, None] - _ROUNDING)",
         "(cosines > cosines[:, rows].diagonal()[:, None] + _ROUNDING)",
         (f"{MATCHING}::test_who_says_the_same_of_all_finds_nothing",),
@@ -3351,7 +3351,7 @@ COMMANDS = (
     ),
     Mutant(
         "texts behind the run are taken for runs",
-        "cli/file_names.py",
+        "cli/option_types.py",
         "while count < len(words) and (path_exists(words[count]) or is_file_name(words[count])):",
         "while count < len(words):",
         ("tests/unit/cli/test_arguments.py::test_words_find_their_fields",),
@@ -3400,21 +3400,21 @@ COMMANDS = (
     ),
     Mutant(
         "memory that is not there is a bug",
-        "cli/failures.py",
+        "cli/output.py",
         "isinstance(error, MemoryError) or ",
         "",
         ("tests/unit/cli/test_main.py::test_errors_of_the_machine_are_no_bugs",),
     ),
     Mutant(
         "a high perplexity is told of the first evaluation",
-        "runs/learning_curve.py",
+        "runs/metrics_log.py",
         'perplexity, epoch = record["perplexity"], record.get("epoch")',
         'perplexity, epoch = perplexity or record["perplexity"], record.get("epoch")',
         ("tests/unit/runs/test_learning_curve.py::test_a_high_perplexity_is_told",),
     ),
     Mutant(
         "names of files have no spaces",
-        "cli/file_names.py",
+        "cli/option_types.py",
         """    if any(map(str.isspace, word)):
         return False
     return bool""",
@@ -3548,7 +3548,7 @@ COMMANDS = (
     ),
     Mutant(
         "a passage is marked where another one has its answer",
-        "retrieval/highlights.py",
+        "retrieval/rankings.py",
         "HighlightedPassage(hit, *highlights_by_id[hit.passage.id])",
         "HighlightedPassage(hit, *next(iter(highlights_by_id.values())))",
         ("tests/unit/cli/test_search.py::test_every_passage_is_marked_where_its_own_answer_stands",),
@@ -3600,14 +3600,14 @@ MEMORIES = (
     ),
     Mutant(
         "keys are filled up at the other end than their positions",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "KVCache.concat_groups(pasts, pad_left=True, spare_keys=",
         "KVCache.concat_groups(pasts, pad_left=False, spare_keys=",
         (f"{LAWS}::test_states_of_different_age_are_joined[gpt-inference]",),
     ),
     Mutant(
         "a batch keeps the columns of rows that left",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "states = tuple(part._drop_unneeded_keys(None) for part in (self, *others))",
         "states = (self, *others)",
         ("tests/unit/blocks/test_transformer.py::test_what_no_beam_descends_from_is_left_behind",),
@@ -3694,7 +3694,7 @@ MEMORIES = (
     ),
     Mutant(
         "one memory keeps its rows when others are rearranged",
-        "blocks/state.py",
+        "blocks/transformer.py",
         "memories=select_rows(self.memories, rows), width",
         "memories={n: s.reorder(rows) if n != 'motion' else s for n, s in self.memories.items()}, width",
         (f"{LAWS}::test_row_law[two-memories-inference]",),
@@ -3708,7 +3708,7 @@ MEMORIES = (
     ),
     Mutant(
         "all passages are of one example",
-        "tasks/pretraining/evaluation.py",
+        "tasks/pretraining/task.py",
         (
             "unit = (\n"
             "                    documents.get_document_number(number) if self.by_document else number * self.size // "
@@ -3719,14 +3719,14 @@ MEMORIES = (
     ),
     Mutant(
         "each pre-trained model is asked what its own seed hides",
-        "tasks/pretraining/evaluation.py",
+        "tasks/pretraining/task.py",
         "passages = self.build_passages(corpus, predictor.tokenizer)",
         "passages = self.build_passages(corpus, predictor.tokenizer); passages.passages.seed = recipe.seed",
         (f"{SYSTEMS}::test_pre_trained_models_are_asked_for_the_same_tokens",),
     ),
     Mutant(
         "models of other pairings are asked too",
-        "tasks/pretraining/evaluation.py",
+        "tasks/pretraining/task.py",
         "if other_value != own_value:",
         "if not other_value:",
         (f"{SYSTEMS}::test_pre_trained_models_that_cannot_be_asked_the_same",),
@@ -3828,7 +3828,7 @@ MEMORIES = (
     ),
     Mutant(
         "one of two supporting facts is enough",
-        "tasks/stories/evaluation.py",
+        "tasks/stories/task.py",
         "bool(supporting) and supporting <= set(each.looked)",
         "bool(supporting & set(each.looked))",
         (f"{STORIES}::test_what_answers_are_worth",),
@@ -3859,21 +3859,21 @@ GLIMPSING = (
     ),
     Mutant(
         "the baseline learns from REINFORCE",
-        "tasks/glimpses/objective.py",
+        "tasks/glimpses/task.py",
         "advantage = reward - outputs.baselines.detach()",
         "advantage = reward - outputs.baselines",
         (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
     ),
     Mutant(
         "the first glimpse is rewarded",
-        "tasks/glimpses/objective.py",
+        "tasks/glimpses/task.py",
         "(outputs.logits[:, :, -1].argmax(-1) ==",
         "(outputs.logits[:, :, 0].argmax(-1) ==",
         (f"{GLIMPSES_BY_HAND}::test_the_hybrid_loss_and_its_gradient",),
     ),
     Mutant(
         "where to look depends on the batch",
-        "tasks/glimpses/scenes.py",
+        "tasks/glimpses/data.py",
         "(SeededRandom(seed, hash_pixels(pixels)) for pixels in pictures)",
         "(SeededRandom(seed, row) for row, _ in enumerate(pictures))",
         (f"{GLIMPSES}::test_chance_is_of_a_picture_whatever_stands_beside_it",),
@@ -4019,14 +4019,14 @@ ATTRIBUTED = "tests/laws/test_attribution_laws.py"
 FIRST_HOUR = (
     Mutant(
         "every label as probable as the first counts as right",
-        "tasks/likelihood.py",
+        "tasks/objective.py",
         "(logits.argmax(-1) == label).sum()",
         "(logits.gather(1, label.unsqueeze(1)) >= logits.amax(-1, keepdim=True)).sum()",
         (LIKELIHOOD,),
     ),
     Mutant(
         "what is monitored gets better wherever losses part",
-        "runs/training_reports.py",
+        "runs/trainer_factory.py",
         "if overfitting_warning and evaluation.improved",
         "if overfitting_warning",
         ("tests/unit/runs/test_learning_curve.py",),
@@ -4187,21 +4187,21 @@ FIRST_HOUR = (
     ),
     Mutant(
         "two words are the same backwards",
-        "models/ngram_classifier.py",
+        "models/heads.py",
         "(hashes * _HASH_FACTOR + ids.narrow(1, offset, windows))",
         "((hashes + ids.narrow(1, offset, windows)) * _HASH_FACTOR)",
         (BAGS,),
     ),
     Mutant(
         "padding of a text is among its n-grams",
-        "models/ngram_classifier.py",
+        "models/heads.py",
         "ngram_rarity = torch.where(ends < packed.lengths.unsqueeze(1), ngram_rarity, 0.0)",
         "ngram_rarity = torch.where(ends <= packed.lengths.unsqueeze(1), ngram_rarity, 0.0)",
         (BAGS,),
     ),
     Mutant(
         "a word that a text repeats is more common",
-        "models/ngram_classifier.py",
+        "models/heads.py",
         "document_counts = torch.bincount(column, minlength=size)",
         "document_counts = torch.bincount(torch.cat(columns), minlength=size)",
         (BAGS,),
@@ -4363,7 +4363,7 @@ FIRST_HOUR = (
     ),
     Mutant(
         "a given validation does not keep training whole",
-        "data/detect/split.py",
+        "data/detect/hash_sample.py",
         'if missing and "test" not in dataset.files:',
         'if "test" not in dataset.files:',
         (NEW,),
@@ -4384,14 +4384,14 @@ FIRST_HOUR = (
     ),
     Mutant(
         "what is less probable is proposed",
-        "recipes/dataset_proposals.py",
+        "recipes/recipe_writer.py",
         "dataset.confidence > best[name].dataset.confidence",
         "dataset.confidence < best[name].dataset.confidence",
         (DRAFTS,),
     ),
     Mutant(
         "every other proposal is told",
-        "recipes/dataset_proposals.py",
+        "recipes/recipe_writer.py",
         "_MIN_ALTERNATIVE_CERTAINTY if task is None else 0.0",
         "0.0",
         (DRAFTS,),
@@ -4593,21 +4593,21 @@ ENGINES = (
 ADAPTED = (
     Mutant(
         "adapters: dropout is behind A",
-        "adapters/lora.py",
+        "adapters/adapter.py",
         "self.up(self.down(self.dropout(x)))",
         "self.up(self.dropout(self.down(x)))",
         (f"{ADAPTERS}::test_dropout_is_of_what_the_change_reads",),
     ),
     Mutant(
         "adapters: values change the rows of keys",
-        "adapters/lora.py",
+        "adapters/adapter.py",
         'slice(-len(up), None) if match["part"] == _LAST_PART else slice(len(up))',
         "slice(len(up))",
         (f"{ADAPTERS}::test_complete_weights_compute_what_the_adapted_model_does",),
     ),
     Mutant(
         "adapters: one that is put on changes its base",
-        "adapters/lora.py",
+        "adapters/adapter.py",
         "base[weight].detach().clone()",
         "base[weight].detach()",
         (f"{ADAPTERS}::test_complete_weights_compute_what_the_adapted_model_does",),
@@ -4628,7 +4628,7 @@ ADAPTED = (
     ),
     Mutant(
         "adapters: checkpoints hold the base too",
-        "training/precision.py",
+        "training/optimizers.py",
         "for name, parameter in all_parameters.items() if name not in frozen}",
         "for name, parameter in all_parameters.items()}",
         (f"{ADAPTED_RUNS}::test_a_checkpoint_holds_the_adapter_and_the_head_alone",),
@@ -4831,14 +4831,14 @@ CORPORA = (
     ),
     Mutant(
         "filter: a rule that is skipped is asked",
-        "cli/filter.py",
+        "cli/data_commands.py",
         "disabled = {*args.skip, *(",
         "disabled = {*(",
         (FILTER,),
     ),
     Mutant(
         "filter: what is rejected stays",
-        "cli/filter.py",
+        "cli/data_commands.py",
         ("                saver.write_example(example.raw)\n            elif"),
         (
             "                saver.write_example(example.raw)\n"
@@ -4847,18 +4847,22 @@ CORPORA = (
         ),
         (FILTER,),
     ),
-    Mutant("backtranslate: chance begins anew", "cli/backtranslate.py", "start=num_done + 1)", "start=1)", (BACK,)),
-    Mutant("backtranslate: a torn line stays", "cli/backtranslate.py", "            file.truncate()\n", "", (BACK,)),
+    Mutant(
+        "backtranslate: chance begins anew", "cli/translation_commands.py", "start=num_done + 1)", "start=1)", (BACK,)
+    ),
+    Mutant(
+        "backtranslate: a torn line stays", "cli/translation_commands.py", "            file.truncate()\n", "", (BACK,)
+    ),
     Mutant(
         "backtranslate: another tag is gone on with",
-        "cli/backtranslate.py",
+        "cli/translation_commands.py",
         ' or not line.startswith((tag, b"\\t"))',
         "",
         (BACK,),
     ),
     Mutant(
         "split: parts have the usual sizes",
-        "data/detect/split.py",
+        "data/detect/hash_sample.py",
         "[sizes.get(part) for part in",
         "[None for part in",
         (SPLIT,),
@@ -5038,7 +5042,7 @@ IN_DOCUMENTS = (
     ),
     Mutant(
         "documents: back-translation forgets where they end",
-        "cli/backtranslate.py",
+        "cli/translation_commands.py",
         ('"" if not line.strip() else line for line in read_lines(args.text))\n    return (sentence'),
         ("line for line in read_lines(args.text) if line.strip())\n    return (sentence"),
         (IN_ORDER,),
@@ -5062,7 +5066,7 @@ TAGGED = (
     ),
     Mutant(
         "answers of several directions come in the order of the directions",
-        "tasks/translation/multilingual.py",
+        "tasks/translation/evaluation.py",
         "results.update(zip(indices, answers, strict=True))",
         "results.update(zip(range(len(results), len(results) + len(indices)), answers, strict=True))",
         (SEVERAL,),
@@ -5160,7 +5164,7 @@ TRANSLATORS = (
     ),
     Mutant(
         "codes of text files are taken for encodings of documents",
-        "localisation/text_content.py",
+        "localisation/documents.py",
         "if encoding not in _DOCUMENT_ENCODINGS:",
         "if not encoding:",
         (DOCUMENTS,),
@@ -5844,14 +5848,14 @@ CHOSEN = (
     ),
     Mutant(
         "options: requests have no bounds of the server",
-        "serving/search_fields.py",
+        "serving/routes.py",
         "if option.value_type in (int, float) and not any(",
         "if option.value_type in (int, float) and any(",
         (f"{SEARCH_OPTIONS}::test_requests_have_the_bounds_of_recipes_and_of_the_server",),
     ),
     Mutant(
         "help: flags that are off show a default",
-        "cli/help.py",
+        "cli/arguments.py",
         "if option.value_type is None or option.default in",
         "if option.default in",
         ("tests/unit/cli/test_arguments.py::test_help_shows_types_defaults_and_groups",),
@@ -5961,14 +5965,14 @@ ALIGNED = (
     ),
     Mutant(
         "records: empty fields are written",
-        "tasks/records.py",
+        "tasks/predictor.py",
         "Field(exclude_if=operator.not_)",
         "Field()",
         ("tests/unit/tasks/test_records.py",),
     ),
     Mutant(
         "records: fields that were not set are written",
-        "tasks/records.py",
+        "tasks/predictor.py",
         "exclude_unset=True",
         "exclude_unset=False",
         ("tests/unit/tasks/test_records.py",),
@@ -6062,21 +6066,21 @@ ANNOTATED = (
     ),
     Mutant(
         "annotation: all pairs draw alike",
-        "cli/annotate.py",
-        "SeededRandom(self.seed, _STREAM, pairs)",
-        "SeededRandom(self.seed, _STREAM)",
+        "cli/translation_commands.py",
+        "SeededRandom(self.seed, _ANNOTATION_STREAM, pairs)",
+        "SeededRandom(self.seed, _ANNOTATION_STREAM)",
         (ANNOTATE,),
     ),
     Mutant(
         "annotation: a vocabulary that lacks marks will do",
-        "cli/translate_lines.py",
+        "cli/translate_options.py",
         "AnnotationMarks().require_known(translator.source)",
         "AnnotationMarks()",
         (ANNOTATE,),
     ),
     Mutant(
         "annotation: terms are forced as well",
-        "cli/translate_lines.py",
+        "cli/translate_options.py",
         ("constraints=(*fixed_terms, *sentence.constraints))\n        glossary_terms"),
         (
             "constraints=(*fixed_terms, *sentence.constraints, *glossary.find_terms(sentence.text)))\n"
@@ -6102,14 +6106,14 @@ LOOSE_ENDS = (
     ),
     Mutant(
         "loose: a model of one language is asked for one",
-        "tasks/translation/multilingual.py",
+        "tasks/translation/evaluation.py",
         "own_tags if translator.languages else _drop_language_tags(own_tags)",
         "own_tags",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
     ),
     Mutant(
         "loose: a model of one language forgets all tags",
-        "tasks/translation/multilingual.py",
+        "tasks/translation/evaluation.py",
         "tag for tag in tags if not LANGUAGE_TAG.fullmatch(tag)",
         "tag for tag in tags if False",
         (f"{SEVERAL}::test_one_of_one_language_is_measured_beside_one_of_several",),
@@ -6413,14 +6417,14 @@ OTHERS_ASKED = (
 PROTECTED_TERMS = (
     Mutant(
         "annotated: terms stand in a line before it is protected",
-        "cli/translate_lines.py",
+        "cli/translate_options.py",
         "sentences if args.protect else map(",
         "map(",
         (f"{ANNOTATE}::test_protected_lines_are_annotated_once_as_files_are",),
     ),
     Mutant(
         "annotated: what is protected has no terms",
-        "cli/translate_lines.py",
+        "cli/translate_options.py",
         "sentences = [add_terms(TranslationInput(get_text(text), before=get_context(text))) for text in texts]",
         "sentences = [TranslationInput(get_text(text), get_context=get_context(text)) for text in texts]",
         (
@@ -6441,7 +6445,7 @@ HELD_WHOLE = (
     ),
     Mutant(
         "whole documents: empty lines are pairs of a part",
-        "data/detect/split.py",
+        "data/detect/hash_sample.py",
         "counts[target_part] += not dataset.is_document_end(example)",
         "counts[target_part] += 1",
         (f"{WHOLE_DOCUMENTS}::test_two_files_keep_their_documents",),
@@ -6543,7 +6547,7 @@ ASKED_AS_OPENAI = (
     ),
     Mutant(
         "OpenAI: places of tokens are counted without the prompt",
-        "serving/openai/token_logprobs.py",
+        "serving/openai/generation.py",
         "start = len(self.text) + self._length",
         "start = self._length",
         (f"{CLIENTS_OPENAI}::test_log_probabilities_of_what_was_written_need_no_second_reading", TOKENS_OPENAI),
@@ -7218,7 +7222,7 @@ PERCEIVED = (
     ),
     Mutant(
         "files: training needs no more room than its weights",
-        "runs/training_reports.py",
+        "runs/trainer_factory.py",
         "moments = 2 if isinstance(config.optimizer, AdamConfig) else 0",
         "moments = 0",
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
@@ -7246,7 +7250,7 @@ PERCEIVED = (
     ),
     Mutant(
         "perceived: a clip may have any number of frames",
-        "serving/api/captioning.py",
+        "serving/api/media.py",
         "if path.is_file() and (size := predictor.decoded_size(path)) > max_bytes:",
         "if path.is_file() and (decoded_size := predictor.decoded_size(path)) < 0:",
         (f"{PERCEIVING}::test_a_small_file_of_many_frames_is_not_decoded",),
@@ -7281,7 +7285,7 @@ PERCEIVED = (
     ),
     Mutant(
         "perceived: records tell where a file was put",
-        "serving/api/captioning.py",
+        "serving/api/media.py",
         'return replace(record, title="1")',
         "return record",
         (f"{PERCEIVING}::test_what_is_sent_can_be_looked_at",),
@@ -7295,23 +7299,23 @@ PERCEIVED = (
     ),
     Mutant(
         "perceived: frames are counted among those that were seen",
-        "serving/api/captioning.py",
+        "serving/api/media.py",
         "model_input.frame_indices.tolist()",
         "list(range(len(model_input.frame_indices)))",
         (f"{PERCEIVING}::test_where_a_caption_of_a_clip_looked",),
     ),
     Mutant(
         "perceived: transcripts may be made as long as anybody likes",
-        "serving/api/speech.py",
+        "serving/api/media.py",
         ("    check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)\n"),
         "",
         (f"{PERCEIVING}::test_what_is_wrong_with_what_is_sent_is_said",),
     ),
     Mutant(
         "perceived: each transcript is drawn alike",
-        "serving/api/speech.py",
-        "seed=message.seed",
-        "seed=1",
+        "serving/api/media.py",
+        "generation=config, n_best=message.n_best, seed=message.seed",
+        "generation=config, n_best=message.n_best, seed=1",
         (f"{PERCEIVING}::test_options_of_a_transcript",),
     ),
     Mutant(
@@ -7365,7 +7369,7 @@ MENDED = (
     ),
     Mutant(
         "LibreTranslate: any number of tokens is written for a sentence",
-        "serving/libretranslate/texts.py",
+        "serving/libretranslate/translation.py",
         "length = replace(translator.length, max_length=self.max_tokens)",
         "length = translator.length",
         ("tests/unit/serving/test_libretranslate.py::test_what_is_written_for_a_sentence_is_bounded",),
@@ -7633,7 +7637,7 @@ GUARDED = (
     ),
     Mutant(
         "server: models that are loaded too late open it",
-        "serving/startup.py",
+        "serving/server.py",
         'if self._registry.state == "loading":',
         "if True:",
         (f"{DRAINING}::test_models_that_are_loaded_too_late_open_nothing",),

@@ -1,17 +1,19 @@
-"""Build models from configs of any architecture family; convolutional models and memory networks are built here."""
+"""Build models from configs of any architecture family, and the parts that several families share; convolutional
+models and memory networks are built here.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
 from torch import nn
 from torch.nn.utils.parametrizations import weight_norm
 
-from heedful.architectures.build_parts import build_normalizer, build_score
-from heedful.architectures.frames import FrameEncoderArchitecture
+from heedful.architectures.attention import HeadsConfig, ScoredConfig, ScoreName, WeightsName
+from heedful.architectures.frames import FrameEncoderArchitecture, HidingConfig, ShortenedConfig
 from heedful.architectures.interface import (
     ClassifierArchitecture,
     ConditionalArchitecture,
@@ -27,8 +29,20 @@ from heedful.architectures.model import (
     MemoryNetworkConfig,
     MemoryNetworkDecoderConfig,
 )
-from heedful.attention import Attention, LearnedPosition
-from heedful.blocks.convolution import CausalConvolution, CentredConvolution
+from heedful.attention import (
+    Attention,
+    LearnedPosition,
+    LinearChain,
+    Normalizer,
+    ScaledSoftmax,
+    ScoredWeights,
+    StraightThrough,
+    WeightFunction,
+    normalize_by_sum,
+    scores,
+    softmax,
+)
+from heedful.blocks.convolution import CausalConvolution, CentredConvolution, ConvSubsampling, SpecAugment
 from heedful.blocks.embedding import TokenEmbedding, build_embedding, build_output_layer
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
@@ -43,6 +57,7 @@ from heedful.models.memory_network import (
     SentenceEmbedding,
     WeightTying,
 )
+from heedful.models.transformer import SubsampledEncoder
 from heedful.recipes.recipe import ArchitectureConfig
 from heedful.registry import load_object
 from heedful.tensors import FeatureBatch, Tokens
@@ -274,3 +289,61 @@ def build_memory_network_language_model(
     for parameter in model.parameters():
         nn.init.normal_(parameter, std=config.deviation)
     return model
+
+
+def build_score(
+    config: ScoredConfig, *, d_query: int, d_key: int, d_hidden: int, longest: int
+) -> scores.AttentionScore:
+    """Build the score for queries and keys of the widths `d_query` and `d_key`; `d_hidden` is the hidden width of
+    additive and concat scores, `longest` the number of positions of a location score.
+    """
+    builders: dict[ScoreName, Callable[[], scores.AttentionScore]] = {
+        "dot": scores.DotScore,
+        "scaled_dot": scores.ScaledDotScore,
+        "exp_dot": scores.ExpDotScore,
+        "general": lambda: scores.GeneralScore(d_query, d_key),
+        "concat": lambda: scores.ConcatScore(d_query, d_key, d_hidden),
+        "additive": lambda: scores.AdditiveScore(d_query, d_key, d_hidden, bias=config.alignment_bias),
+        "location": lambda: scores.LocationScore(d_query, longest),
+    }
+    return builders[config.score]()
+
+
+def build_normalizer(name: WeightsName) -> Normalizer:
+    """Build the function of this name that turns scores into weights."""
+    builders: dict[WeightsName, Callable[[], Normalizer]] = {
+        "softmax": lambda: softmax,
+        "proportional": lambda: normalize_by_sum,
+        "straight_through": StraightThrough,
+        "linear_chain": LinearChain,
+    }
+    return builders[name]()
+
+
+def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> WeightFunction | None:
+    """Build the function that turns queries and keys `d_k` wide into weights; None for scaled softmax, the default.
+    `longest` is the number of positions of a location score.
+    """
+    if (config.score, config.weights) == ("scaled_dot", "softmax"):
+        return None
+    if (config.score, config.weights) == ("dot", "softmax"):
+        return ScaledSoftmax(1.0)
+    score = build_score(config, d_query=d_k, d_key=d_k, d_hidden=config.d_alignment or d_k, longest=longest)
+    return ScoredWeights(score, build_normalizer(config.weights))
+
+
+def build_subsampled_encoder(
+    config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
+) -> SubsampledEncoder:
+    """Put a newly initialised convolutional subsampling before an encoder: it reads frames of `bands` numbers and
+    returns vectors `width` wide.
+    """
+    subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
+    return SubsampledEncoder(
+        subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)
+    )
+
+
+def _build_spec_augment(config: HidingConfig) -> SpecAugment:
+    bands, frames = (config.band_masks, config.bands), (config.frame_masks, config.frames)
+    return SpecAugment(bands=bands, frames=frames, share=config.share)

@@ -24,9 +24,8 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.models.convolutional import ConvWindow, WindowEncoder
-from heedful.models.heads import TextClassifier, TokenClassifier
+from heedful.models.heads import NgramClassifier, TextClassifier, TokenClassifier
 from heedful.models.interface import Encoder
-from heedful.models.ngram_classifier import NgramClassifier
 from heedful.models.pair_encoder import PairEncoder
 from heedful.models.transformer import FirstTokenPooler, MeanPooler, SelfAttentivePooler
 from heedful.tensors import Tokens

@@ -7,7 +7,7 @@ from functools import partial
 
 from torch import nn
 
-from heedful.architectures.build_parts import build_normalizer, build_score, build_subsampled_encoder
+from heedful.architectures.build import build_normalizer, build_score, build_subsampled_encoder
 from heedful.architectures.classifiers import ConditionalConfig
 from heedful.architectures.frames import FrameRecurrentConfig
 from heedful.architectures.interface import DataSizes

@@ -31,7 +31,7 @@ from heedful.architectures.attention import (
     WindowConfig,
     YarnScalingConfig,
 )
-from heedful.architectures.build_parts import build_subsampled_encoder, build_weight_function
+from heedful.architectures.build import build_subsampled_encoder, build_weight_function
 from heedful.architectures.frames import FrameTransformerConfig
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig

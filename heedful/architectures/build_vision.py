@@ -8,18 +8,16 @@ from typing import Final
 
 from torch import nn
 
-from heedful.architectures.glimpses import (
-    GlimpsesConfig,
-    PictureArchitecture,
-    WholePictureConvolutionConfig,
-    WholePictureFeedForwardConfig,
-)
 from heedful.architectures.vision import (
     ConvolutionalVisionConfig,
     EfficientNetLite0Config,
+    GlimpsesConfig,
     MotionConfig,
+    PictureArchitecture,
     ResNetConfig,
     VisionConfig,
+    WholePictureConvolutionConfig,
+    WholePictureFeedForwardConfig,
 )
 from heedful.attention import SinusoidalPosition
 from heedful.attention.dropout import Dropout

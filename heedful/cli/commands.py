@@ -52,15 +52,20 @@ GROUPS: Sequence[CommandGroup] = (
         "Begin",
         "heedful quickstart",
         {
-            "quickstart": Command("heedful.cli.quickstart", "train a small model of a task on generated data"),
+            "quickstart": Command("heedful.cli.train", "train a small model of a task on generated data"),
             "new": Command("heedful.cli.new", "check and split your own files, and write a recipe for them"),
-            "filter": Command("heedful.cli.filter", "remove pairs from parallel text that harm training, and say why"),
-            "annotate": Command(
-                "heedful.cli.annotate", "write terms of a glossary into sources, so that a model learns to use them"
+            "filter": Command(
+                "heedful.cli.data_commands", "remove pairs from parallel text that harm training, and say why"
             ),
-            "split": Command("heedful.cli.split", "split off validation and test parts by the content of the texts"),
-            "recipes": Command("heedful.cli.recipe", "list or copy the recipes that come with heedful"),
-            "recipe": Command("heedful.cli.recipe", "explain a key of a recipe: its type, default and range"),
+            "annotate": Command(
+                "heedful.cli.translation_commands",
+                "write terms of a glossary into sources, so that a model learns to use them",
+            ),
+            "split": Command(
+                "heedful.cli.data_commands", "split off validation and test parts by the content of the texts"
+            ),
+            "recipes": Command("heedful.cli.bundled_commands", "list or copy the recipes that come with heedful"),
+            "recipe": Command("heedful.cli.bundled_commands", "explain a key of a recipe: its type, default and range"),
             "completion": Command(
                 "heedful.cli.completion", "print a script that completes commands, options and keys in a shell"
             ),
@@ -71,7 +76,7 @@ GROUPS: Sequence[CommandGroup] = (
         "heedful train my-recipe.toml --training.steps 2000",
         {
             "train": Command("heedful.cli.train", "train the model of a recipe, or resume an interrupted run"),
-            "curve": Command("heedful.cli.curve", "plot training and validation loss over updates"),
+            "curve": Command("heedful.cli.train", "plot training and validation loss over updates"),
             "describe": Command(
                 "heedful.cli.describe", "show layers, parameters, FLOPs and memory of a recipe's model"
             ),
@@ -90,13 +95,13 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.rerank", "choose among translations by a model that translates back, and a language model"
             ),
             "backtranslate": Command(
-                "heedful.cli.backtranslate", "make parallel text for training from text in one language"
+                "heedful.cli.translation_commands", "make parallel text for training from text in one language"
             ),
             "identify": Command(
                 "heedful.cli.text_commands", "identify which of a translation model's languages texts are in"
             ),
-            "generate": Command("heedful.cli.generate", "continue a prompt with a trained language model"),
-            "chat": Command("heedful.cli.chat", "chat with a conversation model in the terminal"),
+            "generate": Command("heedful.cli.generation_commands", "continue a prompt with a trained language model"),
+            "chat": Command("heedful.cli.generation_commands", "chat with a conversation model in the terminal"),
             "fill": Command("heedful.cli.text_commands", "fill the gaps of texts with a pre-trained encoder"),
             "detect": Command("heedful.cli.text_commands", "find replaced tokens with a pre-trained detector"),
             "embed": Command("heedful.cli.text_commands", "compute vectors of texts with an encoder"),
@@ -106,9 +111,11 @@ GROUPS: Sequence[CommandGroup] = (
             ),
             "answer": Command("heedful.cli.text_commands", "answer questions by parts of texts, with a trained model"),
             "look": Command("heedful.cli.text_commands", "classify pictures, glimpse by glimpse"),
-            "caption": Command("heedful.cli.caption", "describe pictures or clips in words, with a trained captioner"),
+            "caption": Command(
+                "heedful.cli.media_commands", "describe pictures or clips in words, with a trained captioner"
+            ),
             "transcribe": Command(
-                "heedful.cli.transcribe", "transcribe the speech in sound files, with a trained model"
+                "heedful.cli.media_commands", "transcribe the speech in sound files, with a trained model"
             ),
             "ask": Command(
                 "heedful.cli.text_commands", "answer questions about a story, and show which facts were used"
@@ -121,7 +128,7 @@ GROUPS: Sequence[CommandGroup] = (
         "Search",
         "heedful index indices/mine passages.txt --model runs/my-run",
         {
-            "index": Command("heedful.cli.index", "build an index of passages, by words and by an encoder's vectors"),
+            "index": Command("heedful.cli.search", "build an index of passages, by words and by an encoder's vectors"),
             "search": Command(
                 "heedful.cli.search", "find the passages of an index that answer questions, and measure the search"
             ),
@@ -138,9 +145,11 @@ GROUPS: Sequence[CommandGroup] = (
                 "heedful.cli.compare", "compare trained runs: scores, speed, learning; a table and plots"
             ),
             "calibrate": Command(
-                "heedful.cli.calibrate", "learn how well a translation model's scores predict its quality"
+                "heedful.cli.translation_commands", "learn how well a translation model's scores predict its quality"
             ),
-            "score": Command("heedful.cli.score", "compute how probable given translations are under a trained model"),
+            "score": Command(
+                "heedful.cli.translation_commands", "compute how probable given translations are under a trained model"
+            ),
         },
     ),
     CommandGroup(
@@ -150,8 +159,12 @@ GROUPS: Sequence[CommandGroup] = (
             "inspect": Command(
                 "heedful.cli.inspect", "show what a model attends to: a page with all views, figures, numbers"
             ),
-            "align": Command("heedful.cli.score", "align the words of translations with the words of their sources"),
-            "study": Command("heedful.cli.study", "run small experiments that demonstrate a claim of a paper"),
+            "align": Command(
+                "heedful.cli.translation_commands", "align the words of translations with the words of their sources"
+            ),
+            "study": Command(
+                "heedful.cli.bundled_commands", "run small experiments that demonstrate a claim of a paper"
+            ),
         },
     ),
 )

@@ -81,7 +81,7 @@ class _ComparedEntry:
         )
 
 
-def run(argv: Sequence[str]) -> int:
+def run_compare(argv: Sequence[str]) -> int:
     """Run `heedful compare`, which compares trained runs, and return its exit code: 0, or 128 and the signal that
     interrupted training.
     """
@@ -217,6 +217,6 @@ def _train_recipes(
             log(f"{entry.file}: {run.folder} is finished ({position} of {len(runs)})")
             continue
         log(f"{entry.file}: training {run.folder} ({position} of {len(runs)})")
-        if exit_code := train.run([str(entry.file), *device, *overrides, *entry.changes]):
+        if exit_code := train.run_train([str(entry.file), *device, *overrides, *entry.changes]):
             return exit_code
     return 0

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from heedful.adapters.adapter import Adapter
-    from heedful.architectures.published_models import PublishedModel
+    from heedful.architectures.model import PublishedModel
     from heedful.models.model_size import ModelSize, ParameterInfo
     from heedful.recipes.config import Config
     from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
@@ -59,7 +59,7 @@ class DescribeArguments:
     """instead of a model, describe one benchmark task, such as glue/cola"""
 
 
-def run(argv: Sequence[str]) -> int:
+def run_describe(argv: Sequence[str]) -> int:
     """Run `heedful describe`, which shows the size of a model or the benchmark tasks, and return its exit code."""
     args, overrides = parse_known_arguments(DescribeArguments, argv, program="heedful describe")
     if args.tasks or args.task is not None:
@@ -146,7 +146,7 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
     from heedful.foreign.hugging_face import build_from_origin
     from heedful.runs.adapter_runs import build_uninitialized_model, count_parameters, get_adapter, read_adapter_file
     from heedful.runs.load import open_run
-    from heedful.runs.origin import open_origin
+    from heedful.runs.resolve import open_origin
 
     if is_hugging_face_folder(folder):
         return _DescribedModel(partial(build_from_origin, open_origin(folder)))
@@ -233,8 +233,7 @@ def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> No
     """Show the model of a paper, or list all models of papers with published and counted parameters; `RecipeError` if a
     recipe or changes of its keys (`overrides`) are given too.
     """
-    from heedful.architectures.model import TransformerConfig
-    from heedful.architectures.published_models import PUBLISHED_MODELS
+    from heedful.architectures.model import PUBLISHED_MODELS, TransformerConfig
 
     if args.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --preset or --sizes")
@@ -260,7 +259,7 @@ def get_published_size(name: str, *, length: int) -> ModelSize:
     Raises:
         RecipeError: no such model is known.
     """
-    from heedful.architectures.published_models import PUBLISHED_MODELS
+    from heedful.architectures.model import PUBLISHED_MODELS
 
     if name not in PUBLISHED_MODELS:
         suggestion = closest_match(name, PUBLISHED_MODELS)

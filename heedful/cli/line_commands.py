@@ -17,7 +17,7 @@ from heedful.cli.arguments import (
     PredictorT,
     TextsOrPositionals,
 )
-from heedful.cli.file_names import require_text_suffix
+from heedful.cli.option_types import require_text_suffix
 from heedful.cli.output import log, open_output, require_writable
 from heedful.errors import DataError, RecipeError
 

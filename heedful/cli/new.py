@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from heedful.data.detect.dataset_report import DatasetReport
     from heedful.data.detect.file_names import DatasetPart
     from heedful.data.detect.format import CheckResult
-    from heedful.data.detect.split import SplitPlan
+    from heedful.data.detect.hash_sample import SplitPlan
     from heedful.recipes.auxiliary_data import AuxiliaryText, SurveyedText
-    from heedful.recipes.dataset_proposals import DatasetProposal
+    from heedful.recipes.recipe_writer import DatasetProposal
 
 _STDOUT: Final = Path("-")
 _PROGRAM: Final = "heedful new"
@@ -64,7 +64,7 @@ class NewArguments:
     """replace an existing recipe and existing parts"""
 
 
-def run(argv: Sequence[str]) -> int:
+def run_new(argv: Sequence[str]) -> int:
     """Run `heedful new`, which writes a recipe for the user's files, and return its exit code."""
     args = parse_arguments(NewArguments, argv, program=_PROGRAM)
     if not 0 < args.minutes < float("inf"):
@@ -77,7 +77,7 @@ def run(argv: Sequence[str]) -> int:
     )
     files = args.files or _ask_for_files()
     from heedful.data.detect.registry import sniff_file
-    from heedful.recipes.dataset_proposals import keep_documents_whole, propose_datasets
+    from heedful.recipes.recipe_writer import keep_documents_whole, propose_datasets
 
     all_files = [*files, *args.also]
     require_named_files(all_files)
@@ -148,7 +148,7 @@ def _choose_proposal(candidates: Sequence[DatasetProposal], *, may_ask: bool) ->
 def _write_recipe(args: NewArguments, files: Sequence[Path], proposal: DatasetProposal) -> None:
     """Split the data of the proposal, write the parts, and write the recipe. `files` are the user's files."""
     from heedful.data.detect.dataset_report import build_report, describe_dataset
-    from heedful.data.detect.split import build_default_plan, write_parts
+    from heedful.data.detect.hash_sample import build_default_plan, write_parts
     from heedful.recipes.auxiliary_data import (
         build_text_tables,
         derive_name,
@@ -265,7 +265,7 @@ def _survey_auxiliary(
     """Read the auxiliary texts without the held-out pairs of the main text, which are chosen by the split plan."""
     if not auxiliary_texts:
         return ()
-    from heedful.data.detect.split import compute_split
+    from heedful.data.detect.hash_sample import compute_split
     from heedful.recipes.auxiliary_data import collect_held_out
 
     held_out_fingerprints = collect_held_out(

@@ -9,8 +9,18 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Annotated, Any, Final, Literal, NoReturn, Union, get_args, get_origin, get_type_hints
 
-from heedful.cli.file_names import count_leading_paths, is_file_name, path_exists, require_text
-from heedful.cli.option_types import ChoiceType, FloatType, IntType, OptionType, PathType, TextType
+from heedful.cli.option_types import (
+    ChoiceType,
+    FloatType,
+    IntType,
+    OptionType,
+    PathType,
+    TextType,
+    count_leading_paths,
+    is_file_name,
+    path_exists,
+    require_text,
+)
 from heedful.english_words import closest_match
 from heedful.errors import RecipeError
 

@@ -16,13 +16,13 @@ from heedful.errors import RecipeError
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig, list_search_options, override_generation
 
 if TYPE_CHECKING:
-    from heedful.data.contrastive_pairs import ContrastiveExample
     from heedful.data.readers import ExampleReader, SentencePair
     from heedful.localisation.documents import DocumentLanguages, TranslatableDocument
     from heedful.localisation.translation_memory import TranslationMemory
     from heedful.metrics.judge import TranslationJudge
     from heedful.metrics.metric import BootstrapOptions
     from heedful.tasks.evaluation import EvaluatorOptions
+    from heedful.tasks.translation.accuracy import ContrastiveExample
     from heedful.tasks.translation.translator import Translator
 
 
@@ -314,7 +314,7 @@ class EvaluationOptions:
         """Build the reader of the contrast file, with the direction tags before its sources; None if no file was
         given.
         """
-        from heedful.data.contrastive_pairs import ContrastiveReader
+        from heedful.tasks.translation.accuracy import ContrastiveReader
 
         return None if self.contrasts is None else ContrastiveReader(self.contrasts, self.text.direction.source_tags)
 

@@ -13,15 +13,16 @@ from rich.text import Text
 
 from heedful.inspection.page import escape_page_text, render_html_page
 from heedful.inspection.plots import escape_unprintable
-from heedful.retrieval.highlights import (
+from heedful.retrieval.rankings import (
     HighlightedPassage,
+    Ordering,
+    SearchHit,
     SupportsAnswering,
     TextRange,
     build_search_record,
     highlight_passages,
 )
-from heedful.retrieval.rankings import Ordering, SearchHit
-from heedful.tasks.records import dump_record
+from heedful.tasks.predictor import dump_record
 
 _ORDERING_NAMES: Final[Mapping[Ordering, str]] = {"bm25": "BM25", "encoder": "encoder", "product": "product"}
 _SNIPPET_LENGTH: Final = 240

@@ -48,7 +48,7 @@ class ServeArguments:
     computing: DeviceOptions = field(default_factory=DeviceOptions)
 
 
-def run(argv: Sequence[str]) -> int:
+def run_serve(argv: Sequence[str]) -> int:
     """Run `heedful serve`, which serves models over HTTP, and return its exit code; 0 if a signal ended it, which is
     how servers end.
     """

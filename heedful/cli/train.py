@@ -1,21 +1,40 @@
-"""`heedful train`: train the model of a recipe."""
+"""`heedful train`, `curve` and `quickstart`: train the model of a recipe, plot its loss, and show it all on made-up
+data.
+"""
 
 from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
-from collections.abc import Sequence
+import sys
+import textwrap
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
+from typing import TYPE_CHECKING, Final
 
-from heedful.cli.arguments import PositionalPath, parse_known_arguments
-from heedful.cli.file_names import is_file_name
-from heedful.cli.output import log
-from heedful.errors import RecipeError
+from heedful.cli.arguments import (
+    OptionalOutput,
+    PositionalPath,
+    PositionalPaths,
+    parse_arguments,
+    parse_known_arguments,
+)
+from heedful.cli.option_types import is_file_name
+from heedful.cli.output import log, open_output, require_writable, wrap_write_errors
+from heedful.errors import RecipeError, RunError
+from heedful.files import check_path_name
 from heedful.recipes.load import dump, load_recipe
-from heedful.recipes.recipe import Recipe
+from heedful.recipes.recipe import Recipe, get_recipe_class
+from heedful.registry import DEFAULT_TASK, list_tasks, load_object, suggest_task
+
+if TYPE_CHECKING:
+    from heedful.runs.metrics_log import CurvePlots
+    from heedful.tasks.demonstration import Demonstration
 
 
 @dataclass(frozen=True)
@@ -37,7 +56,7 @@ class TrainArguments:
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
 
 
-def run(argv: Sequence[str]) -> int:
+def run_train(argv: Sequence[str]) -> int:
     """Run `heedful train`, which trains the model of a recipe, and return its exit code: 0, or 128 and the signal that
     interrupted training.
     """
@@ -51,7 +70,7 @@ def run(argv: Sequence[str]) -> int:
     from rich.console import Console
 
     from heedful.cli.progress import TrainingProgress
-    from heedful.runs.learning_curve import describe_high_perplexity
+    from heedful.runs.metrics_log import describe_high_perplexity
     from heedful.runs.train import train
     from heedful.runs.trainer_factory import build_limits
     from heedful.tasks.task import get_task
@@ -109,3 +128,151 @@ def _complete_recipe(recipe: Recipe, device: str | None) -> Recipe:
     from heedful.runs.resolve import fit_recipe, resolve_recipe
 
     return fit_recipe(resolve_recipe(recipe).recipe, device=find_device(device))
+
+
+_POLL_SECONDS: Final = 2.0
+"""Seconds between two reads of the files."""
+_MAX_COLUMNS, _MAX_ROWS = 110, 30
+
+
+@dataclass(frozen=True)
+class CurveArguments:
+    """Plot the training and validation loss of runs over updates, from their metrics.jsonl.
+
+    Both are negative log-likelihoods in nats per label, so that they can be compared; the training loss includes
+    dropout. In a terminal each line has its own symbol; --output draws the plot as a page or a picture.
+    """
+
+    runs: PositionalPaths
+    """run folders, finished or not"""
+    output: OptionalOutput = None
+    """file for a page (.html) or a picture (.svg), instead of a plot in the terminal"""
+    follow: bool = False
+    """redraw when there is new data, until all runs are finished; Ctrl-C stops it"""
+
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        _check_curve_arguments(self)
+        if self.follow:
+            return _follow_runs(self.runs)
+        plots = _read_curves(self.runs)
+        if plots.is_empty:
+            raise RunError(
+                f"{self.runs[0]}: has no measurements yet; the first ones come after 50 updates, or with the first "
+                "validation (training.evaluate_every); --follow waits for it"
+            )
+        if self.output is None:
+            with open_output(None) as out:
+                out.write(_draw_curves(plots))
+            return 0
+        text = plots.to_html() if self.output.suffix == ".html" else plots.to_svg()
+        with wrap_write_errors(self.output, "--output"):
+            self.output.write_text(text, encoding="utf-8")
+        log(f"written: {self.output}")
+        return 0
+
+
+def _check_curve_arguments(args: CurveArguments) -> None:
+    """Raise `RunError` if a run folder is missing, and `RecipeError` if the output has another suffix than .html and
+    .svg or is combined with --follow.
+    """
+    for folder in args.runs:
+        check_path_name(folder)
+        if not folder.is_dir():
+            raise RunError(f"{folder}: no such run folder; give the `output` of a recipe that is trained")
+    if args.output is None:
+        return
+    if args.follow:
+        raise RecipeError("--follow: draws in the terminal; leave --output out, or leave --follow out")
+    if args.output.suffix not in (".html", ".svg"):
+        raise RecipeError(f"--output: {args.output}; the name must end in .html or .svg")
+    require_writable(args.output, "--output")
+
+
+def _read_curves(runs: Sequence[Path]) -> CurvePlots:
+    """Read the learning curves of runs."""
+    from heedful.runs.checkpoints import METRICS_FILE
+    from heedful.runs.metrics_log import CurvePlots, read_curve
+
+    return CurvePlots({str(folder): read_curve(folder / METRICS_FILE) for folder in runs})
+
+
+def _draw_curves(plots: CurvePlots) -> str:
+    """Draw the curves as text that fits the terminal."""
+    size = shutil.get_terminal_size((80, 24))
+    return plots.to_text(width=min(size.columns, _MAX_COLUMNS), height=min(size.lines - 1, _MAX_ROWS))
+
+
+def _follow_runs(runs: Sequence[Path]) -> int:
+    """Redraw the curves in place in a terminal until all runs are finished; elsewhere print one plot after the other.
+    Return the exit code.
+    """
+    if not sys.stdout.isatty():
+        with open_output(None) as out:
+
+            def show(text: str) -> None:
+                out.write(f"{text}\n")
+                out.flush()
+
+            return _redraw_until_finished(runs, show)
+
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    with Live(console=Console(), auto_refresh=False) as live:
+        return _redraw_until_finished(runs, lambda text: live.update(Text(text), refresh=True))
+
+
+def _redraw_until_finished(runs: Sequence[Path], show: Callable[[str], None]) -> int:
+    """Call `show` with the drawn curves whenever they change, until all runs are finished or Ctrl-C; return the exit
+    code.
+    """
+    previous = ""
+    while True:
+        plots = _read_curves(runs)
+        if (drawing := _draw_curves(plots)) != previous:
+            show(drawing)
+            previous = drawing
+        if all(curve.finished for curve in plots.curves.values()):
+            return 0
+        try:
+            time.sleep(_POLL_SECONDS)
+        except KeyboardInterrupt:
+            return 0
+
+
+_HELP_WIDTH: Final = 80
+
+
+def run_quickstart(argv: Sequence[str]) -> int:
+    """Run `heedful quickstart`, which trains a small model on generated data, and return its exit code."""
+    parsed_demonstration = parse_demonstration(argv)
+    recipe = parsed_demonstration.write_recipe()
+    if recipe is None:
+        return 0
+    from heedful.runs.load import load
+
+    exit_code = run_train([str(recipe)])
+    if exit_code == 0:
+        output = load_recipe(recipe).output
+        parsed_demonstration.show_results(load(output), output)
+    return exit_code
+
+
+def parse_demonstration(argv: Sequence[str]) -> Demonstration:
+    """Parse the words of the command: a task, or none for the default one, and the options of its demonstration."""
+    has_task = bool(argv) and not argv[0].startswith("-")
+    task, words = (argv[0], argv[1:]) if has_task else (DEFAULT_TASK, argv)
+    references = {name: reference for name in list_tasks() if (reference := get_recipe_class(name).shown_by)}
+    if task not in references:
+        suggestion = suggest_task(task)
+        remedy = f"did you mean {suggestion}?" if suggestion in references else f"choose one of {', '.join(references)}"
+        raise RecipeError(f"quickstart {task}: no such task; {remedy}")
+    demonstration_class: type[Demonstration] = load_object(references[task], context=f"task = {task!r}")
+    if not has_task and {"--help", "-h"} & {*words} and len(references) > 1:
+        others = ", ".join(name for name in references if name != task)
+        print(textwrap.fill(f"heedful quickstart TASK shows another task: {others}", _HELP_WIDTH), end="\n\n")
+    return parse_arguments(
+        demonstration_class, words, program=f"heedful quickstart {task}" if has_task else "heedful quickstart"
+    )

@@ -12,10 +12,17 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple, final
 
 from heedful.data.detect.checks import ENCODING_CHECKS, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, find_single_files
+from heedful.data.detect.format import (
+    DataCheck,
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    LinePartWriter,
+    PartWriter,
+    find_single_files,
+)
 from heedful.data.detect.hash_sample import hash_texts
 from heedful.data.detect.languages import guess_language
-from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, PlainLinesShape
 from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.readers import ExampleReader, read_blocks, read_lines, read_records

@@ -14,10 +14,9 @@ from typing import Any, Final, final
 from heedful.data.detect.checks import ENCODING_CHECKS, EmptyTextCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart, get_suffix
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset
+from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, PartWriter
 from heedful.data.detect.label_checks import ConstantNumberCheck, LabelDistributionCheck, LabelSpellingCheck
 from heedful.data.detect.languages import guess_language
-from heedful.data.detect.part_writers import PartWriter
 from heedful.data.detect.sniff import LABEL_FIRST, FileSniff
 from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.labels import is_missing_value, parse_number

@@ -13,10 +13,16 @@ from types import ModuleType
 from typing import Any, Final, final
 
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, find_single_files
+from heedful.data.detect.format import (
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    JsonlPartWriter,
+    PartWriter,
+    find_single_files,
+)
 from heedful.data.detect.languages import LanguageInfo, guess_language, parse_column_language
 from heedful.data.detect.parallel import DetectedColumns
-from heedful.data.detect.part_writers import JsonlPartWriter, PartWriter
 from heedful.data.detect.sniff import FileShape, FileSniff
 from heedful.data.readers import ExampleReader, SentencePair
 from heedful.errors import DataError, MissingExtraError, RecipeError

@@ -16,9 +16,19 @@ from typing import Any, Final, Literal, final
 
 from heedful.data.detect.checks import ENCODING_CHECKS, EmptyTextCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart, get_suffix
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, find_single_files
+from heedful.data.detect.format import (
+    CsvPartWriter,
+    DataCheck,
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    JsonlPartWriter,
+    LinePartWriter,
+    PartWriter,
+    SquadPartWriter,
+    find_single_files,
+)
 from heedful.data.detect.languages import guess_language
-from heedful.data.detect.part_writers import CsvPartWriter, JsonlPartWriter, LinePartWriter, PartWriter, SquadPartWriter
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, JsonValueShape, TableShape, read_json_objects
 from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.readers import ExampleReader, JsonRecord, read_csv_rows, read_json_object, read_records

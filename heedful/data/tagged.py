@@ -11,10 +11,17 @@ from typing import Any, Final, Literal, NamedTuple, final
 from heedful.data.detect.checks import ENCODING_CHECKS, EmptyTextCheck, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart, get_suffix
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.format import (
+    DataCheck,
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    LinePartWriter,
+    PartWriter,
+    group_by_part,
+)
 from heedful.data.detect.label_checks import LabelDistributionCheck
 from heedful.data.detect.languages import guess_language
-from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, WordLinesShape
 from heedful.data.readers import ExampleReader, read_blocks
 from heedful.errors import DataError, RecipeError

@@ -11,10 +11,16 @@ from pathlib import Path
 from typing import Any, Final, Self, final
 
 from heedful.data.detect.file_names import DatasetPart, get_suffix
-from heedful.data.detect.format import DataFormat, DatasetExample, DetectedDataset, find_single_files
+from heedful.data.detect.format import (
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    JsonlPartWriter,
+    PartWriter,
+    find_single_files,
+)
 from heedful.data.detect.languages import LanguageInfo, guess_language, parse_language_code
 from heedful.data.detect.parallel import DetectedParallelText
-from heedful.data.detect.part_writers import JsonlPartWriter, PartWriter
 from heedful.data.detect.sniff import FileShape, FileSniff
 from heedful.data.readers import ExampleReader, SentencePair
 from heedful.errors import DataError

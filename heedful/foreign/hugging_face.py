@@ -27,25 +27,23 @@ from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
-from heedful.foreign.folders import CONFIG_FILE
-from heedful.foreign.generation_settings import (
+from heedful.foreign.folder_files import (
+    HEEDFUL_SIDES,
+    HEEDFUL_VOCABULARY,
+    TranslationSide,
     build_continuation_config,
     build_generation_config,
     read_forbidden_tokens,
     read_generation_settings,
-    read_token_id,
-)
-from heedful.foreign.safetensors_files import read_folder_tensors
-from heedful.foreign.sentence_transformers import SentenceSettings, read_sentence_settings
-from heedful.foreign.vocabularies import (
-    HEEDFUL_SIDES,
-    HEEDFUL_VOCABULARY,
-    TranslationSide,
     read_json_object,
     read_json_or_empty,
     read_marian_vocabularies,
     read_text_vocabulary,
+    read_token_id,
 )
+from heedful.foreign.folders import CONFIG_FILE
+from heedful.foreign.safetensors_files import read_folder_tensors
+from heedful.foreign.sentence_transformers import SentenceSettings, read_sentence_settings
 from heedful.memory_limits import get_memory_limit
 from heedful.models.generative import LanguageModel
 from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector, TextClassifier, TokenClassifier

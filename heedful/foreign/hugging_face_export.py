@@ -20,7 +20,7 @@ from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily, find_unsupported
 from heedful.foreign.families.registry import EXPORTED_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
-from heedful.foreign.vocabularies import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
+from heedful.foreign.folder_files import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.attention.kv_cache import KVCache
 from heedful.attention.mask import CacheLayout
 from heedful.blocks.embedding import TokenEmbedding
-from heedful.blocks.state import LayerState, StackState
+from heedful.blocks.transformer import LayerState, StackState
 from heedful.models.generative import LanguageModel, SequenceToSequence
 from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, TextClassifier, TokenClassifier
 from heedful.models.transformer import TransformerDecoder, TransformerEncoder, mean_pool

@@ -15,8 +15,7 @@ from typing import Any, Final
 import torch
 from torch import Tensor
 
-from heedful.adapters.adapter import Adapter
-from heedful.adapters.lora import LoraAdapter
+from heedful.adapters.adapter import Adapter, LoraAdapter
 from heedful.architectures.stack import EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.errors import RunError
@@ -30,9 +29,9 @@ from heedful.foreign.families.tensor_names import (
     StateDictMapping,
     TensorRename,
 )
+from heedful.foreign.folder_files import read_json_object
 from heedful.foreign.hugging_face_export import choose_family
 from heedful.foreign.safetensors_files import read_safetensors
-from heedful.foreign.vocabularies import read_json_object
 from heedful.tasks.portable_model import PortableModel
 
 PEFT_CONFIG_FILE: Final = "adapter_config.json"

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heedful.atomic_io import describe_error, read_tensors
 from heedful.errors import RunError
-from heedful.foreign.vocabularies import read_json_object
+from heedful.foreign.folder_files import read_json_object
 
 PICKLED_SUFFIXES: Final = (".bin", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
 """File name suffixes of torch's pickled weights."""

@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from heedful.errors import RunError
+from heedful.foreign.folder_files import read_json_list, read_json_or_empty
 from heedful.foreign.safetensors_files import read_safetensors
-from heedful.foreign.vocabularies import read_json_list, read_json_or_empty
 from heedful.models.transformer import POOLING_MODES, MultiModePooler, PoolingMode, SentencePooler, UnitNorm
 
 MODULES_FILE: Final = "modules.json"

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from heedful.blocks.embedding import InputEmbedding
 from heedful.errors import RecipeError
-from heedful.inspection.capture import ModelSide
-from heedful.inspection.watch import ForwardHook, register_hooks
+from heedful.inspection.capture import ForwardHook, ModelSide, register_hooks
 
 Method: TypeAlias = Literal["gradient", "integrated"]
 """Gradient times input, or integrated gradients (Sundararajan, Taly and Yan 2017)."""

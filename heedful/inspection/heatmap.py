@@ -10,8 +10,9 @@ from html import escape
 import numpy as np
 from jaxtyping import Num, UInt8
 
-from heedful.inspection.svg import SvgStyle, draw_image
-from heedful.inspection.token_labels import (
+from heedful.inspection.svg import (
+    SvgStyle,
+    draw_image,
     escape_svg_label,
     make_visible,
     measure_columns,

@@ -18,7 +18,7 @@ from heedful.inspection.figures.stories import find_hops, find_likeliest_chains,
 from heedful.inspection.heads import find_head_warnings, measure_map
 from heedful.inspection.heatmap import draw_alignment_text
 from heedful.inspection.record import AttentionMap, Attribution, GeneratedToken, InspectionRecord, ModelAnswer
-from heedful.inspection.token_labels import make_visible, shorten_text
+from heedful.inspection.svg import make_visible, shorten_text
 
 _LABEL_WIDTH = 14
 _FACT_WIDTH = 48

@@ -12,9 +12,15 @@ from html import unescape as read_references
 from pathlib import Path
 from typing import Final, Self, final
 
-from heedful.localisation.documents import TextDocument, TextEdit, TranslationUnit
+from heedful.localisation.documents import (
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslationUnit,
+    decode_text,
+    read_file_bytes,
+)
 from heedful.localisation.segments import CodeRole, InlineCode, Segment, list_codes
-from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
 _CHARSET: Final = re.compile(rb"<meta[^>]+charset\s*=\s*[\"']?\s*([A-Za-z0-9._-]+)", re.IGNORECASE)

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import DataError
+from heedful.localisation.documents import TextContent
 from heedful.localisation.office_document import (
     OfficeDocument,
     OfficeParagraph,
@@ -18,7 +19,6 @@ from heedful.localisation.office_document import (
     is_inside,
 )
 from heedful.localisation.segments import BREAK_NAME, InlineCode
-from heedful.localisation.text_content import TextContent
 from heedful.localisation.xml_elements import XmlElement, XmlText, decode_xml, escape_xml, find_root, iter_elements
 
 _TEXT_NAMESPACES: Final = frozenset(("urn:oasis:names:tc:opendocument:xmlns:text:1.0",))

@@ -24,9 +24,15 @@ from pathlib import Path
 from typing import Final, Self, TypeAlias, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import TextDocument, TextEdit, TranslatableDocument, TranslationUnit
+from heedful.localisation.documents import (
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslatableDocument,
+    TranslationUnit,
+    read_file_bytes,
+)
 from heedful.localisation.segments import CodeRole, InlineCode, Segment, flatten_nodes
-from heedful.localisation.text_content import TextContent, read_file_bytes
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 from heedful.localisation.xml_elements import XmlElement
 

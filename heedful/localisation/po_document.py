@@ -14,9 +14,17 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
+from heedful.localisation.documents import (
+    DocumentLanguages,
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslationUnit,
+    UnitState,
+    decode_text,
+    read_file_bytes,
+)
 from heedful.localisation.segments import Segment
-from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
 _HEADER: Final = re.compile(r"nplurals\s*=\s*0*(\d{1,9})\s*;\s*plural\s*=\s*([^;]+)")

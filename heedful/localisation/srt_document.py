@@ -9,9 +9,15 @@ from pathlib import Path
 from typing import Final, Self, final
 
 from heedful.errors import DataError
-from heedful.localisation.documents import TextDocument, TextEdit, TranslationUnit
+from heedful.localisation.documents import (
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslationUnit,
+    decode_text,
+    read_file_bytes,
+)
 from heedful.localisation.segments import Segment
-from heedful.localisation.text_content import TextContent, decode_text, read_file_bytes
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 
 _LINE: Final = re.compile(r"(?P<text>[^\r\n]*)(?P<end>\r\n|\r|\n|\Z)")

@@ -12,9 +12,15 @@ from typing import Final, Self, final
 
 from heedful.errors import DataError
 from heedful.language_tags import find_nearest_tag, is_same_variety
-from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
+from heedful.localisation.documents import (
+    DocumentLanguages,
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslationUnit,
+    UnitState,
+)
 from heedful.localisation.segments import Segment
-from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 from heedful.localisation.xml_elements import (
     TMX_INLINE,

@@ -11,9 +11,15 @@ from typing import ClassVar, Final, final
 from xml.sax.saxutils import quoteattr
 
 from heedful.errors import DataError
-from heedful.localisation.documents import DocumentLanguages, TextDocument, TextEdit, TranslationUnit, UnitState
+from heedful.localisation.documents import (
+    DocumentLanguages,
+    TextContent,
+    TextDocument,
+    TextEdit,
+    TranslationUnit,
+    UnitState,
+)
 from heedful.localisation.segments import Segment
-from heedful.localisation.text_content import TextContent
 from heedful.localisation.translation_memory import NO_MATCHES, MemoryMatch
 from heedful.localisation.xml_elements import (
     XLIFF_1_INLINE,

@@ -18,8 +18,8 @@ from xml.parsers import expat
 from xml.sax.saxutils import escape, unescape
 
 from heedful.errors import DataError
+from heedful.localisation.documents import TextContent, decode_text, detect_byte_order_mark, read_file_bytes
 from heedful.localisation.segments import InlineCode, Segment
-from heedful.localisation.text_content import TextContent, decode_text, detect_byte_order_mark, read_file_bytes
 
 _DECLARED_ENCODING: Final = re.compile(rb"^\s*<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9._-]+)[\"']")
 _VERSION: Final = re.compile(rb"^\s*<\?xml\s+version\s*=\s*[\"']([0-9.]{1,8})[\"']")

@@ -24,7 +24,7 @@ from heedful.attention.scores import ScoredWeights
 from heedful.attention.structured import ChainAttention
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.blocks.layer_info import LayerInfo
-from heedful.blocks.state import LayerState, StackState
+from heedful.blocks.transformer import LayerState, StackState
 from heedful.models.interface import Decoder
 from heedful.tensors import Memories, Memory, Tokens
 

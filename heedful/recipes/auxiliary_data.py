@@ -12,18 +12,16 @@ from pathlib import Path
 from typing import Any, Final
 
 from heedful.data.detect.dataset_report import DatasetReport, build_report
-from heedful.data.detect.format import DetectedDataset
+from heedful.data.detect.format import DetectedDataset, PartWriter
 from heedful.data.detect.hash_sample import DatasetSplit, hash_texts
 from heedful.data.detect.languages import LanguageInfo
 from heedful.data.detect.parallel import DetectedParallelText
-from heedful.data.detect.part_writers import PartWriter
 from heedful.data.detect.registry import sniff_file
 from heedful.data.detect.sniff import FileSniff, PlainLinesShape, is_gzipped
 from heedful.data.translation_files import TranslationFileShape
 from heedful.errors import DataError, RecipeError
 from heedful.language_tags import is_same_language
-from heedful.recipes.dataset_proposals import DatasetProposal, propose_datasets
-from heedful.recipes.recipe_writer import format_path
+from heedful.recipes.recipe_writer import DatasetProposal, format_path, propose_datasets
 from heedful.recipes.reference import list_keys
 from heedful.registry import list_tasks
 

@@ -17,7 +17,7 @@ from heedful.atomic_io import describe_error
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RunError
 from heedful.files import check_path_name, open_regular, parse_json
-from heedful.metrics.ranking import mean_reciprocal_rank, recall_at_k
+from heedful.metrics.classification import mean_reciprocal_rank, recall_at_k
 from heedful.recipes.recipe import EngineName
 from heedful.retrieval.bm25 import BM25Index, extract_terms, map_array
 from heedful.retrieval.index_folder import (

@@ -12,8 +12,7 @@ from typing import Any, Final, Literal, assert_never
 from pydantic import BaseModel, Field
 from torch import Tensor, nn
 
-from heedful.adapters.adapter import Adapter, BottleneckAdapter
-from heedful.adapters.lora import LoraAdapter
+from heedful.adapters.adapter import Adapter, BottleneckAdapter, LoraAdapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import RunManifest, compute_digest, read_checked_json, read_manifest, verify_file

@@ -22,8 +22,8 @@ from heedful.registry import DEFAULT_TASK, load_object
 from heedful.runs.adapter_runs import count_parameters
 from heedful.runs.checkpoints import METRICS_FILE, get_best_step
 from heedful.runs.device import find_device, tune_malloc
-from heedful.runs.learning_curve import has_numbers, read_records
 from heedful.runs.load import load_trained_model, open_run
+from heedful.runs.metrics_log import has_numbers, read_records
 from heedful.runs.prepare import open_corpus
 from heedful.runs.trainer_factory import freeze_parameters
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions

@@ -28,7 +28,7 @@ from heedful.runs.adapter_runs import (
 )
 from heedful.runs.checkpoints import read_stored_weights
 from heedful.runs.load import open_run, require_task, save_inference_copy
-from heedful.runs.origin import build_origin, open_origin
+from heedful.runs.resolve import build_origin, open_origin
 from heedful.tasks.portable_model import PortableModel
 
 

@@ -1,4 +1,6 @@
-"""Completion of a recipe before anything is built: what the model of `init` and the data decide."""
+"""Completion of a recipe before anything is built: the model that it starts from, and what that model and the data
+decide.
+"""
 
 from __future__ import annotations
 
@@ -11,19 +13,25 @@ from typing import Any, Final, Generic, TypeVar
 import torch
 
 from heedful.architectures.interface import TranslationArchitecture
+from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.data.factors import Factor
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError, RunError
+from heedful.foreign.folders import is_hugging_face_folder
+from heedful.foreign.hugging_face import open_hugging_face
+from heedful.models.model_size import build_without_memory
+from heedful.models.parameters import find_shared_names
 from heedful.recipes import toml
 from heedful.recipes.config import Config
 from heedful.recipes.load import apply_settings, is_unset
 from heedful.recipes.recipe import ArchitectureConfig, FineTunableRecipe, Recipe
 from heedful.recipes.text import GivenTokenizerConfig
-from heedful.runs.adapter_runs import get_adapter
-from heedful.runs.origin import open_predecessor
+from heedful.runs.adapter_runs import build_uninitialized_model, get_adapter, get_unmerged_adapter, load_full_weights
+from heedful.runs.load import open_run
 from heedful.tasks.auto_settings import ComputeBudget, Settings
-from heedful.tasks.portable_model import PretrainedSource
-from heedful.tasks.task import get_task
+from heedful.tasks.portable_model import PortableModel, PretrainedSource
+from heedful.tasks.task import Run, get_task
 
 _CHANGEABLE_KEYS: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
@@ -240,3 +248,77 @@ def format_settings(settings: Settings) -> Iterator[str]:
     for name, items in groupby(settings.items(), key=get_table):
         values = ", ".join(f"{key.rpartition('.')[2]} = {toml.format_value(value)}" for key, value in items)
         yield f"{name} = {{ {values} }}" if name else values
+
+
+def open_predecessor(folder: Path) -> PretrainedSource:
+    """Open the model in a folder, of any family, for another model to start from.
+
+    Raises:
+        RunError: there is no model, it is damaged, or heedful cannot represent it.
+        MissingExtraError: its vocabulary needs a package that is not installed.
+    """
+    if is_hugging_face_folder(folder):
+        origin = open_hugging_face(folder).origin
+        return PretrainedSource(folder, origin.model, origin.tokenizers, origin.tensors)
+    run = open_run(folder)
+    if any(isinstance(vocabulary, Factor) for vocabulary in run.vocabularies.values()):
+        raise RunError(
+            f"{folder}: reads factors of words, and no other model can start from such a model; give another run"
+        )
+    run_tokenizers = tuple(run.get_tokenizer(file) for file in run.task.tokenizer_files)
+    tensors = load_full_weights(folder).dequantize()
+    return PretrainedSource(
+        folder, run.recipe.model, run_tokenizers, tensors, get_unmerged_adapter(run.recipe), _find_shared_names(run)
+    )
+
+
+def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
+    """Open the model in a folder for export: of a run the finished model, else the best checkpoint so far; with `step`,
+    the checkpoint of that update.
+
+    Raises:
+        RunError: there is no model, it is damaged, or heedful cannot represent it.
+        MissingExtraError: its vocabulary needs a package that is not installed.
+    """
+    if is_hugging_face_folder(folder):
+        if step is not None:
+            raise RunError(
+                f"{folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
+            )
+        return open_hugging_face(folder).origin
+    return build_origin(open_run(folder), step=step)
+
+
+def build_origin(run: Run[Any, Any], *, step: int | None = None) -> PortableModel:
+    """Build the portable form of a run's model, at the checkpoint of `step` if given; raise `RunError` if it is not a
+    Transformer that reads or writes text. See `open_origin`.
+    """
+    folder, config = run.folder, run.recipe.model
+    if not isinstance(config, EncoderConfig | DecoderConfig | TransformerConfig):
+        raise RunError(
+            f"{folder}: its model is of the kind {config.kind}; only Transformers that read or write text can be used: "
+            "give a run that has one"
+        )
+    tokenizers = tuple(vocabulary for vocabulary in run.vocabularies.values() if isinstance(vocabulary, Tokenizer))
+    if isinstance(config, TransformerConfig) and len(tokenizers) != 2:
+        raise RunError(
+            f"{folder}: encoder and decoder read more than two texts, which no other model does; give another run"
+        )
+    tokenizer = tokenizers[0] if len(tokenizers) == 1 else (tokenizers[0], tokenizers[1])
+    tensors = load_full_weights(folder, step=step).dequantize()
+    return PortableModel(
+        folder,
+        config,
+        tokenizer,
+        tensors,
+        head=run.task.output_head(run),
+        adapter=get_unmerged_adapter(run.recipe),
+        factors=run.task.source_factors(run),
+        aliases=_find_shared_names(run),
+    )
+
+
+def _find_shared_names(run: Run[Any, Any]) -> dict[str, str]:
+    """Return the further names of shared parameters, which checkpoints store once."""
+    with build_without_memory():
+        return find_shared_names(build_uninitialized_model(run))

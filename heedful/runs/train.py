@@ -27,9 +27,8 @@ from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
 from heedful.runs.device import find_device, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
-from heedful.runs.learning_curve import read_curve
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
-from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter
+from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter, read_curve
 from heedful.runs.prepare import (
     RUN_FILE,
     describe_changes,
@@ -42,8 +41,13 @@ from heedful.runs.prepare import (
     to_stored_form,
 )
 from heedful.runs.resolve import ResolvedRecipe, fit_recipe, resolve_recipe
-from heedful.runs.trainer_factory import build_trainer, freeze_parameters
-from heedful.runs.training_reports import CostReporter, TrainingWarnings, require_memory
+from heedful.runs.trainer_factory import (
+    CostReporter,
+    TrainingWarnings,
+    build_trainer,
+    freeze_parameters,
+    require_memory,
+)
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run
@@ -75,7 +79,7 @@ class TrainResult:
 
     def _repr_html_(self) -> str:
         """Return the result and the plot of the learning curve as HTML, for notebooks."""
-        from heedful.runs.learning_curve import CurvePlots
+        from heedful.runs.metrics_log import CurvePlots
 
         curve = CurvePlots({str(self.folder): read_curve(self.folder / METRICS_FILE)})
         return f"<p>{escape(repr(self))}</p>{curve._repr_html_()}"

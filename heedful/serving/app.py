@@ -19,8 +19,7 @@ from starlette.routing import compile_path
 
 from heedful.serving.auth import KEY_NAME_FIELD, read_key
 from heedful.serving.capabilities import CAPABILITY_MODULES
-from heedful.serving.clients import TrustedProxies
-from heedful.serving.cors import OriginPolicy
+from heedful.serving.clients import OriginPolicy, TrustedProxies
 from heedful.serving.http_errors import (
     HTTPError,
     bad_request,
@@ -54,10 +53,8 @@ ROUTE_MODULES: Final = (
     "heedful.serving.openai.chat",
     "heedful.serving.openai.embeddings",
     "heedful.serving.openai.audio",
-    "heedful.serving.api.interface",
+    "heedful.serving.api.models",
     *CAPABILITY_MODULES,
-    "heedful.serving.api.inspection",
-    "heedful.serving.openapi",
     "heedful.serving.server_routes",
 )
 """Modules with routes, in the order in which they are described."""

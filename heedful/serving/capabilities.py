@@ -15,9 +15,7 @@ CAPABILITY_MODULES: Final = (
     "heedful.serving.api.translation",
     "heedful.serving.api.generation",
     "heedful.serving.api.encoders",
-    "heedful.serving.api.captioning",
-    "heedful.serving.api.glimpses",
-    "heedful.serving.api.speech",
+    "heedful.serving.api.media",
     "heedful.serving.api.search",
 )
 """Modules with a constant `CAPABILITIES`, and the routes for these."""

@@ -22,6 +22,7 @@ from heedful.generation.prefill import GenerationRequest as Wish
 from heedful.generation.search import SearchStrategy
 from heedful.inspection.record import InspectionRecord, MapAxis, VectorSize
 from heedful.models.interface import Engine
+from heedful.tasks.continuations import build_completions, encode_prefix
 from heedful.tasks.inspection_records import (
     InspectionSelection,
     add_attribution,
@@ -33,8 +34,7 @@ from heedful.tasks.inspection_records import (
     repeat_rows,
     trace_beam,
 )
-from heedful.tasks.partial_words import build_completions, encode_prefix
-from heedful.tasks.records import CandidateRecord
+from heedful.tasks.predictor import CandidateRecord
 from heedful.tensors import Tokens, move_to_device
 
 SourceBatch = TypeVar("SourceBatch")

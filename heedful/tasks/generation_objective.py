@@ -17,12 +17,18 @@ from heedful.attention.hooks import SOURCE_AXIS, WRITTEN_AXIS
 from heedful.attention.normalizers import MovingBaseline, SampleStatistics, compute_reinforce_loss
 from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
-from heedful.inspection.capture import find_attention_sites
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import find_attention_sites, watch_attention
 from heedful.models.generative import ConditionalModel
 from heedful.recipes.training import DecoderTrainingConfig
-from heedful.tasks.likelihood import cross_entropy, log_likelihoods, score_labels
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
+from heedful.tasks.objective import (
+    CorpusObjective,
+    Loss,
+    LossPart,
+    RowIndices,
+    cross_entropy,
+    log_likelihoods,
+    score_labels,
+)
 from heedful.tensors import Tokens
 
 

@@ -1,16 +1,19 @@
-"""The base class of predictors, batched inference, line-based input and output, and predictors of several tasks."""
+"""The base class of predictors, batched inference, lines and records of answers, and predictors of several tasks."""
 
 from __future__ import annotations
 
 import json
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
+from functools import cache
 from itertools import islice
 from typing import Any, ClassVar, Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from torch import Tensor, nn
 
 from heedful.data.batches import batch_by_length
@@ -21,7 +24,6 @@ from heedful.errors import RecipeError, RunError
 from heedful.inspection.record import InspectionRecord
 from heedful.tasks.batch_executor import BatchJob, SearchCall, TokenCallback, current_executor, run_streaming
 from heedful.tasks.inspection_records import InspectionSelection
-from heedful.tasks.records import dump_record
 
 Example = TypeVar("Example")
 Output = TypeVar("Output")
@@ -355,3 +357,46 @@ class MultiHeadPredictor:
         if name is not None and name not in matches:
             raise RunError(f"{self._location}: {name} is not a task that {purpose}; choose one of {named}")
         return matches[name] if name is not None else next(iter(matches.values()))
+
+
+OMIT_EMPTY: Final[Any] = Field(exclude_if=operator.not_)
+"""Annotation of a field that is absent if its value is empty, zero or None."""
+
+
+class AnswerRecord(BaseModel):
+    """Base of records that are not the answer of a predictor itself.
+
+    Unknown fields are allowed, since records may gain fields. Abstract.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="allow", use_attribute_docstrings=True)
+
+
+class CandidateRecord(AnswerRecord):
+    """One of the texts that a search found."""
+
+    text: str
+    score: float
+    """score by which the search ranked the text"""
+    log_probability: float
+    tokens: list[str]
+    finished: bool
+    """whether the text ended by itself"""
+
+
+def dump_record(record: Any) -> Any:
+    """Return a record (a pydantic model or a dataclass), or a list of records of one class, as JSON data.
+
+    Fields of a model that were not set are absent, and so are empty ones that are marked with `OMIT_EMPTY`.
+    """
+    if record == []:
+        return []
+    record_class: Any = type(record)
+    if record_class is list:
+        record_class = list[type(record[0])]  # type: ignore[misc]
+    return _build_adapter(record_class).dump_python(record, mode="json", by_alias=True, exclude_unset=True)
+
+
+@cache
+def _build_adapter(record_class: Any) -> TypeAdapter[Any]:
+    return TypeAdapter(record_class)

@@ -23,16 +23,18 @@ from heedful.training.history import HistoryPoint, TrainingHistory
 from heedful.training.optimizers import (
     SGD,
     Adam,
+    BF16WithMasters,
     ConstantSchedule,
     CosineSchedule,
+    FullPrecision,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     LinearSchedule,
     MovingAverage,
     NoamSchedule,
     Optimizer,
+    Precision,
 )
-from heedful.training.precision import BF16WithMasters, FullPrecision, Precision
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 __all__ = [

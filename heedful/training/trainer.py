@@ -37,8 +37,15 @@ from heedful.training.distributed import (
     single_process,
 )
 from heedful.training.history import TrainingHistory
-from heedful.training.optimizers import Adam, InverseSquareRootSchedule, LearningRateSchedule, MovingAverage, Optimizer
-from heedful.training.precision import FullPrecision, Precision
+from heedful.training.optimizers import (
+    Adam,
+    FullPrecision,
+    InverseSquareRootSchedule,
+    LearningRateSchedule,
+    MovingAverage,
+    Optimizer,
+    Precision,
+)
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tasks",  # types of what `load` returns
         "version",
     ),
-    "__main__": ("cli.commands", "cli.failures", "cli.output", "version", "english_words"),
+    "__main__": ("cli.commands", "cli.output", "version", "english_words"),
 }
 
 

@@ -35,10 +35,8 @@ TINY: dict[str, str] = {
     "foreign/folders.py": "needs no torch, unlike what reads these folders",
     "recipes/toml.py": "everything that writes values of recipes imports it",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",
-    "serving/search_fields.py": "what the requests of two protocols share",
     "tasks/benchmarks/recipe.py": "recipes need no torch",
     "tasks/matching/recipe.py": "recipes need no torch",
-    "tasks/records.py": "needs no torch, unlike the predictors that build records",
     "version.py": "the build reads it",
 }
 """Files with less code, with the reason."""

@@ -27,26 +27,19 @@ KNOWN: dict[str, tuple[str, ...]] = {
     ),
     # commands that belong to one task
     "cli.translate": ("translation",),
-    "cli.caption": ("captioning",),
-    "cli.translate_lines": ("translation",),
-    "cli.translate_ray": ("translation",),
+    "cli.media_commands": ("captioning", "speech"),
     "cli.translate_options": ("translation",),
-    "cli.annotate": ("translation",),
-    "cli.backtranslate": ("translation",),
-    "cli.calibrate": ("translation",),
-    "cli.filter": ("translation",),
+    "cli.translation_commands": ("translation",),
+    "cli.data_commands": ("translation",),
     "cli.options": ("translation",),
-    "cli.score": ("translation",),
     "cli.rerank": ("translation", "language"),
     "cli.inspect_corpus": ("translation",),
-    "cli.generate": ("language",),
-    "cli.chat": ("conversation",),
-    "cli.transcribe": ("speech",),
+    "cli.generation_commands": ("language", "conversation"),
     "cli.text_commands": (
         *("pretraining", "tagging", "classification", "spans", "glimpses", "stories", "translation"),
     ),
     "cli.search": ("spans",),
-    "retrieval.highlights": ("spans",),
+    "retrieval.rankings": ("spans",),
     # protocols have words for each function of models
     # protocols and heedful's own interface, each for some tasks
     "serving.languages": ("translation",),
@@ -56,9 +49,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "serving.directions": ("translation",),
     "serving.api.generation": ("language", "conversation"),
     "serving.api.encoders": ("pretraining", "classification", "tagging", "spans", "stories"),
-    "serving.api.captioning": ("captioning",),
-    "serving.api.glimpses": ("glimpses",),
-    "serving.api.speech": ("speech",),
+    "serving.api.media": ("captioning", "glimpses", "speech"),
     # the tasks of models from other projects
     "foreign": ("translation", "language", "pretraining"),
     "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
@@ -68,7 +59,7 @@ KNOWN: dict[str, tuple[str, ...]] = {
     # masks of tokens, words and spans of words
     "tasks.pretraining": ("spans",),
     # an architecture with the name of its task
-    "architectures.glimpses": ("glimpses",),
+    "architectures.vision": ("glimpses",),
     "inspection.figures": ("glimpses",),  # and its figures
     # benchmarks are tables that two tasks read
     "tasks.benchmarks": ("classification", "spans"),

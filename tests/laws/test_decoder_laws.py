@@ -45,8 +45,7 @@ from heedful.generation import (
 from heedful.generation.continuous_batch import ContinuousBatch
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SearchStrategy
-from heedful.inspection.capture import capture_attention
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import capture_attention, watch_attention
 from heedful.models.generative import LanguageModel
 from heedful.models.interface import Engine, State
 from heedful.native import load_library

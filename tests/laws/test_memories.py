@@ -14,7 +14,7 @@ from memory_models import MOTION, REGIONS, TwoMemoryModel, build_sources
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.interface import Decoder
 from heedful.tensors import Memory, Tokens, as_mapping
 

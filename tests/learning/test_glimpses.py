@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from heedful.architectures.build_vision import build_picture_classifier
-from heedful.architectures.glimpses import GlimpsesConfig
-from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
+from heedful.architectures.vision import GlimpsesConfig
+from heedful.tasks.glimpses.task import GlimpsesBatch, GlimpsesObjective
 
 CORNERS = torch.tensor([(10, 10), (10, 13), (13, 10), (13, 13)])
 

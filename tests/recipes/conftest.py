@@ -22,7 +22,7 @@ from heedful.__main__ import main
 from heedful.bundled import get_item, list_studies
 from heedful.cli.arguments import parse_arguments, parse_known_arguments
 from heedful.cli.commands import COMMANDS, load_arguments_class
-from heedful.cli.quickstart import parse_demonstration
+from heedful.cli.train import parse_demonstration
 from heedful.recipes.load import load_recipe
 from heedful.serving.settings import load_settings
 

@@ -7,7 +7,7 @@ from collections import Counter
 
 import torch
 
-from heedful.models.ngram_classifier import NgramClassifier
+from heedful.models.heads import NgramClassifier
 from heedful.tensors import Tokens
 
 TEXTS = [[1, 4, 5, 2], [1, 5, 4, 5, 4, 2], [1, 6, 2], [1, 4, 6, 7, 2], [1, 7, 5, 2]]

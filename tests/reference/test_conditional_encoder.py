@@ -10,7 +10,7 @@ from torch import Tensor
 
 from heedful.architectures.build_recurrent import build_conditional_encoder
 from heedful.architectures.classifiers import ConditionalConfig
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.recurrent_encoder import ConditionalEncoder
 from heedful.tensors import Tokens
 

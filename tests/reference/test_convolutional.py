@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import DataSizes, build_convolutional_model
 from heedful.architectures.model import ConvolutionalConfig
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.convolutional import ConvolutionalEncoder
 from heedful.tensors import Tokens
 

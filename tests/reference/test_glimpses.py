@@ -10,11 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from heedful.architectures.build_vision import build_picture_classifier
-from heedful.architectures.glimpses import GlimpsesConfig, WholePictureConvolutionConfig
+from heedful.architectures.vision import GlimpsesConfig, WholePictureConvolutionConfig
 from heedful.blocks.recurrent import ReLUCell
 from heedful.blocks.vision import Retina
 from heedful.models.picture_classifier import GlimpseClassifier, LearnedPolicy, uniform_to_normal
-from heedful.tasks.glimpses.objective import GlimpsesBatch, GlimpsesObjective
+from heedful.tasks.glimpses.task import GlimpsesBatch, GlimpsesObjective
 
 EDGES = [[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [0.0, 0.0]]
 

@@ -34,7 +34,7 @@ from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.generation import PowerLengthPenalty
 from heedful.generation.search import BeamSearch, GreedySearch
 from heedful.runs.export import export_hugging_face
-from heedful.runs.origin import open_origin
+from heedful.runs.resolve import open_origin
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.portable_model import PortableModel
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.tasks import likelihood
-from heedful.tasks.likelihood import cross_entropy, score_labels
+from heedful.tasks import objective
+from heedful.tasks.objective import cross_entropy, score_labels
 
 D_MODEL = 5
 CHUNK = 4
@@ -56,7 +56,7 @@ def compare_with_formula(hidden: Tensor, labels: Tensor, *, output: nn.Linear, s
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = draw_problem(rows, 7, bias=bias)
     compare_with_formula(hidden, labels, output=output, smoothing=smoothing)
 
@@ -66,7 +66,7 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
 def test_the_metrics_are_the_likelihood_and_the_number_of_best_labels(
     rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(likelihood, "_CPU_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = draw_problem(rows, 4, bias=bias)
     nll, right = score_labels(hidden, labels, output=output)
     _, expected = compute_loss(hidden, labels, output=output, smoothing=0.0)
@@ -84,7 +84,7 @@ def test_only_one_of_several_equal_logits_is_the_best() -> None:
 
 
 def test_chunks_do_not_change_the_result() -> None:
-    hidden, labels, output = draw_problem(2 * likelihood._CPU_CHUNK_ROWS + 3, 3, bias=True)
+    hidden, labels, output = draw_problem(2 * objective._CPU_CHUNK_ROWS + 3, 3, bias=True)
     whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
     logits = output(hidden).log_softmax(-1)
     chosen = logits.gather(1, labels[:, None]).sum()

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from heedful.architectures.build import build_memory_network
 from heedful.architectures.model import MemoryNetworkConfig
-from heedful.inspection.capture import find_attention_sites
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import find_attention_sites, watch_attention
 from heedful.models.memory_network import MemoryNetwork, StoryInputs
 
 FACTS = [[[1, 4, 5], [2, 6], [3, 4, 7, 8]], [[5], [1, 2]], []]

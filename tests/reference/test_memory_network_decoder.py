@@ -9,7 +9,7 @@ from torch import Tensor
 from heedful.architectures.build import build_language_model
 from heedful.architectures.model import MemoryNetworkDecoderConfig
 from heedful.attention.positions import TemporalEncoding
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.generative import LanguageModel
 from heedful.models.memory_network import MemoryNetworkDecoder
 from heedful.tensors import Tokens

@@ -18,7 +18,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 import heedful
-from heedful.adapters.lora import LoraAdapter, LoraTarget
+from heedful.adapters.adapter import LoraAdapter, LoraTarget
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.tokenizers import learn_words

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from heedful.attention import MultiHopAttention
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.transformer import SelfAttentivePooler
 from heedful.tasks.generation_objective import decorrelation_penalty
 

@@ -126,8 +126,7 @@ def test_the_penalty_equals_plain_loops_and_has_a_gradient(kind: str) -> None:
     plain = LikelihoodCriterion(0.1).loss(what, batch())
     found = DoublyStochasticCriterion(LikelihoodCriterion(0.1), weight=0.3).loss(what, batch())
 
-    from heedful.inspection.capture import find_attention_sites
-    from heedful.inspection.watch import watch_attention
+    from heedful.inspection.capture import find_attention_sites, watch_attention
 
     with watch_attention(what) as seen:
         what(batch().source, batch().target)

@@ -14,7 +14,7 @@ import torch
 
 from heedful.data.tokenizers import BOS, EOS
 from heedful.generation import greedy_search
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.tensors import Tokens
 
 STUDY = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[2] / "studies/tree_transduction.py")))

@@ -44,7 +44,7 @@ from heedful.files import (
 from heedful.inspection.record_files import load_record
 from heedful.recipes.load import load_recipe
 from heedful.retrieval.index_folder import read_index_manifest
-from heedful.runs.learning_curve import read_curve
+from heedful.runs.metrics_log import read_curve
 from heedful.serving.settings import load_settings
 
 

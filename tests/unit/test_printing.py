@@ -42,9 +42,9 @@ from heedful.inspection.page import PageTable
 from heedful.metrics.metric import BootstrapOptions
 from heedful.recipes.load import load_recipe
 from heedful.runs.evaluate import ComparedRun, build_shared_evaluator, compare_runs
-from heedful.runs.learning_curve import CurvePlots, LearningCurve, ValidationPoint
-from heedful.runs.learning_curve import TrainingPoint as Point
 from heedful.runs.load import open_run
+from heedful.runs.metrics_log import CurvePlots, LearningCurve, ValidationPoint
+from heedful.runs.metrics_log import TrainingPoint as Point
 from heedful.runs.train import TrainResult
 from heedful.tasks.evaluation import EvaluatorOptions
 

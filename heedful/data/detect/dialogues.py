@@ -11,9 +11,16 @@ from typing import Any, Final, final
 
 from heedful.data.detect.checks import ENCODING_CHECKS, LeakageCheck, RepeatCheck, count_faults
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, find_single_files
+from heedful.data.detect.format import (
+    DataCheck,
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    LinePartWriter,
+    PartWriter,
+    find_single_files,
+)
 from heedful.data.detect.languages import guess_language
-from heedful.data.detect.part_writers import LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, JsonObjectsShape, read_json_objects
 
 _DEFAULT_REPLIER: Final = "system"

@@ -22,10 +22,18 @@ from heedful.data.detect.checks import (
     format_example,
 )
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DataCheck, DataFormat, DatasetExample, DetectedDataset, group_by_part
+from heedful.data.detect.format import (
+    DataCheck,
+    DataFormat,
+    DatasetExample,
+    DetectedDataset,
+    JsonlPartWriter,
+    LinePartWriter,
+    PartWriter,
+    group_by_part,
+)
 from heedful.data.detect.languages import LanguageInfo, guess_language, parse_column_language
 from heedful.data.detect.pair_checks import AlignmentCheck, CopyCheck, LanguageCheck, LengthRatioCheck
-from heedful.data.detect.part_writers import JsonlPartWriter, LinePartWriter, PartWriter
 from heedful.data.detect.sniff import FileSniff, PlainLinesShape
 from heedful.data.detect.tables import DataTable, select_tables
 from heedful.data.readers import read_lines

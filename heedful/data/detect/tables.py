@@ -10,9 +10,8 @@ from typing import Any, Final, NamedTuple, final
 
 from heedful.data.detect.column_profiles import ColumnProfile
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import find_single_files
+from heedful.data.detect.format import CsvPartWriter, LinePartWriter, PartWriter, find_single_files
 from heedful.data.detect.languages import LanguageInfo
-from heedful.data.detect.part_writers import CsvPartWriter, LinePartWriter, PartWriter
 from heedful.data.detect.sniff import (
     LABEL_FIRST,
     FileSniff,

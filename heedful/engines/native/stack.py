@@ -9,8 +9,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.hooks import has_weight_hooks
-from heedful.blocks.state import StackState
-from heedful.blocks.transformer import TransformerStack
+from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.engines.native.plan import NativePlan, is_supported
 from heedful.engines.native.state import CrossMemory, KVPages, NativeState
 from heedful.native import data_pointer, load_library

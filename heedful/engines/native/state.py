@@ -15,7 +15,7 @@ from torch import Tensor
 
 from heedful.attention.kv_cache import KVCache, SharedCapacity, grow_capacity
 from heedful.attention.mask import CacheLayout
-from heedful.blocks.state import LayerState, StackState
+from heedful.blocks.transformer import LayerState, StackState
 from heedful.tensors import RowSelection, pad_and_concat
 
 _SPARE_ROWS: Final = 16

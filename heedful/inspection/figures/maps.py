@@ -29,8 +29,7 @@ from heedful.inspection.figures.sheet import (
 from heedful.inspection.flow import AttentionRollout, SideName, compute_attention_flow, compute_rollout
 from heedful.inspection.heatmap import INK, ColourRamp, draw_alignment_svg, map_colours
 from heedful.inspection.record import AttentionMap, InspectionRecord
-from heedful.inspection.svg import draw_image
-from heedful.inspection.token_labels import make_visible
+from heedful.inspection.svg import draw_image, make_visible
 
 _ROW_HEIGHT = 23.0
 _COLUMN_DISTANCE = 260.0

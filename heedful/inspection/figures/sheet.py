@@ -15,8 +15,7 @@ from heedful.errors import DataError
 from heedful.inspection.heatmap import GLOW, ColourRamp
 from heedful.inspection.plots import PLOT_STYLE
 from heedful.inspection.record import AttentionMap, InspectionRecord
-from heedful.inspection.svg import Number
-from heedful.inspection.token_labels import escape_svg_label, make_visible, measure_columns
+from heedful.inspection.svg import Number, escape_svg_label, make_visible, measure_columns
 
 NUM_HUES = 8
 """How many colours of class `hue0`, `hue1` ... there are."""

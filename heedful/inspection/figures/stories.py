@@ -20,7 +20,7 @@ from heedful.inspection.figures.sheet import (
     stack_vertically,
 )
 from heedful.inspection.record import AttentionMap, InspectionRecord, MapAxis
-from heedful.inspection.token_labels import escape_svg_label, make_visible
+from heedful.inspection.svg import escape_svg_label, make_visible
 
 ProbableChain = tuple[tuple[int, ...], float]
 """What each step chose, and how probable all of it is together."""

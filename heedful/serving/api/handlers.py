@@ -12,11 +12,9 @@ from heedful.inspection.record import InspectionRecord
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig, override_generation
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
-from heedful.serving.routes import MAX_INTEGER, RequestContext, StrictMessage
-from heedful.serving.search_fields import add_search_fields, read_search_options
+from heedful.serving.routes import MAX_INTEGER, RequestContext, StrictMessage, add_search_fields, read_search_options
 from heedful.tasks.inspection_records import InspectionSelection
-from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
 InputText: TypeAlias = str
 InputTexts: TypeAlias = InputText | Annotated[list[InputText], Field(min_length=1)]

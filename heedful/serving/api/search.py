@@ -7,15 +7,14 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict
 
-from heedful.retrieval.highlights import QueryResultRecord, build_search_record, highlight_passages
 from heedful.retrieval.index import PassageIndex
-from heedful.retrieval.rankings import ORDERINGS, Ordering
+from heedful.retrieval.rankings import ORDERINGS, Ordering, QueryResultRecord, build_search_record, highlight_passages
 from heedful.serving.api.handlers import InputTexts, IntAtLeast1, RequestName, check_limits, to_list
 from heedful.serving.capabilities import Capability, find_capable_model
 from heedful.serving.http_errors import bad_request, not_found
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext, StrictMessage, declare_route
-from heedful.tasks.records import AnswerRecord, dump_record
+from heedful.tasks.predictor import AnswerRecord, dump_record
 
 CAPABILITIES = (Capability("search", (PassageIndex,), "find passages", lambda predictor: predictor.search("a", top=1)),)
 

@@ -32,8 +32,7 @@ from heedful.serving.routes import RequestContext
 from heedful.serving.settings import ServerLimits
 from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
 from heedful.tasks.decoder_target import TextCandidate
-from heedful.tasks.predictor import LineFormat, UnreadableInput, answer_readable
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord, LineFormat, UnreadableInput, answer_readable
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.translations import (

@@ -15,16 +15,6 @@ from heedful.serving.deadline import run_interruptible
 from heedful.serving.directions import AUTO, DirectedModel, TranslationDirections
 from heedful.serving.http_errors import bad_request, not_found, unavailable
 from heedful.serving.languages import language_name
-from heedful.serving.libretranslate.files import (
-    FORMATS,
-    MULTILINGUAL_SUFFIX,
-    StoredFile,
-    check_size,
-    check_suffix,
-    estimate_memory,
-    open_translatable,
-    save_upload,
-)
 from heedful.serving.libretranslate.messages import (
     DefaultLanguages,
     DetectMessage,
@@ -39,7 +29,17 @@ from heedful.serving.libretranslate.messages import (
     format_error,
     read_fields,
 )
-from heedful.serving.libretranslate.texts import TextJob
+from heedful.serving.libretranslate.translation import (
+    FORMATS,
+    MULTILINGUAL_SUFFIX,
+    StoredFile,
+    TextJob,
+    check_size,
+    check_suffix,
+    estimate_memory,
+    open_translatable,
+    save_upload,
+)
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.resource_limits import TemporaryStore
 from heedful.serving.routes import RequestContext, declare_route

@@ -11,7 +11,7 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from heedful.serving.api.speech import TranscribeRequest, transcribe_sound
+from heedful.serving.api.media import TranscribeRequest, transcribe_sound
 from heedful.serving.api.uploads import read_upload_fields
 from heedful.serving.capabilities import has_capable_model
 from heedful.serving.openai.generation import OpenAIMessage, UnsupportedField

@@ -17,14 +17,17 @@ from heedful.serving.openai.generation import (
     GenerationPlan,
     OpenAIMessage,
     TextGenerationRequest,
+    TokenEntry,
+    TokenLogprobs,
+    TokenTracker,
     TokenUsage,
     UnsupportedField,
+    build_logprobs,
     build_plan,
     check_limits,
     check_texts,
 )
 from heedful.serving.openai.models import GROUP
-from heedful.serving.openai.token_logprobs import TokenEntry, TokenLogprobs, TokenTracker, build_logprobs
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import MAX_INTEGER, HandlerResult, RequestContext, declare_route
 from heedful.serving.settings import ServerLimits

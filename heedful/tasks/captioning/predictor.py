@@ -22,9 +22,8 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import SearchStrategy
-from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.capture import find_attention_sites, watch_attention
 from heedful.inspection.record import InspectionRecord, MapAxis
-from heedful.inspection.watch import watch_attention
 from heedful.metrics.captions import CaptionBLEU, cider_d
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import State
@@ -34,8 +33,17 @@ from heedful.tasks.batch_executor import SearchCall
 from heedful.tasks.captioning.data import PictureFeatures, batch_clips
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
-from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, iter_chunks, run_batched
-from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
+from heedful.tasks.predictor import (
+    OMIT_EMPTY,
+    AnswerRecord,
+    CandidateRecord,
+    InspectRequest,
+    LineFormat,
+    Predictor,
+    escape_cell,
+    iter_chunks,
+    run_batched,
+)
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tensors import SOURCE, GridLayout, as_mapping, move_to_device
 

@@ -34,6 +34,7 @@ from heedful.tasks.inspection_records import (
     top_options,
 )
 from heedful.tasks.predictor import (
+    OMIT_EMPTY,
     BatchMethod,
     InspectRequest,
     LineFormat,
@@ -42,7 +43,6 @@ from heedful.tasks.predictor import (
     escape_cell,
     run_batched,
 )
-from heedful.tasks.records import OMIT_EMPTY
 from heedful.tensors import Tokens, move_to_device
 
 SINGLE_TEXT_WARNING: Final = (

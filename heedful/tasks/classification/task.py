@@ -27,8 +27,12 @@ from heedful.models.pair_encoder import PairEncoder
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.benchmarks.definitions import MetricName
 from heedful.tasks.classification.data import build_example_encoding
-from heedful.tasks.classification.evaluation import build_classification_evaluator, define_custom_task
-from heedful.tasks.classification.objective import METRICS, ClassificationObjective
+from heedful.tasks.classification.objective import (
+    METRICS,
+    ClassificationObjective,
+    build_classification_evaluator,
+    define_custom_task,
+)
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import ClassificationDataConfig, ClassificationRecipe
 from heedful.tasks.label_evaluation import LabelEvaluator

@@ -156,7 +156,7 @@ class ConversationDemonstration(Demonstration):
         """Print the share of customers that the predictor helped and two dialogues, and write a page beside the run
         folder that shows what the model attended to.
         """
-        from heedful.tasks.conversation.transcript import render_transcript
+        from heedful.tasks.conversation.predictor import render_transcript
 
         customers = self.simulator.create_customers("test", 4 * HelpDeskSimulator.held_out_counts["test"])
         dialogues = simulate_dialogues(customers, make_model_agent(predictor))

@@ -122,7 +122,7 @@ class GlimpsesDemonstration(Demonstration):
         the glimpse path of one. `run_folder` is named in the commands that are printed.
         """
         from heedful.data.pictures import encode_png
-        from heedful.tasks.glimpses.scenes import CanvasRenderer, render_scenes
+        from heedful.tasks.glimpses.data import CanvasRenderer, render_scenes
 
         test = self.parts["test"]
         pictures = [digit.pixels for digit in test]

@@ -18,12 +18,10 @@ from heedful.data.pictures import read_picture
 from heedful.deprecation import keep_old_names
 from heedful.inspection.record import AnswerOption, Glimpse, InspectionRecord, MapAxis, ModelAnswer
 from heedful.models.picture_classifier import PictureClassifier
-from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape
+from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape, run_glimpses
 from heedful.tasks.glimpses.recipe import LookingConfig
-from heedful.tasks.glimpses.scenes import run_glimpses
 from heedful.tasks.inspection_records import top_options
-from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 
 _MAX_OPTIONS: Final = 10
 """Number of classes that are shown after each glimpse."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.glimpses import GlimpsesConfig, PictureModelConfig
+from heedful.architectures.vision import GlimpsesConfig, PictureModelConfig
 from heedful.recipes.config import (
     Config,
     FieldRole,
@@ -22,8 +22,7 @@ from heedful.recipes.training import FineTuningScheduleConfig, FloatBelowOne, Li
 from heedful.registry import load_object
 
 if TYPE_CHECKING:
-    from heedful.tasks.glimpses.data import PictureReader, PictureShape
-    from heedful.tasks.glimpses.scenes import SceneRenderer
+    from heedful.tasks.glimpses.data import PictureReader, PictureShape, SceneRenderer
 
 StartIndex = Annotated[int, Field(ge=0)]
 
@@ -114,7 +113,7 @@ class PlainConfig(Config):
 
     def build_renderer(self) -> SceneRenderer:
         """Build the scene renderer."""
-        from heedful.tasks.glimpses.scenes import PlainRenderer
+        from heedful.tasks.glimpses.data import PlainRenderer
 
         return PlainRenderer()
 
@@ -128,7 +127,7 @@ class TranslatedConfig(Config):
 
     def build_renderer(self) -> SceneRenderer:
         """Build the scene renderer."""
-        from heedful.tasks.glimpses.scenes import CanvasRenderer
+        from heedful.tasks.glimpses.data import CanvasRenderer
 
         return CanvasRenderer(**self.model_dump(exclude={"kind"}))
 

@@ -17,8 +17,7 @@ from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.generative import LanguageModel
-from heedful.tasks.likelihood import cross_entropy, log_likelihoods
-from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, cross_entropy, log_likelihoods
 from heedful.tensors import Tokens, detach, move_to_device
 
 TokenStream = Integer[np.ndarray, " N"]

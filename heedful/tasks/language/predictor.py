@@ -29,6 +29,8 @@ from heedful.tasks.continuations import (
     ContinuationSearchCall,
     StopStrings,
     TextStream,
+    encode_prefix,
+    get_spelling,
     strip_incomplete_character,
 )
 from heedful.tasks.inspection_records import (
@@ -43,9 +45,7 @@ from heedful.tasks.inspection_records import (
     trace_beam,
 )
 from heedful.tasks.language.token_predictions import IncrementalTokenPredictor, TokenPrediction, TokenPredictor
-from heedful.tasks.partial_words import encode_prefix, get_spelling
-from heedful.tasks.predictor import InspectRequest, Predictor, TextLineFormat, run_batched
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord, InspectRequest, Predictor, TextLineFormat, run_batched
 from heedful.tensors import Tokens, move_to_device
 
 _BATCH_TOKENS: Final = 2**16

@@ -22,13 +22,14 @@ from heedful.inspection.record import AnswerOption, InspectionRecord, ModelAnswe
 from heedful.models.heads import TokenClassifier
 from heedful.tasks.inspection_records import InspectionSelection, add_attribution, record_encoder, repeat_rows
 from heedful.tasks.predictor import (
+    OMIT_EMPTY,
+    AnswerRecord,
     InspectRequest,
     LineFormat,
     Predictor,
     default_batch_tokens,
     run_batched,
 )
-from heedful.tasks.records import OMIT_EMPTY, AnswerRecord
 from heedful.tasks.spans.data import (
     NO_ANSWER,
     WindowBatch,

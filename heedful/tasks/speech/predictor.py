@@ -23,8 +23,16 @@ from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.tasks.decoder_target import DecoderTarget, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
-from heedful.tasks.predictor import BatchMethod, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
-from heedful.tasks.records import AnswerRecord, CandidateRecord
+from heedful.tasks.predictor import (
+    AnswerRecord,
+    BatchMethod,
+    CandidateRecord,
+    InspectRequest,
+    LineFormat,
+    Predictor,
+    escape_cell,
+    run_batched,
+)
 from heedful.tasks.speech.data import SUBSAMPLING, count_slots, pad_frames
 from heedful.tasks.speech.decoding import SpeechDecoding
 from heedful.tensors import FeatureBatch, move_to_device

@@ -20,11 +20,10 @@ from heedful.data.readers import JsonRecord
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.inspection import record as inspected
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.memory_network import FACTS_AXIS, QUESTION_AXIS, STEPS_AXIS, MemoryNetwork, StoryInputs
 from heedful.tasks.inspection_records import InspectionSelection, record_attention, top_options
-from heedful.tasks.predictor import InspectRequest, LineFormat, Predictor, escape_cell, run_batched
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 from heedful.tasks.stories.data import StoryEncoder, build_story
 from heedful.tensors import move_to_device
 

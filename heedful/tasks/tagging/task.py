@@ -22,8 +22,7 @@ from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.likelihood import cross_entropy
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, UnitNames
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, UnitNames, cross_entropy
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.tagging.data import (
     TaggedBatch,

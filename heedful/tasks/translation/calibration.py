@@ -15,7 +15,7 @@ from heedful.errors import DataError
 from heedful.inspection.page import PageTable
 from heedful.metrics.classification import CorrelationMetric
 from heedful.metrics.judge import fit_isotonic
-from heedful.tasks.translation.multilingual import run_by_tags, translate_pairs
+from heedful.tasks.translation.evaluation import run_by_tags, translate_pairs
 from heedful.tasks.translation.quality_estimation import ConfidenceCurve, attention_entropy, get_certainty
 from heedful.tasks.translation.translations import Translation
 from heedful.tasks.translation.translator import Translator

@@ -1,20 +1,20 @@
-"""The evaluator of translations: test pairs, predictions and metrics."""
+"""The evaluator of translations: test pairs of one or several directions, predictions and metrics."""
 
 from __future__ import annotations
 
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import islice
+from operator import attrgetter
 from pathlib import Path
-from typing import ClassVar, Final, final
+from typing import Any, ClassVar, Final, TypeVar, final
 
 import numpy as np
 
 from heedful.data.context import add_context, enumerate_documents, get_source_with_context
-from heedful.data.contrastive_pairs import ContrastiveExample
 from heedful.data.readers import SentencePair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
@@ -28,9 +28,15 @@ from heedful.tasks.decoder_target import ForcedScore
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
 from heedful.tasks.predictor import UnreadableInput, answer_readable
 from heedful.tasks.search_factory import build_length_limits, build_search
-from heedful.tasks.translation.accuracy import AccuracyCounts, count_accuracies, count_contrasts, prefers_first
+from heedful.tasks.translation.accuracy import (
+    AccuracyCounts,
+    ContrastiveExample,
+    count_accuracies,
+    count_contrasts,
+    prefers_first,
+)
 from heedful.tasks.translation.glossary import TermGlossary
-from heedful.tasks.translation.multilingual import run_by_tags, translate_pairs
+from heedful.tasks.translation.languages import LANGUAGE_TAG
 from heedful.tasks.translation.quality_estimation import get_certainty
 from heedful.tasks.translation.translations import TokenAlignment, Translation
 from heedful.tasks.translation.translator import Translator
@@ -347,3 +353,52 @@ def _compute_stats(translator: Translator, translations: Sequence[Translation]) 
         )
         for translation, parts_of_one in zip(translations, parts, strict=True)
     ]
+
+
+ExampleT = TypeVar("ExampleT")
+AnswerT = TypeVar("AnswerT")
+
+
+def run_by_tags(
+    translator: Translator,
+    examples: Sequence[ExampleT],
+    *,
+    run_group: Callable[[Translator, list[ExampleT]], Sequence[AnswerT]],
+    tags: Callable[[ExampleT], tuple[str, ...]] = attrgetter("tags"),
+) -> list[AnswerT]:
+    """Answer examples in their order, grouped by tags; the translator is given the tags of each group.
+
+    A translator with a single target language ignores language tags, so that it can be compared with a multilingual
+    one.
+
+    Args:
+        translator: gets the tags of each group.
+        examples: of any directions.
+        run_group: answers the examples of a group.
+        tags: returns the tags before the source of an example; by default its attribute of that name.
+    """
+    groups = defaultdict[tuple[str, ...], list[int]](list)
+    for index, example in enumerate(examples):
+        own_tags = tags(example)
+        groups[own_tags if translator.languages else _drop_language_tags(own_tags)].append(index)
+    results: dict[int, AnswerT] = {}
+    for own_tags, indices in groups.items():
+        answers = run_group(translator.with_tags(own_tags), [examples[index] for index in indices])
+        results.update(zip(indices, answers, strict=True))
+    return [results[index] for index in range(len(examples))]
+
+
+def translate_pairs(translator: Translator, pairs: Sequence[SentencePair], **options: Any) -> list[Translation]:
+    """Translate the sources of pairs of any directions, in their order; `options` are those of
+    `Translator.translate`.
+    """
+    return run_by_tags(
+        translator,
+        pairs,
+        run_group=lambda directed, group: directed.translate(list(map(get_source_with_context, group)), **options),
+    )
+
+
+def _drop_language_tags(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the tags that do not ask for a language."""
+    return tuple(tag for tag in tags if not LANGUAGE_TAG.fullmatch(tag))

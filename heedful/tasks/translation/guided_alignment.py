@@ -14,8 +14,7 @@ from heedful.attention.hooks import SOURCE_AXIS, AttentionRole
 from heedful.data.batches import PairBatch
 from heedful.data.word_alignments import AlignedBatch
 from heedful.errors import RecipeError
-from heedful.inspection.capture import find_attention_sites
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import find_attention_sites, watch_attention
 from heedful.models.generative import ConditionalModel
 from heedful.tasks.generation_objective import AddedTermCriterion, Criterion
 from heedful.tasks.objective import Loss, LossPart

@@ -10,10 +10,9 @@ from heedful.data.context import SourceSentence, get_text
 from heedful.data.word_alignments import map_pieces_to_words
 from heedful.errors import RecipeError
 from heedful.generation.search import SearchStrategy
-from heedful.inspection.capture import find_attention_sites
+from heedful.inspection.capture import disable_head, find_attention_sites
 from heedful.inspection.heads import HeadMeasureSums, measure_map
 from heedful.inspection.record import AttentionMap
-from heedful.inspection.watch import disable_head
 from heedful.metrics.error_rates import GoldAlignment, alignment_error_rate
 from heedful.metrics.translation import bleu, select_bleu_tokenizer
 from heedful.tasks.inspection_records import InspectionSelection

@@ -19,7 +19,7 @@ from heedful.localisation.documents import DocumentLanguages
 from heedful.localisation.files import read_document
 from heedful.localisation.placeholders import to_plain_text
 from heedful.localisation.translation_memory import MemoryEntry, MemoryMatch, TranslationMemory
-from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.recipes.recipe_writer import propose_datasets
 from heedful.tasks.predictor import LineFormat, UnreadableInput
 from heedful.tasks.translation.translations import TranslationInput
 

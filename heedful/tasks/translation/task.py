@@ -43,11 +43,10 @@ from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, prefix_data_errors, read_examples
 from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued_settings, choose_settings
-from heedful.tasks.translation.evaluation import TranslationEvaluator
+from heedful.tasks.translation.evaluation import TranslationEvaluator, translate_pairs
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
 from heedful.tasks.translation.languages import PROFILES_FILE as LANGUAGES
 from heedful.tasks.translation.languages import learn_profiles
-from heedful.tasks.translation.multilingual import translate_pairs
 from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, ConfidenceCurve
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport

@@ -23,14 +23,16 @@ from heedful.generation.search import SearchStrategy
 from heedful.metrics.weighted_sacrebleu import PairwiseUtility
 from heedful.tasks.decoder_target import ForcedScore, TextCandidate
 from heedful.tasks.predictor import (
+    OMIT_EMPTY,
     READ_IN_PARTS,
     READ_TRUNCATED,
+    AnswerRecord,
+    CandidateRecord,
     LineFormat,
     UnreadableInput,
     answer_readable,
     escape_cell,
 )
-from heedful.tasks.records import OMIT_EMPTY, AnswerRecord, CandidateRecord
 from heedful.tasks.search_factory import LengthLimits, rank_by_expected_utility
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.quality_estimation import ConfidenceCurve, hallucination_signs

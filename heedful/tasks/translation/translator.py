@@ -29,8 +29,8 @@ from heedful.generation.logits_masks import PartialWord
 from heedful.generation.prefill import AttentionLookup
 from heedful.generation.search import SearchStrategy
 from heedful.inspection.capture import find_attention_sites as attentions_of
+from heedful.inspection.capture import watch_attention
 from heedful.inspection.record import InspectionRecord, MapAxis
-from heedful.inspection.watch import watch_attention
 from heedful.models.interface import Encoder, Engine
 from heedful.models.transformer import mean_pool
 from heedful.recipes.generation import BeamConfig, GenerationConfig

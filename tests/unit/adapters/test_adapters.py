@@ -9,8 +9,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from heedful.adapters.adapter import Adapter, BottleneckAdapter, BottleneckLayer
-from heedful.adapters.lora import LoraAdapter, LoraLinear, LoraTarget, LowRankUpdate
+from heedful.adapters.adapter import (
+    Adapter,
+    BottleneckAdapter,
+    BottleneckLayer,
+    LoraAdapter,
+    LoraLinear,
+    LoraTarget,
+    LowRankUpdate,
+)
 from heedful.architectures.build import build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig

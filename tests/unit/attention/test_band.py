@@ -24,7 +24,7 @@ from heedful.attention import (
     kernels,
     sliding_window,
 )
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 
 D_MODEL, HEADS, KEYS = 8, 2, 13
 D_K = D_MODEL // HEADS

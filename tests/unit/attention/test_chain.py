@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from heedful.attention.structured import ChainAttention
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 
 
 def by_enumeration(

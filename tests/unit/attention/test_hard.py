@@ -20,7 +20,7 @@ from heedful.attention import (
     compute_reinforce_loss,
     softmax,
 )
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 
 MANY = 100_000
 CHOICES = (StraightThrough, HardSampling)

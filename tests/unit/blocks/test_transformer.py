@@ -9,8 +9,7 @@ from torch import Tensor, nn
 from heedful.attention import MultiHeadAttention, SinusoidalPosition, causal
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.state import StackState
-from heedful.blocks.transformer import PreNorm, TransformerLayer, TransformerStack
+from heedful.blocks.transformer import PreNorm, StackState, TransformerLayer, TransformerStack
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 
 D_MODEL, VOCABULARY = 12, 9

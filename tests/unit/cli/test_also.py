@@ -14,7 +14,7 @@ from heedful import load_recipe
 from heedful.data.detect.format import DetectedDataset
 from heedful.data.detect.registry import sniff_file
 from heedful.recipes.auxiliary_data import allows_multiple_texts, derive_name
-from heedful.recipes.dataset_proposals import propose_datasets
+from heedful.recipes.recipe_writer import propose_datasets
 from heedful.registry import list_tasks
 
 Say = Callable[..., Any]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.cli import backtranslate
+from heedful.cli import translation_commands
 from heedful.data.readers import TsvPairReader
 
 Say = Callable[..., Any]
@@ -26,7 +26,7 @@ def text(here: Path) -> Path:
 
 @pytest.fixture(autouse=True)
 def _saved_often(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(backtranslate, "_CHUNK_SIZE", 2)
+    monkeypatch.setattr(translation_commands, "_CHUNK_SIZE", 2)
 
 
 def test_what_the_model_writes_stands_before_the_line(text: Path, trained: Path, say: Say) -> None:

@@ -115,7 +115,7 @@ def test_the_quick_start_shows_what_was_learned(made: Path, capsys: pytest.Captu
     [([], "bahdanau", True), (["--no-local"], "bahdanau", False), (["--no-attention"], "context", True)],
 )
 def test_each_row_has_its_recipe(words: list[str], kind: str, local: bool, tmp_path: Path) -> None:
-    from heedful.cli.quickstart import parse_demonstration
+    from heedful.cli.train import parse_demonstration
 
     given = parse_demonstration(["video", "--output", str(tmp_path), "--clips", "1", "--tests", "1", *words])
     model = load_recipe(given.write_recipe()).model

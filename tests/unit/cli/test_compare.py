@@ -372,7 +372,7 @@ def test_interrupted_training_ends_the_command(
     say: Say, small: Path, here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     calls: list[list[str]] = []
-    monkeypatch.setattr(train_command, "run", lambda words: calls.append(list(words)) or 130)
+    monkeypatch.setattr(train_command, "run_train", lambda words: calls.append(list(words)) or 130)
     said = say("compare", small, "--train", "--device", "cpu", "--training.steps", "3")
     assert (said.code, said.out) == (130, "")
     assert calls == [[str(small), "--device", "cpu", "--training.steps", "3"]]

@@ -78,7 +78,7 @@ def test_following_draws_again_until_the_end(say: Say, halfway: Path, monkeypatc
             lambda: measure(halfway, ("final", 500, 1.0)),
         ]
     )
-    monkeypatch.setattr("heedful.cli.curve.time.sleep", lambda _: next(steps)())
+    monkeypatch.setattr("heedful.cli.train.time.sleep", lambda _: next(steps)())
     said = say("curve", halfway, "--follow")
     assert said.code == 0
     about = [line.partition(": ")[2] for line in said.lines if line.startswith(f"{halfway}: ")]
@@ -96,7 +96,7 @@ def test_following_waits_for_a_run_that_has_just_begun_and_is_ended_by_hand(
     def interrupt(_: float) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("heedful.cli.curve.time.sleep", interrupt)
+    monkeypatch.setattr("heedful.cli.train.time.sleep", interrupt)
     said = say("curve", folder, "--follow")
     assert (said.code, said.out.strip()) == (0, f"{folder}: no measurements yet")
 

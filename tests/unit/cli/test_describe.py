@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import heedful
-from heedful.architectures.published_models import PUBLISHED_MODELS
+from heedful.architectures.model import PUBLISHED_MODELS
 from heedful.tasks.benchmarks.table import DEFINITIONS
 
 Say = Callable[..., Any]

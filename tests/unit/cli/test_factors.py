@@ -15,7 +15,7 @@ import torch
 
 import heedful
 from heedful.errors import DataError, RunError
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from tests.untrained_runs import create_untrained_run
 
 Say = Callable[..., Any]
@@ -257,7 +257,7 @@ def test_labels_know_one_direction(folder: Path) -> None:
 
 def test_no_model_begins_with_one_that_reads_factors(run: Path, folder: Path, tmp_path: Path) -> None:
     from heedful.recipes.load import build_recipe
-    from heedful.runs.origin import open_predecessor
+    from heedful.runs.resolve import open_predecessor
 
     with pytest.raises(RunError, match="reads factors of words"):
         open_predecessor(run)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful.cli.file_names import is_file_name, path_exists
+from heedful.cli.option_types import is_file_name, path_exists
 from tests.unit.cli.conftest import Said
 
 Say = Callable[..., Said]

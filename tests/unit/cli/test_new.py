@@ -21,8 +21,8 @@ from heedful import load_recipe
 from heedful.cli.new import _check_init
 from heedful.data.detect.format import DataFormat, HintOnlyFormat
 from heedful.errors import RecipeError
-from heedful.recipes.dataset_proposals import get_forms
 from heedful.recipes.recipe import get_recipe_class
+from heedful.recipes.recipe_writer import get_forms
 from heedful.recipes.reference import list_keys
 from heedful.registry import list_tasks
 
@@ -871,7 +871,7 @@ def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch:
         **list_tasks(),
     }
     monkeypatch.setattr("heedful.recipes.recipe.list_tasks", lambda: known)
-    monkeypatch.setattr("heedful.recipes.dataset_proposals.list_tasks", lambda: known)
+    monkeypatch.setattr("heedful.recipes.recipe_writer.list_tasks", lambda: known)
     assert say("new", *put({"a.tsv": table(TONES)})).code == 0
     said = say("new", "a.tsv", "-o", "b.toml", "--task", "gone")
     assert said.code == 2
@@ -880,7 +880,7 @@ def test_a_task_from_elsewhere_breaks_nothing(say: Say, here: Path, monkeypatch:
 
 def test_a_task_from_elsewhere_takes_part_by_its_forms(say: Say, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedful.recipes.recipe.Recipe.forms", "elsewhere:FORMS")
-    monkeypatch.setattr("heedful.recipes.dataset_proposals.load_object", lambda place, **_: OTHERS.get(place, ()))
+    monkeypatch.setattr("heedful.recipes.recipe_writer.load_object", lambda place, **_: OTHERS.get(place, ()))
     put({"a.xyz": "xyz file\n"})
     said = say("new", "a.xyz")
     assert said.code == 2

@@ -213,7 +213,7 @@ def test_a_loss_that_is_not_finite(say: Say, small: Path) -> None:
 
 
 def test_a_high_perplexity_stands_before_the_next_step(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("heedful.runs.learning_curve._HIGH_PERPLEXITY", 1.0)
+    monkeypatch.setattr("heedful.runs.metrics_log._HIGH_PERPLEXITY", 1.0)
     told = say("train", small, "--device", "cpu", "--training.steps", "4").err.splitlines()
     assert told[-3].startswith("note: the perplexity of validation is high, ")
     assert told[-2].startswith("trained: ")

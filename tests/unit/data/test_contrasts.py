@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from heedful.data.contrastive_pairs import ContrastiveExample, ContrastiveReader
 from heedful.errors import DataError
+from heedful.tasks.translation.accuracy import ContrastiveExample, ContrastiveReader
 
 
 def test_both_forms(tmp_path: Path) -> None:

@@ -18,8 +18,8 @@ from heedful.data import parquet as reading
 from heedful.data.detect.registry import sniff_file
 from heedful.data.parquet import ParquetPairReader
 from heedful.errors import DataError, HeedfulError, MissingExtraError, RecipeError
-from heedful.recipes.dataset_proposals import propose_datasets
 from heedful.recipes.load import build_recipe, load_recipe
+from heedful.recipes.recipe_writer import propose_datasets
 
 
 def put(path: Path, columns: dict[str, Any], **options: Any) -> Path:

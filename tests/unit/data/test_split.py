@@ -14,20 +14,21 @@ import pytest
 
 from heedful.data.detect.dataset_report import build_report
 from heedful.data.detect.file_names import DatasetPart
-from heedful.data.detect.format import DetectedDataset
+from heedful.data.detect.format import CsvPartWriter, DetectedDataset, JsonlPartWriter, LinePartWriter, SquadPartWriter
 from heedful.data.detect.hash_sample import (
     DatasetSplitter,
     HashSample,
     Histogram,
+    SplitPlan,
     TextSample,
+    build_default_plan,
     get_part_size,
     hash_texts,
     normalise_text,
+    write_parts,
 )
 from heedful.data.detect.parallel import ParallelColumnsFormat, ParallelLinesFormat
-from heedful.data.detect.part_writers import CsvPartWriter, JsonlPartWriter, LinePartWriter, SquadPartWriter
 from heedful.data.detect.registry import sniff_file
-from heedful.data.detect.split import SplitPlan, build_default_plan, write_parts
 from heedful.errors import DataError
 
 

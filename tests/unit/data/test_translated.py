@@ -11,8 +11,8 @@ from localisation_documents import SAMPLES
 from heedful.data.detect.registry import sniff_file
 from heedful.data.translation_files import ConfirmedTranslations, TranslationFileFormat
 from heedful.errors import DataError, RecipeError
-from heedful.recipes.dataset_proposals import propose_datasets
 from heedful.recipes.load import build_recipe, load_recipe
+from heedful.recipes.recipe_writer import propose_datasets
 
 
 @pytest.fixture(autouse=True)

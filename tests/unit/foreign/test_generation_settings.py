@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from heedful.errors import RunError
-from heedful.foreign.generation_settings import build_continuation_config, build_generation_config
+from heedful.foreign.folder_files import build_continuation_config, build_generation_config
 
 
 @pytest.mark.parametrize(

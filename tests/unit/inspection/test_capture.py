@@ -25,8 +25,8 @@ from heedful.inspection.capture import (
     capture_attention,
     find_attention_sites,
     find_position_encodings,
+    watch_attention,
 )
-from heedful.inspection.watch import watch_attention
 from heedful.tensors import Tokens
 
 PICTURE = AttentionRole("cross", "written", "picture")

@@ -25,8 +25,7 @@ from heedful.inspection.figures.sheet import MapSelection
 from heedful.inspection.flow import compute_attention_flow, compute_rollout
 from heedful.inspection.heatmap import GLOW, INK, map_colours
 from heedful.inspection.record import AttentionMap, BeamNode, GeneratedToken, InspectionRecord, MapAxis
-from heedful.inspection.svg import draw_image, encode_png
-from heedful.inspection.token_labels import make_visible
+from heedful.inspection.svg import draw_image, encode_png, make_visible
 
 SVG = "{http://www.w3.org/2000/svg}"
 AWKWARD = [

@@ -16,8 +16,8 @@ from rich.console import Console
 from heedful.errors import DataError
 from heedful.inspection.heatmap import draw_alignment_text
 from heedful.inspection.record import InspectionRecord
+from heedful.inspection.svg import make_visible
 from heedful.inspection.terminal import render_terminal
-from heedful.inspection.token_labels import make_visible
 
 
 def shown(record: InspectionRecord, *, width: int = 120, colours: bool = False, **chosen: object) -> str:

@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from heedful.attention import Attention, DotScore
 from heedful.attention.hooks import DECODER_SELF, assign_roles, intercept_weights
-from heedful.inspection.capture import capture_attention
-from heedful.inspection.watch import disable_head, register_hooks, watch_attention
+from heedful.inspection.capture import capture_attention, disable_head, register_hooks, watch_attention
 
 Result = TypeVar("Result")
 

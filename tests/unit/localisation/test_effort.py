@@ -13,11 +13,11 @@ from localisation_documents import DOCX, build_zip, wrap_docx_body
 
 from heedful.errors import DataError
 from heedful.localisation import xliff_document
+from heedful.localisation.documents import TextContent
 from heedful.localisation.files import read_document
 from heedful.localisation.html_document import HtmlDocument
 from heedful.localisation.placeholders import scan_placeholders, to_plain_text
 from heedful.localisation.segments import InlineCode
-from heedful.localisation.text_content import TextContent
 from heedful.localisation.xml_elements import XmlElement
 
 LONG = 100_000

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from heedful.localisation.documents import TextContent
 from heedful.localisation.html_document import HtmlDocument
 from heedful.localisation.protection import has_same_codes, protect_codes, split_at_codes, split_into_frames
 from heedful.localisation.segments import (
@@ -20,7 +21,6 @@ from heedful.localisation.segments import (
     flatten_nodes,
     nest_pairs,
 )
-from heedful.localisation.text_content import TextContent
 
 
 def tag(name: str, role: CodeRole) -> InlineCode:

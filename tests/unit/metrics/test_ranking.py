@@ -7,7 +7,7 @@ import random
 import pytest
 
 from heedful import DataError
-from heedful.metrics.ranking import mean_reciprocal_rank, recall_at_k
+from heedful.metrics.classification import mean_reciprocal_rank, recall_at_k
 
 
 def test_by_hand() -> None:

@@ -20,7 +20,7 @@ from heedful.architectures.build import DataSizes, build_convolutional_model
 from heedful.architectures.model import ConvolutionalConfig
 from heedful.engines.select_engine import store_column_major
 from heedful.generation import GNMTLengthPenalty, NoLengthPenalty, beam_search, greedy_search
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.models.model_size import measure_model
 from heedful.tensors import RowSelection, Tokens, select_rows
 

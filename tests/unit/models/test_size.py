@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
-from heedful.architectures.model import TransformerConfig
-from heedful.architectures.published_models import PUBLISHED_MODELS
+from heedful.architectures.model import PUBLISHED_MODELS, TransformerConfig
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.cli.describe import get_published_size
 from heedful.data.batches import build_pair_batch, to_tokens

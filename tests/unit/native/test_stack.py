@@ -16,11 +16,10 @@ from heedful.architectures.build import DataSizes, build_frame_encoder, build_la
 from heedful.architectures.frames import FrameEncoderConfig
 from heedful.architectures.model import LanguageModelConfig, ModelConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.blocks.state import StackState
-from heedful.blocks.transformer import TransformerStack
+from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.engines.native.stack import NativeStack, replace_with_native
 from heedful.engines.native.state import NativeState
-from heedful.inspection.watch import register_hooks, watch_attention
+from heedful.inspection.capture import register_hooks, watch_attention
 from heedful.models.generative import SequenceToSequence
 from heedful.tasks.pretraining.task import build_masked_language_model
 from heedful.tensors import FeatureBatch, Memory, Tokens, concat_rows, select_rows

@@ -13,8 +13,7 @@ from heedful.data.detect.registry import sniff_file
 from heedful.data.detect.sniff import FileSniff
 from heedful.data.labelled import LabelledTableFormat
 from heedful.errors import DataError
-from heedful.recipes.dataset_proposals import propose_datasets
-from heedful.recipes.recipe_writer import RecipeDraft, check_recipe
+from heedful.recipes.recipe_writer import RecipeDraft, check_recipe, propose_datasets
 
 ROWS = "".join(f"this is text {number}\t{('good', 'bad')[number % 2]}\n" for number in range(60))
 
@@ -46,8 +45,8 @@ def test_of_each_task_the_surest_is_proposed_and_what_is_improbable_is_not_told(
     known = {"classification": (0.5, 0.9, 0.1), "matching": (0.4, 0.6), "tagging": (0.2, 0.05)}
     ordered = dict(list(known.items())[::order])
     forms = {task: [Sure(LabelledTableFormat(), sure) for sure in found[::order]] for task, found in ordered.items()}
-    monkeypatch.setattr("heedful.recipes.dataset_proposals.list_tasks", lambda: ordered)
-    monkeypatch.setattr("heedful.recipes.dataset_proposals.get_forms", forms.__getitem__)
+    monkeypatch.setattr("heedful.recipes.recipe_writer.list_tasks", lambda: ordered)
+    monkeypatch.setattr("heedful.recipes.recipe_writer.get_forms", forms.__getitem__)
 
     def found(task: str | None = None) -> list[tuple[str, float]]:
         return [(each.task, each.dataset.confidence) for each in propose_datasets([sniff_file(table)], task=task)]

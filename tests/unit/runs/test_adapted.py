@@ -21,8 +21,7 @@ from heedful.runs.evaluate import describe_system
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_merged, export_peft
 from heedful.runs.initialization import build_model_to_resume
 from heedful.runs.load import load_trained_model, open_run
-from heedful.runs.origin import open_origin
-from heedful.runs.resolve import fit_recipe, open_init, resolve_recipe
+from heedful.runs.resolve import fit_recipe, open_init, open_origin, resolve_recipe
 from heedful.tensors import Tokens
 
 CPU = torch.device("cpu")

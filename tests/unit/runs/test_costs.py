@@ -8,7 +8,7 @@ from torch import nn
 
 from heedful.models.model_size import TrainingMemory
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.training_reports import CostReporter, describe_memory, format_bytes
+from heedful.runs.trainer_factory import CostReporter, describe_memory, format_bytes
 from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
 
 PLAN = EpochPlan(TrainState(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
@@ -52,7 +52,7 @@ def test_weights_of_attention_are_estimated_for_examples_of_mean_length(monkeypa
         lengths.append(length)
         return TrainingMemory(weights=0, gradients=0, moments=0, activations=None)
 
-    monkeypatch.setattr("heedful.runs.training_reports.estimate_training_memory", estimate)
+    monkeypatch.setattr("heedful.runs.trainer_factory.estimate_training_memory", estimate)
     Clock({"steps": 9})  # batches of 1,000 tokens
     assert lengths == [1000 * PLAN.batches // PLAN.examples] == [20]
 

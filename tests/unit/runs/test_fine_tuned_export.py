@@ -23,7 +23,7 @@ from heedful.data.tokenizers import learn_words
 from heedful.errors import RunError
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.runs.export import export_hugging_face
-from heedful.runs.origin import open_origin
+from heedful.runs.resolve import open_origin
 from heedful.tasks.portable_model import OutputHead, PortableModel
 from heedful.tensors import Tokens
 

@@ -15,8 +15,7 @@ from heedful.atomic_io import compute_digest, read_manifest, write_manifest
 from heedful.errors import HeedfulError, RecipeError, RunError
 from heedful.runs.initialization import init_model
 from heedful.runs.load import load_trained_model, open_run
-from heedful.runs.origin import open_origin
-from heedful.runs.resolve import resolve_recipe
+from heedful.runs.resolve import open_origin, resolve_recipe
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.spans.predictor import QuestionAnsweringPredictor
 from heedful.tasks.tagging.predictor import Tagger

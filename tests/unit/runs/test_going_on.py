@@ -25,9 +25,8 @@ from heedful.recipes.error_messages import find_risks
 from heedful.runs.export import export_hugging_face
 from heedful.runs.initialization import create_run, find_vocabulary_parameters, init_model
 from heedful.runs.load import open_run
-from heedful.runs.origin import open_predecessor
 from heedful.runs.prepare import open_corpus
-from heedful.runs.resolve import fit_recipe, resolve_recipe
+from heedful.runs.resolve import fit_recipe, open_predecessor, resolve_recipe
 from heedful.runs.train import train
 from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
 

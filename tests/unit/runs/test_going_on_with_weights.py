@@ -18,8 +18,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.recipes.load import build_recipe
 from heedful.recipes.recipe import Recipe
 from heedful.runs.initialization import create_run, init_model
-from heedful.runs.origin import open_origin
-from heedful.runs.resolve import resolve_recipe
+from heedful.runs.resolve import open_origin, resolve_recipe
 from heedful.tasks.pretraining.objective import MaskedBatch, MaskedTokenLoss
 from heedful.tasks.task import Run
 from heedful.tensors import Tokens

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.learning_curve import (
+from heedful.runs.metrics_log import (
     LearningCurve,
     TrainingPoint,
     ValidationPoint,
     describe_high_perplexity,
     read_curve,
 )
-from heedful.runs.training_reports import TrainingWarnings, build_trend
+from heedful.runs.trainer_factory import TrainingWarnings, build_trend
 from heedful.training.callbacks import StepMetrics, TrainState, ValidationResult
 
 GOLDEN = Path(__file__).parents[2] / "golden"

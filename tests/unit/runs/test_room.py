@@ -25,7 +25,7 @@ from heedful.models.model_size import MAX_MODULES, ModelTooLargeError, build_wit
 from heedful.recipes.load import load_recipe
 from heedful.runs.checkpoints import METRICS_FILE, FolderCheckpointSaver
 from heedful.runs.load import open_run
-from heedful.runs.training_reports import require_memory
+from heedful.runs.trainer_factory import require_memory
 from heedful.tasks.task import build_model
 
 
@@ -144,7 +144,7 @@ def test_a_training_needs_more_room_than_its_model(trained: Path, monkeypatch: p
     bytes_ = sum(4 * parameter.numel() for parameter in run.build_model().parameters())
     device = torch.device("cpu")
     for share, fits in ((4, True), (3.99, False)):  # weights, gradients and both moments of Adam
-        monkeypatch.setattr("heedful.runs.training_reports.get_memory_limit", lambda share=share: int(share * bytes_))
+        monkeypatch.setattr("heedful.runs.trainer_factory.get_memory_limit", lambda share=share: int(share * bytes_))
         if fits:
             require_memory(run, device=device)
             continue

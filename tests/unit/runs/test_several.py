@@ -15,7 +15,7 @@ from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import Recipe
 from heedful.runs.prepare import open_corpus, open_or_create_run
 from heedful.runs.train import train
-from heedful.tasks.translation.multilingual import run_by_tags
+from heedful.tasks.translation.evaluation import run_by_tags
 from heedful.tasks.translation.translator import Translator
 
 WORDS = {

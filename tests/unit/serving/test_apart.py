@@ -34,7 +34,7 @@ from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import GreedySearch
 from heedful.models.interface import State
 from heedful.native import load_library
-from heedful.serving import startup
+from heedful.serving import server as startup
 from heedful.serving.capabilities import list_capabilities
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError

@@ -20,7 +20,7 @@ from blocking_server import WAIT, BlockingServer, ThreadResult, format_request, 
 from live_server import ServerResponse, run_server
 
 import heedful
-from heedful.serving import startup
+from heedful.serving import server as startup
 from heedful.serving.app import ServerApp
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.settings import ServerSettings

@@ -20,8 +20,8 @@ from localisation_documents import OFFICE, SAMPLES, build_zip
 from heedful.cli.commands import run_command
 from heedful.localisation.files import DOCUMENT_SUFFIXES
 from heedful.serving.libretranslate import interface
-from heedful.serving.libretranslate.files import FORMATS, estimate_memory
 from heedful.serving.libretranslate.messages import UploadedFile
+from heedful.serving.libretranslate.translation import FORMATS, estimate_memory
 from heedful.serving.settings import ServerLimits
 
 PO = 'msgid ""\nmsgstr "Content-Type: text/plain; charset=UTF-8\\n"\n\nmsgid "one %s two ."\nmsgstr ""\n'

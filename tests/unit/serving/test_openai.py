@@ -16,7 +16,7 @@ from openai_runs import create_openai_runs
 from shape_checks import disable_shape_checks
 
 from heedful.errors import RunError
-from heedful.serving.openai.token_logprobs import TokenEntry, TokenTracker
+from heedful.serving.openai.generation import TokenEntry, TokenTracker
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.language.predictor import TextGenerator
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from heedful.data.tokenizers import CharacterTokenizer, SentencePieceTokenizer, WordTokenizer, learn_sentencepiece
-from heedful.serving.openai.token_logprobs import TokenTracker, build_logprobs
+from heedful.serving.openai.generation import TokenTracker, build_logprobs
 from heedful.tasks.language.token_predictions import TokenPrediction
 
 TEXTS = ["the cat sat on a mat", "a fine dog, \u201cvery odd\u201d..."] * 5

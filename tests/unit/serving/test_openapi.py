@@ -16,7 +16,7 @@ from task_runs import create_task_runs
 
 from heedful.serving.app import collect_routes
 from heedful.serving.auth import add_key
-from heedful.serving.openapi import STATUS_DESCRIPTIONS
+from heedful.serving.server_routes import STATUS_DESCRIPTIONS
 
 EXCLUDED = (
     "positive_data_acceptance",  # models refuse texts that a schema allows: too long for them, of unknown speakers

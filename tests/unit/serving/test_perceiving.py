@@ -24,7 +24,7 @@ from untrained_runs import create_untrained_run
 
 from heedful import load
 from heedful.data.pictures import encode_png
-from heedful.serving.api import captioning, uploads
+from heedful.serving.api import media, uploads
 from heedful.serving.load_models import warm_up_models
 
 MANY = 60_000
@@ -478,7 +478,7 @@ def test_a_small_file_of_many_frames_is_not_decoded(live: LiveServer, monkeypatc
     np.savez_compressed(held, frames=np.zeros((400, 40, 40, 3), np.uint8))
     assert len(held.getvalue()) < MANY
     assert ask(live, "caption", clip=held.getvalue()).status == 200
-    monkeypatch.setattr(captioning, "_MAX_ARRAY_BYTES", 400 * 40 * 40)
+    monkeypatch.setattr(media, "_MAX_ARRAY_BYTES", 400 * 40 * 40)
     for name in ("caption", "inspect"):
         answer = ask(live, name, clip=held.getvalue(), model="watch")
         assert answer.status == 400

@@ -7,10 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from heedful.data.contrastive_pairs import ContrastiveExample
 from heedful.tasks.decoder_target import ForcedScore
 from heedful.tasks.predictor import UnreadableInput
-from heedful.tasks.translation.accuracy import count_accuracies, count_contrasts, prefers_first
+from heedful.tasks.translation.accuracy import ContrastiveExample, count_accuracies, count_contrasts, prefers_first
 from heedful.tasks.translation.glossary import TermGlossary
 
 ENTRIES = (("dog", "Hund"), ("hound", "Hund"), ("cat", "Katze"), ("black cat", "schwarze Katze"), ("Ada", "Ada"))

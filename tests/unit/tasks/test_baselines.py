@@ -14,7 +14,7 @@ import heedful
 from heedful.data.labelled import LabelledExample
 from heedful.metrics.metric import BootstrapOptions
 from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
-from heedful.tasks.classification.evaluation import build_classification_evaluator
+from heedful.tasks.classification.objective import build_classification_evaluator
 from heedful.tasks.label_evaluation import LabelEvaluator, LabelReport
 from heedful.tasks.report import EvaluatedSystem
 

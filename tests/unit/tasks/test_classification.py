@@ -24,12 +24,11 @@ from heedful.data.labels import LabelVocabulary
 from heedful.data.questions import ExtractiveQuestion, ReferenceAnswer
 from heedful.data.tokenizers import CharacterTokenizer
 from heedful.errors import DataError
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.metrics.spans import compute_answer_metrics
 from heedful.models.heads import TextClassifier, TokenClassifier
 from heedful.tasks.classification.data import build_example_encoding
-from heedful.tasks.classification.evaluation import define_custom_task
-from heedful.tasks.classification.objective import ClassificationObjective
+from heedful.tasks.classification.objective import ClassificationObjective, define_custom_task
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
 from heedful.tasks.spans.data import WindowSettings, build_window_encoding, label_windows, split_into_windows

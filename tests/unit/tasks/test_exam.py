@@ -15,7 +15,7 @@ from heedful.data.tagged import TaggedSentence
 from heedful.errors import DataError
 from heedful.tasks.benchmarks.definitions import BenchmarkDefinition, compute_metric_values
 from heedful.tasks.benchmarks.table import DEFINITIONS
-from heedful.tasks.classification.evaluation import build_classification_evaluator
+from heedful.tasks.classification.objective import build_classification_evaluator
 from heedful.tasks.evaluation import Evaluator
 from heedful.tasks.spans.task import build_question_evaluator
 from heedful.tasks.tagging.task import build_tag_evaluator

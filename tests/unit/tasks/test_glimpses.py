@@ -16,7 +16,7 @@ from external_data import find_external_data
 from torch import nn
 
 from heedful.architectures.build_vision import build_picture_classifier
-from heedful.architectures.glimpses import GlimpsesConfig, WholePictureFeedForwardConfig
+from heedful.architectures.vision import GlimpsesConfig, WholePictureFeedForwardConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import LabelVocabulary
 from heedful.data.pictures import encode_png
@@ -25,28 +25,25 @@ from heedful.errors import DataError, RecipeError
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.glimpses.data import (
     ByteFilePictures,
+    CanvasRenderer,
     FolderPictures,
     IdxPictures,
     LabelledPicture,
     PictureReader,
+    PlainRenderer,
+    SceneRenderer,
     build_picture_encoding,
     fit_picture_to_shape,
     hash_pixels,
-)
-from heedful.tasks.glimpses.demonstration import draw_digit, encode_idx, generate_digits
-from heedful.tasks.glimpses.objective import GlimpsesObjective
-from heedful.tasks.glimpses.predictor import GlimpsePredictor
-from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig, WarpConfig
-from heedful.tasks.glimpses.scenes import (
-    CanvasRenderer,
-    PlainRenderer,
-    SceneRenderer,
     render_scenes,
     sample_picture_noise,
     sample_training_noise,
     warp_pictures,
 )
-from heedful.tasks.glimpses.task import build_picture_evaluator
+from heedful.tasks.glimpses.demonstration import draw_digit, encode_idx, generate_digits
+from heedful.tasks.glimpses.predictor import GlimpsePredictor
+from heedful.tasks.glimpses.recipe import GlimpsesTrainingConfig, LookingConfig, WarpConfig
+from heedful.tasks.glimpses.task import GlimpsesObjective, build_picture_evaluator
 from heedful.tasks.predictor import InspectRequest
 
 SHAPE = (1, 6, 5)

@@ -20,7 +20,7 @@ from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, CharacterTokenizer
 from heedful.data.word_alignments import LINKS_SIDE, build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import RecipeError
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.tasks.generation_objective import DecorrelationCriterion, GenerationObjective, LikelihoodCriterion
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion

@@ -26,9 +26,9 @@ from heedful.data.tokenizers import BOS, EOS, PAD, CharacterTokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation import GNMTLengthPenalty, SuppressTokens
 from heedful.generation.search import BeamSearch, GreedySearch
+from heedful.inspection.capture import watch_attention
 from heedful.inspection.heads import compute_head_measures
 from heedful.inspection.record import InspectionRecord
-from heedful.inspection.watch import watch_attention
 from heedful.metrics.error_rates import GoldAlignment
 from heedful.metrics.translation import bleu
 from heedful.models.heads import TextClassifier, TokenClassifier

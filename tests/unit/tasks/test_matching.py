@@ -16,10 +16,15 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, ExampleEncoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.errors import DataError
-from heedful.metrics.ranking import rank_paired_targets
+from heedful.metrics.classification import rank_paired_targets
 from heedful.models.heads import MAX_SCALE, TextMatcher
-from heedful.tasks.matching.objective import MatchingObjective, contrastive_loss, find_shared_texts, number_texts
-from heedful.tasks.matching.task import build_matching_evaluator
+from heedful.tasks.matching.task import (
+    MatchingObjective,
+    build_matching_evaluator,
+    contrastive_loss,
+    find_shared_texts,
+    number_texts,
+)
 
 CPU = torch.device("cpu")
 
@@ -68,7 +73,7 @@ def test_ranks_in_plain_loops(monkeypatch: pytest.MonkeyPatch) -> None:
         for row in range(30):
             before = [j for j in range(30) if j != row and not alike[row, j] and table[row, j] >= table[row, row]]
             assert found[way, row] == 1 + len(before)
-    monkeypatch.setattr("heedful.metrics.ranking._ROW_BATCH", 7)
+    monkeypatch.setattr("heedful.metrics.classification._ROW_BATCH", 7)
     assert rank_paired_targets(sources, targets, same).tolist() == found.tolist()
 
 

@@ -25,8 +25,8 @@ from heedful.data.tokenizers import (
 from heedful.generation import GNMTLengthPenalty, MultinomialSampler, SuppressTokens
 from heedful.generation.logits_masks import PartialWord, TokenSpelling
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
+from heedful.tasks.continuations import encode_prefix, get_spelling
 from heedful.tasks.language.predictor import TextGenerator
-from heedful.tasks.partial_words import encode_prefix, get_spelling
 from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.translator import Translator
 

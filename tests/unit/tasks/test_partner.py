@@ -25,10 +25,8 @@ from heedful.recipes.generation import SampledContinuationConfig
 from heedful.runs.export import export_hugging_face
 from heedful.runs.load import open_run
 from heedful.tasks.conversation.data import DialogueTurn, Exchange
-from heedful.tasks.conversation.evaluation import ConversationReport, ReplyEvaluator, train_ngrams
-from heedful.tasks.conversation.predictor import ChatPredictor, ScoredReply
-from heedful.tasks.conversation.task import TASK
-from heedful.tasks.conversation.transcript import compute_turn_attention, render_transcript
+from heedful.tasks.conversation.predictor import ChatPredictor, ScoredReply, compute_turn_attention, render_transcript
+from heedful.tasks.conversation.task import TASK, ConversationReport, ReplyEvaluator, train_ngrams
 from heedful.tasks.evaluation import DEFAULT_OPTIONS
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import InspectRequest

@@ -22,8 +22,8 @@ from heedful.tasks.classification.predictor import ChoiceResult, ClassificationR
 from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.glimpses.predictor import GlimpsePrediction, PictureLineFormat
 from heedful.tasks.language.predictor import Continuation, ContinuationRecord, GenerationLineFormat
+from heedful.tasks.predictor import dump_record
 from heedful.tasks.pretraining.predictor import FilledText, TokenGuess
-from heedful.tasks.records import dump_record
 from heedful.tasks.spans.predictor import AnswerSpan, SpanAnswerRecord
 from heedful.tasks.tagging.predictor import TaggedWord
 from heedful.tasks.translation.translations import TranslationRecord

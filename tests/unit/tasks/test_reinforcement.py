@@ -20,9 +20,9 @@ from heedful.data.batches import PairBatch, collate_pairs
 from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, CharacterTokenizer
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion, ReinforceCriterion
-from heedful.tasks.likelihood import log_likelihoods
+from heedful.tasks.objective import log_likelihoods
 
 LETTERS = CharacterTokenizer("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))

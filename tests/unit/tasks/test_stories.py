@@ -19,14 +19,18 @@ from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizers import learn_words
 from heedful.errors import DataError, RecipeError
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.metrics.metric import Metric
 from heedful.models.memory_network import MemoryNetwork
 from heedful.tasks.stories.data import BabiReader, StoryEncoder, StoryQuestion, collate_stories, read_stories_jsonl
 from heedful.tasks.stories.demonstration import PEOPLE, ROOMS, THINGS, GeneratedQuestion, generate_questions
-from heedful.tasks.stories.evaluation import build_story_evaluator, compute_story_metrics
 from heedful.tasks.stories.predictor import StoryAnswer, StoryPredictor, split_sentences
-from heedful.tasks.stories.task import StoriesObjective, insert_empty_memories
+from heedful.tasks.stories.task import (
+    StoriesObjective,
+    build_story_evaluator,
+    compute_story_metrics,
+    insert_empty_memories,
+)
 
 BABI = """\
 1 Mary went home.

@@ -21,7 +21,7 @@ from heedful.data.batches import PairBatch, collate_pairs
 from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, PAD, UNK, CharacterTokenizer, Tokenizer
-from heedful.inspection.watch import watch_attention
+from heedful.inspection.capture import watch_attention
 from heedful.tasks.generation_objective import (
     DecorrelationCriterion,
     GenerationMetrics,

@@ -15,8 +15,14 @@ from torch import Tensor, nn
 from heedful.tasks.objective import Loss, LossPart, TrainingObjective
 from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
 from heedful.training.distributed import DistributedContext
-from heedful.training.optimizers import Adam, ConstantSchedule, LearningRateSchedule, MovingAverage
-from heedful.training.precision import BF16WithMasters, FullPrecision
+from heedful.training.optimizers import (
+    Adam,
+    BF16WithMasters,
+    ConstantSchedule,
+    FullPrecision,
+    LearningRateSchedule,
+    MovingAverage,
+)
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 EXAMPLES = 12

@@ -1,4 +1,4 @@
-"""Route of models that describe pictures and clips."""
+"""Routes of models that read pictures, clips and sounds: caption, look and transcribe."""
 
 from __future__ import annotations
 
@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import torch
 
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
+from heedful.data.sound import Sound
 from heedful.inspection.record import InspectionRecord
 from heedful.serving.api.handlers import (
     DecodingRequest,
@@ -19,6 +21,7 @@ from heedful.serving.api.handlers import (
     FrameList,
     InspectHTTPRequest,
     ModelAnswers,
+    ModelRequest,
     check_limits,
 )
 from heedful.serving.api.translation import check_length
@@ -27,9 +30,10 @@ from heedful.serving.api.uploads import (
     find_inspected_field,
     open_clip,
     open_picture,
+    open_sound,
     read_upload_fields,
 )
-from heedful.serving.capabilities import Capability, declare_model_route
+from heedful.serving.capabilities import Capability, declare_model_route, find_capable_model
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
@@ -40,9 +44,13 @@ from heedful.tasks.captioning.predictor import (
     CaptionRecord,
     VideoCaptioner,
 )
+from heedful.tasks.glimpses.data import PixelArray, fit_picture_to_shape
+from heedful.tasks.glimpses.predictor import GlimpsePredictor, PictureClassRecord
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
-from heedful.tasks.records import dump_record
+from heedful.tasks.predictor import dump_record
 from heedful.tasks.search_factory import build_length_limits, build_search
+from heedful.tasks.speech.data import count_slots
+from heedful.tasks.speech.predictor import SpeechRecognizer, TranscriptRecord
 
 GROUP: Final = "perception"
 _FIELDS_BY_CAPTIONER: Final[Mapping[type[Any], tuple[str, ...]]] = {
@@ -71,7 +79,7 @@ class CaptionRequest(DecodingRequest):
     """return the attention weights of each word"""
 
 
-def _warm_up(predictor: Any) -> object:
+def _warm_up_captioner(predictor: Any) -> object:
     """Caption one black picture or clip."""
     if isinstance(predictor, Captioner):
         size = predictor.framing.size
@@ -80,21 +88,21 @@ def _warm_up(predictor: Any) -> object:
     return predictor.caption([Clip(black, np.zeros(1, dtype=np.int64))])
 
 
-def _field_names(predictor: Any) -> tuple[str, ...]:
+def _list_input_fields(predictor: Any) -> tuple[str, ...]:
     """Return the request fields in which a captioner takes its input."""
     return next(
         names for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if isinstance(predictor, predictor_type)
     )
 
 
-def _prepare_inspection(
+def _prepare_caption_inspection(
     context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
 ) -> Callable[[], InspectionRecord]:
     """Return a function that inspects a captioner on the picture or clip in a message; raise an `HTTPError` if the
     message has another input.
     """
     predictor = model.predictor
-    name = find_inspected_field(message, *_field_names(predictor))
+    name = find_inspected_field(message, *_list_input_fields(predictor))
     search = predictor.search if message.beam is None else set_beam_width(predictor.search, message.beam)
     content, options = getattr(message, name), {"search": search, "scope": InspectionSelection(attribution="auto")}
 
@@ -109,18 +117,6 @@ def _prepare_inspection(
         return replace(record, title="1")  # and not where the file was
 
     return inspect_content
-
-
-CAPABILITIES = (
-    Capability(
-        "caption",
-        (Captioner, VideoCaptioner),
-        "describe pictures or clips",
-        _warm_up,
-        _prepare_inspection,
-        lambda model: {"takes": model.predictor.input_noun},
-    ),
-)
 
 
 @contextmanager
@@ -163,7 +159,7 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
         context.deadline.raise_if_over()
         captions = predictor.caption([model_input], search=search, length=length)
         context.deadline.raise_if_over()
-        return [_build_record(line_format, caption, model_input, align=message.align) for caption in captions]
+        return [_build_caption_record(line_format, caption, model_input, align=message.align) for caption in captions]
 
     return {"model": model.name, "answers": await model.run(context.deadline, work)}
 
@@ -184,7 +180,7 @@ def _load_picture(context: RequestContext, predictor: Captioner, content: Any) -
         return predictor.framing(picture)
 
 
-def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> Any:
+def _build_caption_record(line_format: CaptionLineFormat, caption: Any, model_input: Any, *, align: bool) -> Any:
     """Build the record of a caption, which the line format writes, as JSON data; with the attention weights of its
     words to the model input if `align` is set.
     """
@@ -194,3 +190,157 @@ def _build_record(line_format: CaptionLineFormat, caption: Any, model_input: Any
         frames = model_input.frame_indices.tolist() if isinstance(model_input, Clip) else ()
         record = record.model_copy(update={"looked": attention.to_record(frames=frames)})
     return dump_record(record)
+
+
+class LookRequest(ModelRequest):
+    """A request to classify a picture glimpse by glimpse, as `heedful look` does."""
+
+    image: FileContent
+    """the picture, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+
+
+def _warm_up_glimpses(predictor: GlimpsePredictor) -> object:
+    return predictor.look_at([np.zeros(predictor.shape, dtype=np.uint8)])
+
+
+def _prepare_look_inspection(
+    context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
+) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a model on the picture in a message; raise an `HTTPError` if the message has
+    another input, or options of models that write text.
+    """
+    find_inspected_field(message, "image")
+    for name in ("pair", "beam"):
+        if getattr(message, name) is not None:
+            raise bad_request(f"{name}: this model does not write text; leave it out", param=name)
+    predictor, image = model.predictor, message.image
+    assert image is not None, "it is perceived"
+    return lambda: predictor.inspect(_load_pixels(context, predictor, image), title="1")
+
+
+@declare_model_route(
+    "look",
+    "classify a picture, glimpse by glimpse",
+    ModelAnswers[PictureClassRecord],
+    group=GROUP,
+    read_fields=read_upload_fields,
+    accepts_files=True,
+)
+async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping[str, Any]:
+    """Classify the picture of a request, and return the model's name and the record of its class and the glimpses."""
+    check_limits(context, message)
+    model = find_capable_model(context.registry, "look", message.model)
+    predictor: GlimpsePredictor = model.predictor
+
+    def work() -> list[Mapping[str, Any]]:
+        pixels = _load_pixels(context, predictor, message.image)
+        context.deadline.raise_if_over()
+        lines = predictor.line_format()
+        return [lines.to_json(("1", sight)) for sight in predictor.look_at([pixels])]
+
+    return {"model": model.name, "answers": await model.run(context.deadline, work)}
+
+
+def _load_pixels(context: RequestContext, predictor: GlimpsePredictor, image: FileContent) -> PixelArray:
+    with open_picture(image, context) as picture:
+        return fit_picture_to_shape(picture, predictor.shape)
+
+
+class TranscribeRequest(DecodingRequest):
+    """A request to transcribe a sound, as `heedful transcribe` does."""
+
+    sound: FileContent
+    """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+
+
+def _warm_up_recognizer(predictor: SpeechRecognizer) -> object:
+    frontend = predictor.frontend
+    return predictor.transcribe([Sound(torch.zeros(frontend.frame_length), frontend.rate)])
+
+
+def _prepare_speech_inspection(
+    context: RequestContext, model: LoadedModel[Any], message: InspectHTTPRequest
+) -> Callable[[], InspectionRecord]:
+    """Return a function that inspects a speech model on the sound in a message; raise an `HTTPError` if the message has
+    another input.
+    """
+    find_inspected_field(message, "sound")
+    predictor = model.predictor if message.beam is None else model.predictor.with_beam_width(message.beam)
+    assert message.sound is not None, "it is perceived"
+    content, frontend = message.sound, predictor.frontend
+
+    def inspect_sound() -> InspectionRecord:
+        with open_sound(content, context, max_seconds=predictor.max_seconds, rate=frontend.rate, name="sound") as sound:
+            record: InspectionRecord = predictor.inspect(
+                sound, message.pair, scope=InspectionSelection(attribution="auto")
+            )
+            return record
+
+    return inspect_sound
+
+
+CAPABILITIES = (
+    Capability(
+        "caption",
+        (Captioner, VideoCaptioner),
+        "describe pictures or clips",
+        _warm_up_captioner,
+        _prepare_caption_inspection,
+        lambda model: {"takes": model.predictor.input_noun},
+    ),
+    Capability(
+        "look",
+        (GlimpsePredictor,),
+        "look at pictures",
+        _warm_up_glimpses,
+        _prepare_look_inspection,
+        lambda _: {"takes": "picture"},
+    ),
+    Capability(
+        "transcribe",
+        (SpeechRecognizer,),
+        "transcribe sounds",
+        _warm_up_recognizer,
+        _prepare_speech_inspection,
+        lambda _: {"takes": "sound"},
+    ),
+)
+
+
+@declare_model_route(
+    "transcribe",
+    "transcribe a sound",
+    ModelAnswers[TranscriptRecord],
+    group=GROUP,
+    read_fields=read_upload_fields,
+    accepts_files=True,
+)
+async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any]:
+    name, answers = await transcribe_sound(context, message, field_name="sound")
+    return {"model": name, "answers": answers}
+
+
+async def transcribe_sound(
+    context: RequestContext, message: TranscribeRequest, *, field_name: str
+) -> tuple[str, list[Mapping[str, Any]]]:
+    """Transcribe the sound in a message, within the limits and the deadline of the request; return the name of the
+    model and a list with the one record. Errors call the sound `field_name`.
+    """
+    check_limits(context, message)
+    model = find_capable_model(context.registry, "transcribe", message.model)
+    predictor: SpeechRecognizer = model.predictor
+    limits = context.limits
+    config = message.build_config(predictor.generation)
+    max_frames = count_slots(round(1000 * predictor.max_seconds / predictor.frontend.hop))
+    check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)
+
+    def work() -> list[Mapping[str, Any]]:
+        with open_sound(
+            message.sound, context, max_seconds=predictor.max_seconds, rate=predictor.frontend.rate, name=field_name
+        ) as sound:
+            context.deadline.raise_if_over()
+            results = predictor.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
+        context.deadline.raise_if_over()
+        return [predictor.line_format().to_json(numbered) for numbered in enumerate(results, 1)]
+
+    return model.name, await model.run(context.deadline, work)

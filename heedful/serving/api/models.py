@@ -1,26 +1,29 @@
-"""Route that inspects a model's attention, as a record or as a page."""
+"""Routes about the served models: what each can do, and what it attends to, as a record or as a page."""
 
 from __future__ import annotations
 
 import base64
 import tempfile
 from collections.abc import Mapping
+from itertools import chain
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
+from pydantic import Field
 from starlette.responses import Response
 
 from heedful.inspection.record import InspectionRecord
 from heedful.inspection.record_files import save_record
 from heedful.inspection.web import build_payload, render_viewer
+from heedful.serving.api import search
 from heedful.serving.api.handlers import InspectHTTPRequest, check_limits
 from heedful.serving.api.uploads import read_upload_fields
 from heedful.serving.capabilities import all_capabilities, list_capabilities
 from heedful.serving.http_errors import bad_request, not_found
-from heedful.serving.registry import ModelRegistry
+from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.serving.resource_limits import TemporaryStore
 from heedful.serving.routes import RequestContext, declare_route
-from heedful.tasks.records import AnswerRecord
+from heedful.tasks.predictor import AnswerRecord
 
 _MAX_CHARACTERS: Final = 2_000
 """Maximum characters of both texts together, since a record grows with their square."""
@@ -140,3 +143,52 @@ def _encode_safetensors(record: InspectionRecord) -> bytes:
         path = Path(folder) / "record.safetensors"
         save_record(record, path)
         return path.read_bytes()
+
+
+class ServedModelInfo(AnswerRecord):
+    """A served model, and what can be requested of it."""
+
+    name: str
+    does: list[str]
+    """paths behind /v1/heedful/ that the model supports"""
+    ways: list[Annotated[list[str | None], Field(min_length=2, max_length=2)]] = []
+    """pairs of source and target languages, as far as they are known"""
+    languages: dict[str, str] = {}
+    """names of these languages"""
+    takes: Literal["text", "pair", "candidates", "picture", "clip", "sound"] = "text"
+    """kind of input"""
+
+
+class ServerInfo(AnswerRecord):
+    """The served models and indices, and the server's limits."""
+
+    models: list[ServedModelInfo]
+    indices: list[str]
+    orders: dict[str, list[str]] = {}
+    """orderings of passages that each index supports"""
+    limits: dict[str, int]
+
+
+@declare_route("/v1/heedful", "the served models and indices, and the limits", method="GET", response_type=ServerInfo)
+async def _answer_info(context: RequestContext) -> Mapping[str, Any]:
+    """Describe the served models and indices, the orderings of each index, and the limits of requests."""
+    limits = context.limits
+    return {
+        "models": [_describe_model(model) for model in context.registry.models.values()],
+        "indices": list(context.registry.indices),
+        "orders": {
+            name: list(search.available_orderings(index.predictor)) for name, index in context.registry.indices.items()
+        },
+        "limits": {name: getattr(limits, name) for name in ("characters", "batch", "alternatives", "tokens", "file")},
+    }
+
+
+def _describe_model(model: LoadedModel[Any]) -> dict[str, Any]:
+    """Describe a served model: its name, what it can do, and facts about it."""
+    capabilities = list_capabilities(model.predictor)
+    facts = (capability.describe(model) for capability in capabilities if capability.describe is not None)
+    capability_names = [
+        *(capability.name for capability in capabilities),
+        *(["inspect"] if can_inspect(model.predictor) else []),
+    ]
+    return {"name": model.name, "does": capability_names, **dict(chain.from_iterable(fact.items() for fact in facts))}

@@ -1,19 +1,23 @@
-"""`heedful recipes` and `heedful recipe`: list or copy the recipes that come with heedful; explain their keys."""
+"""`heedful recipes`, `recipe` and `study`: list and copy the recipes that come with heedful, explain their keys, and
+run its studies.
+"""
 
 from __future__ import annotations
 
+import runpy
 import shlex
+import sys
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Final
 
-from heedful.bundled import format_items, get_item, list_recipes
+from heedful.bundled import format_items, get_item, list_recipes, list_studies
 from heedful.cli.arguments import OptionalOutput
 from heedful.cli.option_parser import Positional
 from heedful.english_words import closest_match
-from heedful.errors import RecipeError
+from heedful.errors import DataError, RecipeError
 from heedful.recipes.reference import RecipeKey, list_keys
 from heedful.recipes.synonyms import KEY_SYNONYMS
 from heedful.registry import DEFAULT_TASK, list_tasks, suggest_task
@@ -159,3 +163,37 @@ def _strip_markup(text: str) -> str:
 def _format_default(key: RecipeKey) -> str:
     default = _strip_markup(key.default)
     return {"must be given": default, "see meaning": "depends on others"}.get(default, f"{default} by default")
+
+
+_STUDY_HELP = """\
+usage: heedful study [NAME [options]]
+
+Run a small experiment that demonstrates a claim of a paper. Without a name, all
+experiments are listed; heedful study NAME --help shows the options of one."""
+
+
+def run_study(argv: Sequence[str]) -> int:
+    """Run `heedful study`: run an experiment, or list all. Return the exit code; if the experiment ends with a message,
+    raise `DataError`.
+    """
+    available = list_studies()
+    if not argv:
+        print(format_items(available))
+        return 0
+    name, *options = argv
+    if name in ("-h", "--help"):
+        print(_STUDY_HELP)
+        return 0
+    path = get_item(name.removeprefix("studies/").removesuffix(".py"), available, noun="study").path
+    saved_state = sys.argv, sys.path
+    # As if Python had been given the file: what it imports from its own folder is found.
+    sys.argv, sys.path = [str(path), *options], [str(path.parent), *sys.path]
+    try:
+        runpy.run_path(str(path), run_name="__main__")
+    except SystemExit as stop:
+        if isinstance(stop.code, str):
+            raise DataError(stop.code) from None
+        raise
+    finally:
+        sys.argv, sys.path = saved_state
+    return 0
