@@ -13,8 +13,8 @@ class Command:
     """A subcommand of `heedful`.
 
     Attributes:
-        module: name of its module. It has `run(words) -> exit code`, or only the dataclass of the command's options
-            (`load_arguments_class`), with the method `execute() -> exit code`.
+        module: name of its module. It has a function `run_NAME(words) -> exit code`, where NAME is the command, or only
+            the dataclass of the command's options (`load_arguments_class`), with the method `execute() -> exit code`.
         summary: its line in the help.
     """
 
@@ -24,7 +24,7 @@ class Command:
 
 def run_command(name: str, argv: Sequence[str]) -> int:
     """Run the command `name` with the words after it, and return its exit code; errors are reported by `main`."""
-    run: Callable[[Sequence[str]], int] | None = getattr(import_module(COMMANDS[name].module), "run", None)
+    run: Callable[[Sequence[str]], int] | None = getattr(import_module(COMMANDS[name].module), f"run_{name}", None)
     if run is not None:
         return run(argv)
     from heedful.cli.arguments import parse_arguments

@@ -26,7 +26,7 @@ def command(monkeypatch: pytest.MonkeyPatch) -> Callable[[Run], None]:
 
     def install(run: Run) -> None:
         module = ModuleType("heedful.cli.train")
-        module.run = run  # type: ignore[attr-defined]
+        module.run_train = run  # type: ignore[attr-defined]
         monkeypatch.setitem(sys.modules, "heedful.cli.train", module)
 
     return install
@@ -287,7 +287,7 @@ def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
     script.write_text(
         "import sys, types\n"
         "module = types.ModuleType('heedful.cli.train')\n"
-        "module.run = lambda words: print('word\\n' * 100_000) or 0\n"
+        "module.run_train = lambda words: print('word\\n' * 100_000) or 0\n"
         "sys.modules['heedful.cli.train'] = module\n"
         "from heedful.__main__ import main\n"
         "sys.exit(main(['train']))\n"
@@ -307,7 +307,7 @@ def test_an_interrupted_process_ends_quietly(tmp_path: Path) -> None:
         "import signal, sys, types\n"
         "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # what runs in the background ignores it
         "module = types.ModuleType('heedful.cli.train')\n"
-        "module.run = lambda words: signal.raise_signal(signal.SIGINT)\n"
+        "module.run_train = lambda words: signal.raise_signal(signal.SIGINT)\n"
         "sys.modules['heedful.cli.train'] = module\n"
         "from heedful.__main__ import main\n"
         "sys.exit(main(['train']))\n"

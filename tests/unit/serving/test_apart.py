@@ -34,7 +34,7 @@ from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import GreedySearch
 from heedful.models.interface import State
 from heedful.native import load_library
-from heedful.serving import server as startup
+from heedful.serving import server as server_module
 from heedful.serving.capabilities import list_capabilities
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
@@ -404,9 +404,9 @@ def test_they_share_the_cores_that_http_leaves(
 def test_how_many_there_are(
     monkeypatch: pytest.MonkeyPatch, given: int | None, cores: int, device: str, expected: int
 ) -> None:
-    monkeypatch.setattr(startup, "count_cores", lambda: cores)
+    monkeypatch.setattr(server_module, "count_cores", lambda: cores)
     monkeypatch.setattr("heedful.runs.device.find_device", torch.device)
-    assert startup.choose_num_processes(ServerSettings(processes=given, device=device)) == expected
+    assert server_module.choose_num_processes(ServerSettings(processes=given, device=device)) == expected
 
 
 @pytest.mark.slow
@@ -417,14 +417,14 @@ def test_how_many_there_are(
 def test_more_than_the_machine_has_room_for_are_refused(
     monkeypatch: pytest.MonkeyPatch, number: int, bytes_: int | None, word: str
 ) -> None:
-    monkeypatch.setattr(startup, "count_cores", lambda: 2)
-    monkeypatch.setattr(startup, "get_memory_limit", lambda: bytes_)
+    monkeypatch.setattr(server_module, "count_cores", lambda: 2)
+    monkeypatch.setattr(server_module, "get_memory_limit", lambda: bytes_)
     settings = ServerSettings.model_validate({"models": {"a": {"run": str(RUNS["translation-transformer"])}}})
     if word:
         with pytest.raises(RecipeError, match=word):
-            startup.require_capacity(settings, number)
+            server_module.require_capacity(settings, number)
     else:
-        startup.require_capacity(settings, number)
+        server_module.require_capacity(settings, number)
 
 
 @pytest.mark.slow

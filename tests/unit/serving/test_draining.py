@@ -20,7 +20,7 @@ from blocking_server import WAIT, BlockingServer, ThreadResult, format_request, 
 from live_server import ServerResponse, run_server
 
 import heedful
-from heedful.serving import server as startup
+from heedful.serving import server as server_module
 from heedful.serving.app import ServerApp
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.settings import ServerSettings
@@ -141,11 +141,13 @@ def test_a_signal_while_models_are_loaded_ends_it(folder: Path) -> None:
 
 
 def test_models_that_are_loaded_too_late_open_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup, "load_into", lambda *_: None)
+    monkeypatch.setattr(server_module, "load_into", lambda *_: None)
     said: list[str] = []
     registry = ModelRegistry(ServerSettings(processes=0), {}, {})
     registry.state = "ending"
-    late = startup.ModelLoader(registry, ServerApp(registry), address="here", log=said.append, on_failure=lambda: None)
+    late = server_module.ModelLoader(
+        registry, ServerApp(registry), address="here", log=said.append, on_failure=lambda: None
+    )
     late.run()
     assert (registry.state, said, late.error) == ("ending", [], None)
 
