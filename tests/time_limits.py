@@ -108,5 +108,5 @@ def _iter_descendants(number: int) -> Iterator[int]:
     for listed in Path(f"/proc/{number}/task").glob("*/children"):
         with contextlib.suppress(OSError):
             for child in map(int, listed.read_text().split()):
-                yield from _descendants(child)
+                yield from _iter_descendants(child)
                 yield child

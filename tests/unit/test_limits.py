@@ -39,7 +39,7 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 def run(tmp_path: Path) -> Run:
     """Runs tests with a limit of half a second; what stands behind it follows soon."""
     (tmp_path / "conftest.py").write_text(
-        "import limits\nlimits.PROCESSES, limits.GRACE = 0.5, 4.0\nfrom limits import *\n"
+        "import time_limits\ntime_limits.PROCESSES, time_limits.GRACE = 0.5, 4.0\nfrom time_limits import *\n"
     )
     path = os.pathsep.join([str(Path(time_limits.__file__).parent), os.environ.get("PYTHONPATH", "")])
     environment = {key: each for key, each in os.environ.items() if not key.startswith("PYTEST_")}

@@ -78,7 +78,7 @@ def test_what_needs_a_key_is_described_so(tmp_path: Path) -> None:
 def test_a_wrong_key_has_the_described_status(tmp_path: Path, interpreting: Mapping[str, Path]) -> None:
     keys = tmp_path / "keys"
     add_key(keys, "me")
-    with serving(opened(interpreting, access={"keys": str(keys)})) as live:
+    with run_server(open_registry(interpreting, access={"keys": str(keys)})) as live:
         paths = live.ask("/spec").json["paths"]
         for path, status in (("/v1/heedful/translate", 401), ("/translate", 403)):
             assert live.ask(path, {}, headers={"Authorization": "Bearer wrong"}).status == status
@@ -118,7 +118,7 @@ def test_every_status_of_an_error_is_described() -> None:
     ],
     ids=["host", "origin", "url", "headers", "deadline"],
 )
-def test_errors_have_their_schema(live: Live, method: str, path: str, headers: Mapping[str, str], status: int) -> None:
+def test_errors_have_their_schema(live: LiveServer, method: str, path: str, headers: Mapping[str, str], status: int) -> None:
     operations = live.ask("/spec").json["paths"][path.partition("?")[0]]
     answer = live.ask(path, method=method, headers=headers)
     assert answer.status == status
