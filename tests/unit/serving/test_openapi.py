@@ -118,7 +118,9 @@ def test_every_status_of_an_error_is_described() -> None:
     ],
     ids=["host", "origin", "url", "headers", "deadline"],
 )
-def test_errors_have_their_schema(live: LiveServer, method: str, path: str, headers: Mapping[str, str], status: int) -> None:
+def test_errors_have_their_schema(
+    live: LiveServer, method: str, path: str, headers: Mapping[str, str], status: int
+) -> None:
     operations = live.ask("/spec").json["paths"][path.partition("?")[0]]
     answer = live.ask(path, method=method, headers=headers)
     assert answer.status == status
