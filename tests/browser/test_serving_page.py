@@ -437,7 +437,7 @@ def test_a_file_is_translated(show: Open, live: LiveServer, folder: Path) -> Non
         chosen.set_input_files({"name": "numbers.odd", "mimeType": "text/plain", "buffer": b"1"})
         find_panel(page).get_by_role("button", name="Translate the file").click()
         alert.wait_for()
-        assert "'numbers.odd' is none of" in alert.text_content()
+        assert "the format of 'numbers.odd' is not one of" in alert.text_content()
 
 
 def test_errors_are_shown(show: Open, live: LiveServer) -> None:
