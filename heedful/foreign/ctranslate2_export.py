@@ -21,7 +21,7 @@ from heedful.blocks.transformer import TransformerStack
 from heedful.data.factors import LABEL_SEPARATOR, CaseFactor, Factor, GivenFactor
 from heedful.data.tokenizers import UNK, SentencePieceTokenizer, Tokenizer
 from heedful.errors import MissingExtraError, RunError
-from heedful.foreign.families.model_family import require_supported
+from heedful.foreign.families.model_family import CLASSIC_LAYERS, require_supported
 from heedful.foreign.hugging_face_export import list_pieces
 from heedful.models.parameters import find_shared_names
 from heedful.tasks.portable_model import PortableModel
@@ -36,7 +36,9 @@ _SUPPORTED_STACK: Final = {
     "positions": ("sinusoidal", "learned", "unit_interval", "integer", "rotary", "shaw", "none"),
     "self_attention.score": _SCORES,
     "self_attention.weights": ("softmax",),
+    **CLASSIC_LAYERS,
 }
+_PLAIN_ROTATIONS: Final = {"positions.base": (10000.0,), "positions.share": (1.0,), "positions.scaling": (None,)}
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
 # Where maps and norms go in CTranslate2's specification of a layer; several of heedful's become one, stacked by rows.
@@ -383,6 +385,10 @@ def _require_supported(config: StackConfig, supported: Mapping[str, tuple[Any, .
     values of each setting.
     """
     require_supported(config, "CTranslate2", supported)
+    if isinstance(config, DecoderConfig):
+        require_supported(config, "CTranslate2", {"parallel": (False,)})
+    if isinstance(config.positions, RotaryConfig):
+        require_supported(config, "CTranslate2", _PLAIN_ROTATIONS)
     if isinstance(config.positions, UnitIntervalConfig) and config.positions.of == "sentence":
         raise RunError(
             "model.positions.of = sentence: CTranslate2 has one vector for each position, the same for sentences "

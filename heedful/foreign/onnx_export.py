@@ -47,7 +47,7 @@ def build_onnx_card(origin: PortableModel, graphs: ExportGraphs, files: Mapping[
     config, limit = origin.model, origin.model.length_limit
     content: dict[str, Any] = {
         "format": _FORMAT_VERSION,
-        "heads": config.heads,
+        "heads": config.key_value_heads or config.heads,  # of the caches that a session begins with
         "longest": origin.max_tokens if limit is None else limit.tokens,
         "graphs": {name: _describe_graph(name, graph) for name, graph in graphs.items()},
     }

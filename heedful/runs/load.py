@@ -240,9 +240,9 @@ def load(
     With `kind` the result is an instance of that class, for type checkers too.
 
     A run with several tasks is loaded as `MultiHeadPredictor`; `head("NAME")` returns the predictor of one task, as
-    `task` and `kind` do. A Hugging Face folder (BERT, RoBERTa-PreLayerNorm, ELECTRA, GPT-2, GPT-NeoX, Marian, BART)
-    works like a run; a fine-tuned encoder is a `Classifier`, a `Tagger` or a `QuestionAnsweringPredictor`, one without
-    a head an `Embedder`.
+    `task` and `kind` do. A Hugging Face folder of a family in `heedful.foreign.families.registry` (BERT, GPT-2, Llama,
+    Marian, BART and others) works like a run; a fine-tuned encoder is a `Classifier`, a `Tagger` or a
+    `QuestionAnsweringPredictor`, one without a head an `Embedder`.
 
     Args:
         folders: one run folder, or several translation runs with the same vocabulary, used as an ensemble.

@@ -95,6 +95,19 @@ def test_language_models_of_runs(tmp_path: Path, language: Callable[..., Path]) 
     require_same_generator(language, tmp_path / "rotary", positions={"kind": "rotary"}, norm_epsilon=0.05)
     require_same_generator(language, tmp_path / "shaw", positions={"kind": "shaw", "clip": 2}, norm_epsilon=0.2)
     require_same_generator(language, tmp_path / "none", positions={"kind": "none"}, residual="post_norm")
+    for number, (model, message) in enumerate(
+        (
+            ({"key_value_heads": 1}, "key_value_heads = 1: CTranslate2 has only None"),
+            ({"norm": "rms"}, "norm = rms: CTranslate2 has only layer"),
+            ({"gated": True}, "gated = True: CTranslate2 has only False"),
+            ({"parallel": True}, "parallel = True: CTranslate2 has only False"),
+            ({"positions": {"kind": "rotary", "base": 500.0}}, r"positions\.base = 500\.0: CTranslate2 has only 10000"),
+            ({"positions": {"kind": "alibi"}}, r"positions\.kind = alibi: CTranslate2 has only sinusoidal"),
+        )
+    ):
+        folder = language(tmp_path / f"unsupported-{number}", **model)
+        with pytest.raises(RunError, match=message):
+            export_ctranslate2(folder, tmp_path / "never")
     window = language(tmp_path / "window", visibility={"kind": "window", "before": 2})
     with pytest.raises(RunError, match=r"model\.visibility\.kind = window: CTranslate2 has only causal"):
         export_ctranslate2(window, tmp_path / "refused")
