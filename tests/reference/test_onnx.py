@@ -331,6 +331,13 @@ WRITERS: dict[str, dict[str, Any]] = {
     "plain": {},
     "sinusoidal": {"positions": {"kind": "sinusoidal"}, "residual": "post_norm", "bias": False},
     "rotary": {"positions": {"kind": "rotary"}, "tie": False, "output_bias": True},
+    "grouped": {
+        "positions": {"kind": "rotary", "share": 0.5, "base": 500.0},
+        "key_value_heads": 1,
+        "query_key_norm": True,
+        "gated": True,
+        "norm": "rms",
+    },
     "shaw": {"positions": {"kind": "shaw", "clip": 3, "values": False}},
     "window": {"visibility": {"kind": "window", "before": 2}},
 }
