@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heedful.recipes.load import load_recipe as load_recipe
     from heedful.retrieval.index import load_index as load_index
     from heedful.runs.export import quantize as quantize
+    from heedful.runs.export import trim as trim
     from heedful.runs.load import load as load
     from heedful.runs.train import train as train
     from heedful.tasks.captioning.predictor import Captioner as Captioner
@@ -62,6 +63,7 @@ _LAZY = {
     "quantize": "heedful.runs.export",
     "save_record": "heedful.inspection.record_files",
     "train": "heedful.runs.train",
+    "trim": "heedful.runs.export",
 }
 
 __all__ = [  # noqa: PLE0604 - the lazy names are strings too

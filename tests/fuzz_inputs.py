@@ -314,9 +314,10 @@ def _prepare_vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
     """Write a vocabulary of each kind to a file."""
     from heedful.data.pretrained_tokenizers import (
         HuggingFaceTokenizer,
-        MarianTokenizer,
+        MappedSentencePieceTokenizer,
         build_byte_level_json,
         build_wordpiece_json,
+        list_language_tags,
         load_tokenizer,
     )
     from heedful.data.tokenizers import SpecialIds, learn_characters, learn_sentencepiece, learn_words
@@ -334,7 +335,9 @@ def _prepare_vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
     spm = learn_sentencepiece(texts, kind="unigram", size=50, lowercase=True)
     names = {"</s>": 0, "<unk>": 1, "▁the": 2, "▁": 3, "a": 4, "t": 5, "<pad>": 6, ">>fra<<": 7}
     model = spm._to_bytes()
-    MarianTokenizer(model, names, special=SpecialIds(6, 0, 1), has_language_tags=True).save(folder / "marian")
+    MappedSentencePieceTokenizer(model, names, special=SpecialIds(6, 0, 1), tag_ids=list_language_tags(names)).save(
+        folder / "marian"
+    )
     spm.save(folder / "unigram")
     learn_sentencepiece(texts, kind="bpe", size=50, lowercase=False).save(folder / "subwords")
     learn_words(texts, size=20, lowercase=True, masked=True).save(folder / "words")

@@ -83,6 +83,7 @@ GROUPS: Sequence[CommandGroup] = (
             "quantize": Command(
                 "heedful.cli.export", "write a trained run with weights in 8 bits, a quarter of the size"
             ),
+            "trim": Command("heedful.cli.export", "write a published model with the pieces that your languages need"),
             "export": Command("heedful.cli.export", "write a model in the format of Hugging Face, CTranslate2 or ONNX"),
         },
     ),

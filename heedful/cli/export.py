@@ -1,8 +1,11 @@
-"""`heedful quantize` and `heedful export`: write a trained model with weights in 8 bits, or for another program."""
+"""`heedful quantize`, `trim` and `export`: write a model with weights in 8 bits, with fewer pieces, or for another
+program.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from shlex import quote
 from typing import Literal, assert_never
 
@@ -36,6 +39,38 @@ class QuantizeArguments:
         old_size, new_size = quantize(self.run, self.output, step=self.step)
         log(f"written: {self.output}, {new_size / 1e6:,.1f} MB of weights instead of {old_size / 1e6:,.1f}")
         log(f"next: heedful evaluate {quote(str(self.output))} --against {quote(str(self.run))}")
+        return 0
+
+
+@dataclass(frozen=True)
+class TrimArguments:
+    """Write a copy of a published model with the pieces of its vocabulary that your texts need.
+
+    A model of many languages becomes much smaller: half of NLLB-200 is its table of 256,000 pieces. Texts that use only
+    kept pieces are read as before. The pieces are those of the texts, single characters in them, special pieces and
+    languages. Give as much text of all your languages as you have:
+
+        heedful trim FOLDER SMALLER --texts mine.en mine.de
+    """
+
+    run: PositionalPath
+    """Hugging Face folder, or a run that started from one and kept its vocabulary"""
+    output: PositionalPath
+    """folder to write; new or empty"""
+    texts: tuple[Path, ...]
+    """files of texts, one per line, plain or gzipped, in all languages that the model should read or write"""
+
+    def execute(self) -> int:
+        """Run the command; return the exit code."""
+        from itertools import chain
+
+        from heedful.data.readers import read_lines
+        from heedful.runs.export import trim
+
+        lines = chain.from_iterable(read_lines(path) for path in self.texts)
+        old_size, new_size = trim(self.run, self.output, texts=lines)
+        log(f"written: {self.output}, {new_size:,} pieces instead of {old_size:,}")
+        log(f"next: heedful describe {quote(str(self.output))}")
         return 0
 
 

@@ -374,7 +374,7 @@ def _build_option(entry: Field[Any], bare_type: Any, notes: Sequence[Any], *, gr
     """Build the option of a dataclass field from its type without metadata, and the metadata, `notes`; `group` is the
     dataclass.
     """
-    name = f"--{entry.name.replace('_', '-')}"
+    name = f"--{entry.name.rstrip('_').replace('_', '-')}"  # from_ is no keyword
     infos = [note for note in notes if isinstance(note, OptionInfo)]
     value_type, min_words, max_words = _parse_type(bare_type)
     if file_suffixes := next((note for note in notes if isinstance(note, FileSuffixes)), None):

@@ -32,6 +32,8 @@ class DirectionOptions:
 
     to: str | None = None
     """target language, for models with several; for localization files, the language named in the file by default"""
+    from_: str | None = None
+    """language of the texts, for models that read it, such as NLLB-200"""
     tags: tuple[str, ...] = ()
     """further tags before the sources, as data.train.tags of the recipe, such as <captions>"""
 
@@ -45,14 +47,15 @@ class DirectionOptions:
 
     @property
     def source_tags(self) -> tuple[str, ...]:
-        """The tags before each source, that of the language first."""
-        from heedful.recipes.parallel_data import format_language_tag
+        """The tags of each source, those of the languages first."""
+        from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 
-        return (*([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
+        source_tags = [] if self.from_ is None else [format_source_tag(self.from_)]
+        return (*source_tags, *([] if self.to is None else [format_language_tag(self.to)]), *self.tags)
 
     def apply_to(self, predictor: object, *, document: TranslatableDocument | None = None) -> Translator:
-        """Return the predictor, which must be a translator, with the target language and tags set; by default with the
-        target language that the document names.
+        """Return the predictor, which must be a translator, with its languages and tags set; by default with the
+        languages that the document names.
 
         Raises:
             RecipeError: the model does not know the language or a tag, or does not translate.
@@ -60,11 +63,13 @@ class DirectionOptions:
         from heedful.tasks.translation.translator import Translator
 
         if not isinstance(predictor, Translator):
-            raise RecipeError("--to, --tags: are for models that translate; leave them out")
-        target = self.to
-        if target is None and document is not None and predictor.languages:
+            raise RecipeError("--to, --from, --tags: are for models that translate; leave them out")
+        source, target = self.from_, self.to
+        if document is not None and target is None and predictor.languages:
             target = _find_document_language(document, predictor.languages)
-        return predictor.towards(target, tags=self.tags)
+        if document is not None and source is None and predictor.source_languages:
+            source = document.languages.source
+        return predictor.towards(target, source=source, tags=self.tags)
 
 
 def _find_document_language(document: TranslatableDocument, languages: Sequence[str]) -> str | None:
@@ -228,9 +233,7 @@ class ParallelTextOptions:
         """
         if self.source is self.target is self.data is None:
             if self.direction != DirectionOptions() and not allow_direction:
-                raise RecipeError(
-                    "--to, --tags: need --source and --target, or --data; for its own texts, the recipe sets them"
-                )
+                raise RecipeError("--to, --from, --tags: need --source and --target, or --data; a recipe sets its own")
             return None
         return self.build_reader()
 

@@ -78,7 +78,7 @@ class RerankArguments(ModelLineOptions):
         if not self.runs and self.searching != SearchOptions():
             raise RecipeError("options of the search: need a run that translates, but none is given; leave them out")
         if not self.runs and self.direction != DirectionOptions():
-            raise RecipeError("--to, --tags: need a run that translates, but none is given; leave them out")
+            raise RecipeError("--to, --from, --tags: need a run that translates, but none is given; leave them out")
         self._check_reverse()
         given_weights = [name for name in _WEIGHT_NAMES if getattr(self, f"{name}_weight") is not None]
         for name in given_weights:

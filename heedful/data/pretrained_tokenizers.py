@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import base64
+import itertools
 import json
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Self, final
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Literal, Self, final
 
 import sentencepiece
 
@@ -29,11 +31,14 @@ from heedful.data.tokenizers import (
     Tokenizer,
     WordTokenizer,
 )
+from heedful.deprecation import module_getattr
 from heedful.errors import DataError, MissingExtraError, RunError
 from heedful.files import parse_json, read_bytes
 
 _SPACE: Final = "▁"
 _LANGUAGE_PIECE: Final = re.compile(r">>([^<>]+)<<")
+BYTE_PIECE: Final = re.compile(r"<0x[0-9A-F]{2}>")
+"""A piece that stands for one byte of a character without a piece of its own."""
 _MAX_UNUSED_IDS: Final = 2**20
 """Largest number of ids without a piece; embedding tables are a little larger than their vocabularies, never by this
 much."""
@@ -52,7 +57,7 @@ def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, si
     """Raise `DataError` if an id in `special` or `prefix_ids` is not below `size`, or if begin or end has none; `file`
     is named in the message.
     """
-    role_ids = (special.bos, special.eos, special.unk, special.mask)
+    role_ids = (special.bos, special.eos, special.unk, special.mask, special.document_bos)
     for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
         if type(special_id) is not int or not 0 <= special_id < size:
             raise DataError(
@@ -63,7 +68,7 @@ def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, si
         raise DataError(f"{file}: has no piece that begins or ends a text; take a complete copy of it")
 
 
-class _PretrainedTokenizer(Tokenizer):
+class PretrainedTokenizer(Tokenizer):
     """Base of tokenizers from other projects: some ids may be unused, and special ids may be anywhere.
 
     Raises `DataError` if an id is not below `size`.
@@ -74,9 +79,10 @@ class _PretrainedTokenizer(Tokenizer):
         size: number of rows of the model's tables, which may be larger than the number of pieces; equal by default.
         special: the special ids.
         prefix_ids: ids that every text begins with.
+        tag_ids: ids of the pieces that name languages, by their tags; at most one of them begins a text.
     """
 
-    _padding_names: ClassVar[tuple[str, ...]]
+    _padding_names: ClassVar[tuple[str, ...]] = ("[PAD]", "<pad>")
 
     def __init__(
         self,
@@ -86,6 +92,7 @@ class _PretrainedTokenizer(Tokenizer):
         size: int | None,
         special: SpecialIds,
         prefix_ids: tuple[int, ...] = (),
+        tag_ids: Mapping[str, int] | None = None,
     ) -> None:
         _require_piece_ids(ids, file=file)
         num_known_ids = max(ids.values()) + 1
@@ -100,13 +107,29 @@ class _PretrainedTokenizer(Tokenizer):
                 f"{file}: has {len(ids):,} pieces, and the model {size:,} ids; take the vocabulary that belongs to the "
                 "model"
             )
-        _require_special_ids(special, prefix_ids, size=size, file=file)
+        tag_ids = dict(tag_ids or {})
+        _require_special_ids(special, (*prefix_ids, *tag_ids.values()), size=size, file=file)
         super().__init__(
             size=size, special=replace(special, others=special.others | frozenset(range(num_known_ids, size)))
         )
         self.ids = dict(ids)
         self.num_known_ids = num_known_ids
         self.prefix_ids = prefix_ids
+        self.tag_ids = tag_ids
+
+    def with_tags(self, tags: Sequence[str]) -> Self:
+        """Return a tokenizer with these tags before every text, instead of the language that it begins with now."""
+        tokenizer = super().with_tags(tags)
+        if tags:
+            others = [number for number in self.prefix_ids if number not in self.tag_ids.values()]
+            tokenizer.prefix_ids = (*others, *(self.tag_ids[tag] for tag in tags))
+        return tokenizer
+
+    def without_tags(self) -> Self:
+        """Return a copy without tags, for a model that no longer needs a language; what texts begin with stays."""
+        tokenizer = copy(self)
+        tokenizer.tag_ids = {}
+        return tokenizer
 
     @property
     def pad_id(self) -> int | None:
@@ -120,17 +143,20 @@ class _PretrainedTokenizer(Tokenizer):
             "format": FILE_FORMAT,
             "kind": kind,
             "size": self.size,
-            "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")},
+            "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")}
+            | ({} if special.document_bos is None else {"document_bos": special.document_bos}),
             "others": sorted(number for number in special.others if number < self.num_known_ids),
             "opening": list(self.prefix_ids),
+            **({"tags": dict(self.tag_ids)} if self.tag_ids else {}),
             **content,
         }
         return (json.dumps(record, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 @final
-class HuggingFaceTokenizer(_PretrainedTokenizer):
-    """A tokenizer of the library `tokenizers`: WordPiece (Wu et al. 2016) or byte-level BPE (Radford et al. 2019).
+class HuggingFaceTokenizer(PretrainedTokenizer):
+    """A tokenizer of the library `tokenizers`: WordPiece (Wu et al. 2016), byte-level BPE (Radford et al. 2019), or
+    BPE or a unigram model of text whose spaces are `▁` (Kudo and Richardson 2018).
 
     No string in a text is special: `[SEP]` is read as it is written, letter by letter if necessary.
 
@@ -139,13 +165,12 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         special: the special ids.
         size: number of rows of the model's tables; the number of pieces by default.
         prefix_ids: ids that every text begins with.
+        tag_ids: ids of the pieces that name languages, by their tags.
 
     Raises:
         MissingExtraError: the library is not installed.
-        DataError: it cannot read the content, or the content is of another kind than these two.
+        DataError: it cannot read the content, or the content is of another kind than these.
     """
-
-    _padding_names = ("[PAD]", "<pad>")
 
     def __init__(
         self,
@@ -154,6 +179,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         special: SpecialIds,
         size: int | None = None,
         prefix_ids: tuple[int, ...] = (),
+        tag_ids: Mapping[str, int] | None = None,
     ) -> None:
         try:
             import tokenizers
@@ -166,7 +192,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         self._tokenizer = _call_tokenizers(tokenizers.Tokenizer.from_str, json.dumps(self.content))
         self._tokenizer.encode_special_tokens = True
         ids = _call_tokenizers(self._tokenizer.get_vocab, with_added_tokens=True)
-        super().__init__(ids, file="tokenizer.json", size=size, special=special, prefix_ids=prefix_ids)
+        super().__init__(ids, file="tokenizer.json", size=size, special=special, prefix_ids=prefix_ids, tag_ids=tag_ids)
 
     @property
     def special_token_names(self) -> dict[str, str]:
@@ -181,7 +207,7 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
 
     @property
     def _has_leading_spaces(self) -> bool:  # type: ignore[override]  # depends on the content here
-        return self.model_kind == "BPE"
+        return self.model_kind != "WordPiece"
 
     def encode_with_masks(self, text: str, *, blank: str = "[MASK]") -> list[int]:
         """Encode a text and put one mask id in place of each `blank`; see `Tokenizer.encode_with_masks`."""
@@ -198,11 +224,12 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         """Strip the space before a mask if pieces contain the space before them, because it belongs to the hidden
         piece.
         """
-        return text.rstrip(" ") if self.model_kind == "BPE" else text
+        return text.rstrip(" ") if self._has_leading_spaces else text
 
     def _normalise_text(self, text: str) -> str:
         normalizer = self._tokenizer.normalizer
-        return text if normalizer is None else str(_call_tokenizers(normalizer.normalize_str, text))
+        normalised = text if normalizer is None else str(_call_tokenizers(normalizer.normalize_str, text))
+        return normalised.replace(_SPACE, " ").strip(" ") if self.model_kind == "Metaspace" else normalised
 
     def _encode_text(self, text: str) -> list[int]:
         ids: list[int] = _call_tokenizers(self._tokenizer.encode, text, add_special_tokens=False).ids
@@ -212,12 +239,33 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         """Return the part of the normalised text that each piece stands for; if pieces are bytes of one character, the
         first gets it.
         """
+        if self.model_kind == "Metaspace":
+            return self._split_metaspace_surfaces(text)
         normalised = self._normalise_text(text)
         surfaces, last_stop = [], 0
         for start, stop in _call_tokenizers(self._tokenizer.encode, normalised, add_special_tokens=False).offsets:
             # bytes of one character share its place; the first has it
             surfaces.append(normalised[max(start, last_stop) : stop])
             last_stop = max(last_stop, stop)
+        return surfaces
+
+    def _split_metaspace_surfaces(self, text: str) -> list[str]:
+        """Return the part of the normalised text that each piece with `▁` stands for; if pieces are bytes of one
+        character, the first gets it.
+        """
+        pipeline = self._tokenizer
+        if pipeline.normalizer is not None:
+            text = _call_tokenizers(pipeline.normalizer.normalize_str, text)
+        words = [text]
+        if pipeline.pre_tokenizer is not None:
+            words = [word for word, _ in _call_tokenizers(pipeline.pre_tokenizer.pre_tokenize_str, text)]
+        surfaces = []
+        for word in filter(None, words):
+            starts_character = [byte & 0xC0 != 0x80 for byte in word.encode()]
+            num_characters = list(itertools.accumulate(starts_character, initial=0))  # that begin before each byte
+            for piece in _call_tokenizers(pipeline.model.tokenize, word):
+                start, stop = piece.offsets  # in bytes of the word
+                surfaces.append(word[num_characters[start] : num_characters[stop]].replace(_SPACE, " "))
         return surfaces
 
     def _decode_ids(self, ids: list[int]) -> str:
@@ -228,9 +276,8 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         if token_id >= self.num_known_ids:
             return f"<{token_id}>"
         piece = str(self._tokenizer.id_to_token(token_id))
-        if self.model_kind == "WordPiece" or token_id in self.special.skipped_ids:
-            return piece
-        return self._decode_piece(piece)
+        is_byte_level = self.model_kind == "ByteLevel" and token_id not in self.special.skipped_ids
+        return self._decode_piece(piece) if is_byte_level else piece
 
     def _decode_piece(self, piece: str) -> str:
         """Return a byte-level piece as text; bytes that are not a whole character are shown by their numbers."""
@@ -253,39 +300,39 @@ class HuggingFaceTokenizer(_PretrainedTokenizer):
         return {chr(byte): byte for byte in printable} | {chr(256 + n): byte for n, byte in enumerate(others)}
 
     def _is_continuation(self, token_id: int) -> bool:
-        """Return whether a piece continues a word: in WordPiece it has a prefix such as `##`, in byte-level BPE it does
-        not begin with a space or a line feed. Special and unknown pieces do not.
+        """Return whether a piece continues a word: in WordPiece it has a prefix such as `##`, elsewhere it does not
+        begin with a space or a line feed. Special and unknown pieces do not.
         """
         if token_id >= self.num_known_ids or token_id in self.special.skipped_ids or token_id == self.special.unk:
             return False
         piece = str(self._tokenizer.id_to_token(token_id))
         if self.model_kind == "WordPiece":
             return piece.startswith(str(self.content["model"].get("continuing_subword_prefix", "##")))
-        return not piece.startswith(("Ġ", "Ċ"))
+        return not piece.startswith(("Ġ", "Ċ") if self.model_kind == "ByteLevel" else _SPACE)
 
     def _to_bytes(self) -> bytes:
         return self._to_json_bytes("hugging_face", tokenizer=self.content)
 
 
 @final
-class MarianTokenizer(_PretrainedTokenizer):
-    """Marian's tokenizer of one language: sentencepiece splits the text, and a vocabulary file gives the ids.
+class MappedSentencePieceTokenizer(PretrainedTokenizer):
+    """A sentencepiece model (Kudo and Richardson 2018) that splits texts into pieces, whose ids come from elsewhere.
 
-    Raises `DataError` if sentencepiece cannot read the model.
-
-    A multilingual model has pieces such as `>>fra<<`, one of which precedes a source. They become tags named as in
-    heedful, `<2fra>`; a text may also begin with such a piece itself.
+    A text may begin with a piece such as `>>fra<<`, by which multilingual Marian models are asked for a language.
 
     Args:
         model: the bytes of a sentencepiece model.
         ids: ids of the pieces.
         special: the special ids; pieces without an id become `unk`.
         size: number of rows of the model's tables; the number of ids by default.
-        has_language_tags: whether pieces that name languages are tags.
+        prefix_ids: ids that every text begins with.
+        tag_ids: ids of the pieces that name languages, by their tags.
+
+    Raises:
+        DataError: sentencepiece cannot read the model, or no piece is for unknown text.
     """
 
     _has_leading_spaces = True
-    _padding_names = ("<pad>",)
 
     def __init__(
         self,
@@ -294,29 +341,16 @@ class MarianTokenizer(_PretrainedTokenizer):
         *,
         special: SpecialIds,
         size: int | None = None,
-        has_language_tags: bool = False,
+        prefix_ids: tuple[int, ...] = (),
+        tag_ids: Mapping[str, int] | None = None,
     ) -> None:
-        try:
-            self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
-        except (RuntimeError, OSError, ValueError):
-            raise DataError(
-                "source.spm or target.spm: is not a sentencepiece model, or is damaged; take another copy of this model"
-            ) from None
+        self._processor = load_sentencepiece(model)
         if special.unk is None:
-            raise DataError("vocab.json: has no piece for unknown text; take a complete copy of this model")
-        super().__init__(ids, file="vocab.json", size=size, special=special)
+            raise DataError("the vocabulary has no piece for unknown text; take a complete copy of this model")
+        super().__init__(ids, file="the vocabulary", size=size, special=special, prefix_ids=prefix_ids, tag_ids=tag_ids)
         self.model = model
         self._unk = special.unk
         self._pieces = {number: piece for piece, number in ids.items()}
-        if has_language_tags:
-            matches = ((_LANGUAGE_PIECE.fullmatch(piece), number) for piece, number in ids.items())
-            self.tag_ids = {f"<2{match[1]}>": number for match, number in matches if match is not None}
-
-    def without_tags(self) -> Self:
-        """Return a copy without tags, for a model that no longer needs a target language."""
-        other = copy(self)
-        other.tag_ids = {}
-        return other
 
     def _normalise_text(self, text: str) -> str:
         language, text = self._split_language_piece(text)
@@ -326,7 +360,19 @@ class MarianTokenizer(_PretrainedTokenizer):
         return [self.ids.get(piece, self._unk) for piece in self._split_into_pieces(text)]
 
     def _split_surfaces(self, text: str) -> list[str]:
-        return [piece.replace(_SPACE, " ") for piece in self._split_into_pieces(text)]
+        pieces = self._split_into_pieces(text)
+        if not any(map(BYTE_PIECE.fullmatch, pieces)):
+            return [piece.replace(_SPACE, " ") for piece in pieces]
+        surfaces: list[str] = []
+        for is_byte, group in itertools.groupby(pieces, key=lambda piece: bool(BYTE_PIECE.fullmatch(piece))):
+            run = list(group)
+            if is_byte:  # the first byte of each character stands for it
+                content = bytes(int(piece[3:5], 16) for piece in run)
+                characters = iter(content.decode(errors="replace"))
+                surfaces += ["" if byte & 0xC0 == 0x80 else next(characters, "") for byte in content]
+            else:
+                surfaces += [piece.replace(_SPACE, " ") for piece in run]
+        return surfaces
 
     def _split_into_pieces(self, text: str) -> list[str]:
         """Split a text into pieces; a leading language piece stays whole."""
@@ -342,17 +388,103 @@ class MarianTokenizer(_PretrainedTokenizer):
 
     def _decode_ids(self, ids: list[int]) -> str:
         pieces = [f"{_SPACE}{UNKNOWN_TEXT}" if number == self._unk else self._get_piece(number) for number in ids]
+        if any(map(BYTE_PIECE.fullmatch, pieces)):
+            return str(self._processor.decode_pieces(pieces))
         return "".join(pieces).replace(_SPACE, " ").strip(" ")
 
     def _get_piece(self, token_id: int) -> str:
         return self._pieces.get(token_id, f"<{token_id}>")
 
     def _is_continuation(self, token_id: int) -> bool:
+        if token_id in self.special.skipped_ids or token_id == self._unk:
+            return False
         return token_id in self._pieces and not self._pieces[token_id].startswith(_SPACE)
 
     def _to_bytes(self) -> bytes:
-        asks = {"asks": True} if self.tag_ids else {}
-        return self._to_json_bytes("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids, **asks)
+        return self._to_json_bytes("marian", model=base64.b64encode(self.model).decode("ascii"), ids=self.ids)
+
+
+@final
+class ByteTokenizer(PretrainedTokenizer):
+    """Bytes of UTF-8 as pieces, with ids from 3 (ByT5, Xue et al. 2022).
+
+    Args:
+        special: the special ids.
+        size: number of rows of the model's tables.
+        prefix_ids: ids that every text begins with.
+        tag_ids: always None; byte models have no languages.
+    """
+
+    _has_leading_spaces = False
+    _FIRST: ClassVar[int] = 3
+    """Id of byte 0."""
+    ids_by_piece: ClassVar[Mapping[str, int]] = MappingProxyType(
+        {"<pad>": 0, "</s>": 1, "<unk>": 2} | {f"<0x{byte:02X}>": byte + 3 for byte in range(256)}
+    )
+
+    def __init__(
+        self,
+        *,
+        special: SpecialIds,
+        size: int | None = None,
+        prefix_ids: tuple[int, ...] = (),
+        tag_ids: Mapping[str, int] | None = None,
+    ) -> None:
+        super().__init__(
+            self.ids_by_piece, file="the vocabulary", size=size, special=special, prefix_ids=prefix_ids, tag_ids=tag_ids
+        )
+
+    def _normalise_text(self, text: str) -> str:
+        return text
+
+    def _encode_text(self, text: str) -> list[int]:
+        return [byte + self._FIRST for byte in text.encode()]
+
+    def _split_surfaces(self, text: str) -> list[str]:
+        """Return each character for its first byte, and nothing for its other bytes."""
+        return [surface for character in text for surface in (character, *[""] * (len(character.encode()) - 1))]
+
+    def _decode_ids(self, ids: list[int]) -> str:
+        return bytes(byte for number in ids if (byte := self._get_byte(number)) is not None).decode(errors="ignore")
+
+    def _get_byte(self, token_id: int) -> int | None:
+        """Return the byte of an id; None if it stands for none."""
+        byte = token_id - self._FIRST
+        return byte if 0 <= byte < 256 else None
+
+    def _get_piece(self, token_id: int) -> str:
+        byte = self._get_byte(token_id)
+        if byte is None:
+            return {0: "<pad>", 1: "</s>", 2: "<unk>"}.get(token_id, f"<{token_id}>")
+        return _VISIBLE_SPACES.get(chr(byte), chr(byte) if 32 < byte < 127 else f"<0x{byte:02X}>")
+
+    def _is_continuation(self, token_id: int) -> bool:
+        byte = self._get_byte(token_id)
+        return byte is not None and not chr(byte).isspace()
+
+    def _to_bytes(self) -> bytes:
+        return self._to_json_bytes("bytes")
+
+
+__getattr__ = module_getattr(__name__, {"MarianTokenizer": "MappedSentencePieceTokenizer"})
+
+
+def load_sentencepiece(model: bytes) -> sentencepiece.SentencePieceProcessor:
+    """Load a sentencepiece model from the bytes of its file; raise `DataError` if it cannot be read."""
+    try:
+        if not model:
+            raise ValueError("sentencepiece accepts an empty file as a model")
+        return sentencepiece.SentencePieceProcessor(model_proto=model)
+    except (RuntimeError, OSError, ValueError):
+        raise DataError(
+            "its sentencepiece model cannot be read, or is damaged; take another copy of this model"
+        ) from None
+
+
+def list_language_tags(ids: Mapping[str, int]) -> dict[str, int]:
+    """Return the ids of Marian's pieces for languages, such as `>>fra<<`, by their tags in heedful, `<2fra>`."""
+    matches = ((_LANGUAGE_PIECE.fullmatch(piece), number) for piece, number in ids.items())
+    return {f"<2{match[1]}>": number for match, number in matches if match is not None}
 
 
 def build_wordpiece_json(
@@ -438,13 +570,24 @@ def _call_tokenizers(function: Callable[..., Any], *args: Any, **kwargs: Any) ->
         ) from None
 
 
-def _get_model_kind(content: Mapping[str, Any]) -> str:
-    """Return `WordPiece` or `BPE` (byte-level) for the content of tokenizer.json; raise `DataError` for other kinds."""
-    kind, decoder = (_get_type(content.get(part)) for part in ("model", "decoder"))
-    if kind == "WordPiece" or (kind == "BPE" and decoder == "ByteLevel"):
-        return str(kind)
+def _get_model_kind(content: Mapping[str, Any]) -> Literal["WordPiece", "ByteLevel", "Metaspace"]:
+    """Return how the pieces in the content of tokenizer.json show where words begin: `WordPiece`, `ByteLevel` (BPE of
+    bytes) or `Metaspace` (`▁` for spaces); raise `DataError` for other kinds.
+    """
+    model, decoder = content.get("model"), content.get("decoder")
+    kind = _get_type(model)
+    decoders = decoder.get("decoders") if _get_type(decoder) == "Sequence" else [decoder]
+    steps = [_get_type(step) for step in decoders] if isinstance(decoders, list) else []
+    if kind == "WordPiece":
+        return "WordPiece"
+    if kind == "BPE" and "ByteLevel" in steps:
+        return "ByteLevel"
+    replaces = any(_SPACE in json.dumps(step, ensure_ascii=False) for step in decoders or ())
+    if kind in ("BPE", "Unigram") and steps[:1] in (["Metaspace"], ["Replace"]) and replaces:
+        return "Metaspace"
     raise DataError(
-        f"tokenizer.json: is of the kind {kind} with the decoder {decoder}; heedful reads WordPiece, and BPE of bytes"
+        f"tokenizer.json: is of the kind {kind} with the decoder {', '.join(map(str, steps))}; heedful reads "
+        "WordPiece, BPE of bytes, and BPE and Unigram with spaces as ▁"
     )
 
 
@@ -475,9 +618,7 @@ def _load_sentencepiece(contents: bytes, *, path: Path) -> SentencePieceTokenize
     """Load a sentencepiece model from the bytes of its file; raise `RunError` if its special ids are not those of
     heedful.
     """
-    if not contents:
-        raise ValueError("sentencepiece accepts an empty file as a model")
-    processor = sentencepiece.SentencePieceProcessor(model_proto=contents)
+    processor = load_sentencepiece(contents)
     special_ids = (processor.pad_id(), processor.bos_id(), processor.eos_id(), processor.unk_id())
     if special_ids != (PAD, BOS, EOS, UNK):
         raise RunError(
@@ -496,7 +637,7 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
             f"{path}: tokenizer format {record.get('format')!r}, but this heedful reads {FILE_FORMAT}; use one "
             "that knows it or learn the tokenizer again"
         )
-    if record.get("kind") in ("hugging_face", "marian"):
+    if record.get("kind") in ("hugging_face", "marian", "bytes"):
         return _load_pretrained(record)
     lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
     tags, kind = record.get("tags", []), str(record.get("kind"))
@@ -521,12 +662,19 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 
 
 def _load_pretrained(record: Mapping[str, Any]) -> Tokenizer:
-    """Build a tokenizer of another project, of Hugging Face or Marian, from its JSON record."""
-    special = SpecialIds(**record["special"], others=frozenset(record["others"]))
-    size, prefix_ids = record["size"], tuple(record["opening"])
-    if type(size) is not int:
+    """Build a tokenizer of another project from its JSON record."""
+    options: dict[str, Any] = {
+        "special": SpecialIds(**record["special"], others=frozenset(record["others"])),
+        "size": record["size"],
+        "prefix_ids": tuple(record["opening"]),
+        "tag_ids": record.get("tags"),
+    }
+    if type(options["size"]) is not int:
         raise TypeError("a size that is not a number")
+    if record["kind"] == "bytes":
+        return ByteTokenizer(**options)
     if record["kind"] == "hugging_face":
-        return HuggingFaceTokenizer(record["tokenizer"], special=special, size=size, prefix_ids=prefix_ids)
-    model = base64.b64decode(record["model"], validate=True)
-    return MarianTokenizer(model, record["ids"], special=special, size=size, has_language_tags=bool(record.get("asks")))
+        return HuggingFaceTokenizer(record["tokenizer"], **options)
+    if record.get("asks"):  # of earlier versions
+        options["tag_ids"] = list_language_tags(record["ids"])
+    return MappedSentencePieceTokenizer(base64.b64decode(record["model"], validate=True), record["ids"], **options)

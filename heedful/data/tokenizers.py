@@ -67,6 +67,7 @@ class SpecialIds:
         unk: id of text without a piece; None if everything has a piece.
         mask: id that hides a token from a masked language model; None if there is none.
         others: ids without a meaning to the model, such as another project's padding.
+        document_bos: id before the first token of a language model's text, as in Llama; None if that is `eos`.
     """
 
     bos: int
@@ -74,6 +75,12 @@ class SpecialIds:
     unk: int | None = None
     mask: int | None = None
     others: frozenset[int] = frozenset()
+    document_bos: int | None = None
+
+    @property
+    def document_start(self) -> int:
+        """Id before the first token of a language model's text: by default the end of the text before it."""
+        return self.eos if self.document_bos is None else self.document_bos
 
     @property
     def skipped_ids(self) -> frozenset[int]:

@@ -2,30 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+from heedful.architectures.stack import DecoderConfig
 from heedful.data.pretrained_tokenizers import (
+    ByteTokenizer,
     HuggingFaceTokenizer,
-    MarianTokenizer,
+    MappedSentencePieceTokenizer,
+    PretrainedTokenizer,
     build_byte_level_json,
     build_wordpiece_json,
+    list_language_tags,
+    load_sentencepiece,
 )
 from heedful.data.tokenizers import SpecialIds
 from heedful.errors import DataError, RunError
-from heedful.files import read_bytes, read_text
-from heedful.files import read_json as read_json_value
+from heedful.files import parse_json, read_bytes, read_text
 from heedful.foreign.families.model_family import ModelFamily, validate_config
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 
 HEEDFUL_VOCABULARY: Final = "heedful.vocabulary"
 """File name of a heedful vocabulary, in a folder that heedful exported."""
+_NO_LIMIT: Final = str(int(1e30))
+"""The number that transformers writes for texts of any length; it has more than 64 bits."""
 _MAX_ID_DIGITS: Final = 9
 """Number of digits of the largest id."""
 HEEDFUL_SIDES: Final = ("heedful.source", "heedful.target")
 """File names of the source and target vocabulary, in a folder that heedful exported."""
+SENTENCEPIECE_FILES: Final = ("sentencepiece.bpe.model", "spiece.model", "tokenizer.model", "sentencepiece.model")
+"""File names of sentencepiece models in folders of all families but Marian."""
+_LANGUAGE_LAST: Final = ("MBartTokenizer", "MBartTokenizerFast")
+"""Tokenizer classes that put the language behind a text."""
+BYTE_CLASS: Final = "ByT5Tokenizer"
+"""Tokenizer class of folders whose pieces are bytes; they have no vocabulary file."""
 _ENCODER_ROLES: Final = {"bos": "cls_token", "eos": "sep_token", "unk": "unk_token", "mask": "mask_token"}
 _DECODER_ROLES: Final = {"bos": "bos_token", "eos": "eos_token", "unk": "unk_token", "mask": "mask_token"}
 
@@ -49,7 +62,7 @@ def read_json_list(path: Path) -> list[Any]:
 def _parse_json(path: Path) -> Any:
     """Parse a JSON file; raise RunError if it cannot be read."""
     try:
-        return read_json_value(path)
+        return parse_json(read_text(path).replace(_NO_LIMIT, "1e30"))
     except OSError as error:
         raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
     except ValueError:
@@ -69,18 +82,38 @@ class TranslationSide:
         opening: id of the first token of every text.
         start: id that a decoder starts from; by default the piece that begins a sequence.
         forbidden: ids that must not be generated.
+        language_key: key of the default language in tokenizer_config.json: `src_lang` or `tgt_lang`.
+        format_tag: returns the tag of a language on this side; None if texts of this side name no language.
     """
 
     opening: int | None = None
     start: int | None = None
     forbidden: frozenset[int] = frozenset()
+    language_key: str = ""
+    format_tag: Callable[[str], str] | None = None
+
+
+@dataclass(frozen=True)
+class _FolderPieces:
+    """The pieces of a folder.
+
+    Attributes:
+        ids: ids of all pieces.
+        special_ids: those that are marked as special.
+        build: builds the tokenizer from its special ids, size and the other options of all of them.
+    """
+
+    ids: Mapping[str, int]
+    special_ids: frozenset[int]
+    build: Callable[..., PretrainedTokenizer]
 
 
 def read_text_vocabulary(
     folder: Path, *, family: ModelFamily, size: int, side: TranslationSide | None = None
-) -> HuggingFaceTokenizer:
-    """Read the vocabulary of any family but Marian: tokenizer.json, else vocab.txt, or vocab.json with merges.txt.
-    `size` is the number of rows of the embedding table; `side` has the token settings of a translation model.
+) -> PretrainedTokenizer:
+    """Read the vocabulary of any family but Marian: tokenizer.json, else vocab.txt, or vocab.json with merges.txt, or a
+    sentencepiece model; ByT5 needs no file. `size` is the number of rows of the embedding table; `side` has the token
+    settings of a translation model.
 
     Args:
         folder: of the model.
@@ -94,29 +127,47 @@ def read_text_vocabulary(
     """
     settings = read_json_or_empty(folder / "tokenizer_config.json")
     names = _read_special_tokens(folder, settings, family)
-    content = _read_tokenizer_content(folder, settings, bert=family.has_word_pieces, unk=names.get("unk_token", ""))
-    added = content.get("added_tokens") or []
-    _require_valid_added_tokens(added, folder)
-    ids = _validate_ids(content["model"]["vocab"], folder)
-    ids |= {entry["content"]: entry["id"] for entry in added}
-    roles = _ENCODER_ROLES if "cls_token" in family.special_tokens else _DECODER_ROLES
-    special_ids = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
-    if side is not None and "eos" in special_ids:  # no text of a translation model needs to begin with a piece
-        special_ids.setdefault("bos", special_ids["eos"])
-    if "bos" not in special_ids or "eos" not in special_ids:
-        raise RunError(f"{folder}: the vocabulary has no piece that begins or ends a text; take a complete copy of it")
-    eos, side = special_ids["eos"], side or TranslationSide()
-    unk = special_ids.get("unk")
-    if unk in (special_ids["bos"], eos):  # GPT-2 has no unknown pieces, because it works on bytes
-        unk = None
-    other_ids = {int(entry["id"]) for entry in added if entry.get("special")} | side.forbidden | {special_ids["bos"]}
-    if (pad := ids.get(names.get("pad_token", ""))) is not None:
-        other_ids.add(pad)
-    start = special_ids["bos"] if side.start is None else side.start
-    special = SpecialIds(start, eos, unk, special_ids.get("mask"), others=frozenset(other_ids - {eos, unk}))
+    if family.language_pieces is not None and settings.get("tokenizer_class") in _LANGUAGE_LAST:
+        raise RunError(
+            f"{folder}: tokenizer_class = {settings['tokenizer_class']}: these models read the language behind the "
+            "text, and heedful before it, as mBART-50; take a model of that kind"
+        )
     try:
-        return HuggingFaceTokenizer(
-            content, special=special, size=size, prefix_ids=() if side.opening is None else (side.opening,)
+        pieces = _read_pieces(folder, settings, family=family, unk=names.get("unk_token", ""))
+        ids = pieces.ids
+        roles = _ENCODER_ROLES if "cls_token" in family.special_tokens else _DECODER_ROLES
+        special_ids = {role: ids[names[key]] for role, key in roles.items() if names.get(key) in ids}
+        if side is not None and "eos" in special_ids:  # no text of a translation model needs to begin with a piece
+            special_ids.setdefault("bos", special_ids["eos"])
+        if "bos" not in special_ids or "eos" not in special_ids:
+            raise DataError("the vocabulary has no piece that begins or ends a text; take a complete copy of it")
+        eos, side = special_ids["eos"], side or TranslationSide()
+        unk = special_ids.get("unk")
+        if unk in (special_ids["bos"], eos):  # GPT-2 has no unknown pieces, because it works on bytes
+            unk = None
+        languages = family.find_languages(ids)
+        default = languages.get(str(settings.get(side.language_key)))
+        opening = default if side.opening is None else side.opening
+        other_ids = pieces.special_ids | side.forbidden | {special_ids["bos"]} | frozenset(languages.values())
+        if (pad := ids.get(names.get("pad_token", ""))) is not None:
+            other_ids |= {pad}
+        start = special_ids["bos"] if side.start is None else side.start
+        begins_documents = family.config_class is DecoderConfig and settings.get("add_bos_token") is not False
+        special = SpecialIds(
+            start,
+            eos,
+            unk,
+            special_ids.get("mask"),
+            others=other_ids - {eos, unk},
+            document_bos=start if begins_documents and start != eos else None,
+        )
+        return pieces.build(
+            special=special,
+            size=size,
+            prefix_ids=() if opening is None else (opening,),
+            tag_ids={side.format_tag(language): number for language, number in languages.items()}
+            if side.format_tag
+            else None,
         )
     except DataError as error:
         raise RunError(f"{folder}: {error}") from None
@@ -124,7 +175,7 @@ def read_text_vocabulary(
 
 def read_marian_vocabularies(
     folder: Path, *, family: ModelFamily, sizes: tuple[int, int], start: int, forbidden: frozenset[int]
-) -> tuple[MarianTokenizer, MarianTokenizer]:
+) -> tuple[MappedSentencePieceTokenizer, MappedSentencePieceTokenizer]:
     """Read source and target vocabulary of a Marian model: source.spm, target.spm, vocab.json, target_vocab.json.
     `start` is the id that the decoder starts from, and `forbidden` the ids that must not be generated.
 
@@ -156,14 +207,19 @@ def read_marian_vocabularies(
         special = SpecialIds(start, eos, unk, others=other_ids - {eos})
         path = folder / f"{side}.spm"
         try:
-            is_source = side == "source"
             tokenizers.append(
-                MarianTokenizer(read_bytes(path), ids, special=special, size=size, has_language_tags=is_source)
+                MappedSentencePieceTokenizer(
+                    read_bytes(path),
+                    ids,
+                    special=special,
+                    size=size,
+                    tag_ids=list_language_tags(ids) if side == "source" else None,
+                )
             )
         except OSError as error:
             raise RunError(f"{path}: cannot be read ({error.strerror}); take a complete copy of this folder") from None
         except DataError as error:
-            raise RunError(f"{folder}: {error}") from None
+            raise RunError(f"{path}: {error}") from None
     return tokenizers[0], tokenizers[1]
 
 
@@ -182,17 +238,79 @@ def _read_special_tokens(folder: Path, settings: Mapping[str, Any], family: Mode
     return names
 
 
-def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str) -> dict[str, Any]:
-    """Return the content of tokenizer.json, built from the older files if it does not exist. `settings` is the content
-    of tokenizer_config.json; `bert` says that the pieces are WordPiece, where `unk` is the unknown one.
+def _read_pieces(folder: Path, settings: Mapping[str, Any], *, family: ModelFamily, unk: str) -> _FolderPieces:
+    """Read the pieces of a folder from the files that it has. `settings` is the content of tokenizer_config.json; `unk`
+    is the unknown piece.
+    """
+    if settings.get("tokenizer_class") == BYTE_CLASS:
+        return _FolderPieces(ByteTokenizer.ids_by_piece, frozenset(), ByteTokenizer)
+    content = _read_tokenizer_content(folder, settings, bert=family.has_word_pieces, unk=unk)
+    if content is None:
+        return _read_sentencepiece(folder, settings, family=family)
+    added = content.get("added_tokens") or []
+    _require_valid_added_tokens(added, folder)
+    vocabulary = content["model"]["vocab"]
+    if isinstance(vocabulary, list):  # of a unigram model, with log-probabilities
+        vocabulary = {entry[0]: number for number, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
+    ids = _validate_ids(vocabulary, folder) | {entry["content"]: entry["id"] for entry in added}
+    special_ids = frozenset(int(entry["id"]) for entry in added if entry.get("special"))
+    return _FolderPieces(ids, special_ids, partial(HuggingFaceTokenizer, content))
+
+
+def _read_sentencepiece(folder: Path, settings: Mapping[str, Any], *, family: ModelFamily) -> _FolderPieces:
+    """Read the pieces of a sentencepiece model, with the ids of vocab.json if there is one, else those that the family
+    gives them. Special pieces of other files, such as languages, follow if they have no id of their own.
+    """
+    path = next((folder / name for name in SENTENCEPIECE_FILES if (folder / name).exists()), None)
+    if path is None:
+        expected = "vocab.txt" if family.has_word_pieces else "vocab.json with merges.txt"
+        raise DataError(
+            f"does not contain a vocabulary; it needs tokenizer.json, or {expected}, or one of "
+            f"{', '.join(SENTENCEPIECE_FILES)}"
+        )
+    model, listed = read_bytes(path), folder / "vocab.json"
+    numbering = family.piece_numbering
+    if listed.exists():
+        ids, last = _validate_ids(read_json_object(listed), listed), ()
+    else:
+        processor = load_sentencepiece(model)
+        ids = numbering.number_pieces(processor.id_to_piece(number) for number in range(processor.vocab_size()))
+        last = numbering.last
+    ids |= {entry["content"]: entry["id"] for entry in _read_added_tokens(folder, settings)}
+    special_names = [*_list_extra_tokens(folder, settings), *last]
+    for name in dict.fromkeys(special_names):
+        ids.setdefault(name, max(ids.values()) + 1)
+    special_ids = frozenset(ids[name] for name in special_names)
+    return _FolderPieces(ids, special_ids, partial(MappedSentencePieceTokenizer, model, ids))
+
+
+def _list_extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:
+    """Return the further special tokens of special_tokens_map.json and of `settings`, the content of
+    tokenizer_config.json, such as languages, in their order.
+    """
+    entries: list[Any] = []
+    for source in (read_json_or_empty(folder / "special_tokens_map.json"), settings):
+        for key in ("additional_special_tokens", "extra_special_tokens"):
+            value = source.get(key)
+            entries += value if isinstance(value, list) else []
+    names = [entry.get("content") if isinstance(entry, dict) else entry for entry in entries]
+    return [name for name in names if isinstance(name, str) and name]
+
+
+def _read_tokenizer_content(
+    folder: Path, settings: Mapping[str, Any], *, bert: bool, unk: str
+) -> dict[str, Any] | None:
+    """Return the content of tokenizer.json, built from the older files if it does not exist; None if there are none of
+    these. `settings` is the content of tokenizer_config.json; `bert` says that the pieces are WordPiece, where `unk` is
+    the unknown one.
     """
     tokenizer_file, text, pieces, merges = (
         folder / name for name in ("tokenizer.json", "vocab.txt", "vocab.json", "merges.txt")
     )
     if tokenizer_file.exists():
         content = read_json_object(tokenizer_file)
-        if not isinstance(content.get("model"), dict) or not isinstance(content["model"].get("vocab"), dict):
-            raise RunError(f"{tokenizer_file}: has no list of pieces; heedful reads WordPiece and byte-level BPE")
+        if not isinstance(content.get("model"), dict) or not isinstance(content["model"].get("vocab"), dict | list):
+            raise RunError(f"{tokenizer_file}: has no list of pieces; take another copy of this file")
         return _override_normalizer(content, settings)
     if bert and text.exists():
         vocabulary = {piece: number for number, piece in enumerate(_read_lines(text))}
@@ -215,8 +333,7 @@ def _read_tokenizer_content(folder: Path, settings: Mapping[str, Any], *, bert: 
             _validate_ids(read_json_object(pieces), pieces), pairs, prefix_space=prefix_space
         )
     else:
-        expected = "vocab.txt" if bert else "vocab.json with merges.txt"
-        raise RunError(f"{folder}: does not contain a vocabulary; it needs tokenizer.json, or {expected}")
+        return None
     return {**content, "added_tokens": _read_added_tokens(folder, settings)}
 
 

@@ -23,7 +23,6 @@ from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.bert import fold_single_segment
 from heedful.foreign.families.heads import read_head_tensors
-from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
@@ -51,6 +50,7 @@ from heedful.models.model_size import limit_model_size
 from heedful.models.parameters import skip_initialization
 from heedful.models.transformer import FirstTokenPooler, MeanPooler, TransformerEncoder
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
+from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.recipes.recipe import EngineName
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType
@@ -343,11 +343,11 @@ class HuggingFaceFolder:
             return read_text_vocabulary(self.folder, family=family, size=sizes[0])
         start_id = read_token_id(self.generation_settings, "decoder_start_token_id")
         if start_id is None:
-            start_id = read_token_id(self.generation_settings, "pad_token_id" if family is MARIAN else "eos_token_id")
+            start_id = read_token_id(self.generation_settings, family.start_key)
         if start_id is None:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give decoder_start_token_id; take a complete copy")
         forbidden_ids = read_forbidden_tokens(self.generation_settings)
-        if family is MARIAN:
+        if family.has_side_vocabularies:
             return read_marian_vocabularies(
                 self.folder, family=family, sizes=sizes, start=start_id, forbidden=forbidden_ids
             )
@@ -355,20 +355,17 @@ class HuggingFaceFolder:
         forced_bos_id = read_token_id(self.generation_settings, "forced_bos_token_id")
         if forced_bos_id is None and self.generation_settings.get("force_bos_token_to_be_generated"):
             forced_bos_id = bos_id
-        return (
-            read_text_vocabulary(
-                self.folder,
-                family=family,
-                size=sizes[0],
-                side=TranslationSide(opening=bos_id if family.opens_source else None),
-            ),
-            read_text_vocabulary(
-                self.folder,
-                family=family,
-                size=sizes[1],
-                side=TranslationSide(forced_bos_id, start_id, forbidden_ids),
-            ),
+        source_side = TranslationSide(
+            opening=bos_id if family.opens_source else None, language_key="src_lang", format_tag=format_source_tag
         )
+        target_side = TranslationSide(
+            forced_bos_id, start_id, forbidden_ids, language_key="tgt_lang", format_tag=format_language_tag
+        )
+        source_tokenizer, target_tokenizer = (
+            read_text_vocabulary(self.folder, family=family, size=size, side=side)
+            for size, side in zip(sizes, (source_side, target_side), strict=True)
+        )
+        return source_tokenizer, target_tokenizer
 
     def _load_heedful_tokenizer(self) -> Tokenizer | tuple[Tokenizer, Tokenizer] | None:
         """Load the vocabulary files that heedful stored in a folder that it exported; None if there are none."""

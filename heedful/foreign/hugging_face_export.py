@@ -10,21 +10,30 @@ from torch import Tensor
 
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_atomic, write_json
-from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer
+from heedful.data.pretrained_tokenizers import (
+    HuggingFaceTokenizer,
+    MappedSentencePieceTokenizer,
+    PretrainedTokenizer,
+)
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
 from heedful.foreign.families.bert import add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
-from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily, find_unsupported
 from heedful.foreign.families.registry import EXPORTED_FAMILIES
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
-from heedful.foreign.folder_files import HEEDFUL_SIDES, HEEDFUL_VOCABULARY
+from heedful.foreign.folder_files import BYTE_CLASS, HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024
 """Number of positions of an exported Marian or GPT-NeoX, because heedful has no limit if positions are computed."""
+_TOKENIZER_CLASSES: Final = {
+    "WordPiece": "BertTokenizer",
+    "ByteLevel": "RobertaTokenizer",
+    "Metaspace": "PreTrainedTokenizerFast",
+}
+"""Tokenizer classes of families that have none of their own, by how pieces show where words begin."""
 GENERATOR_FOLDER: Final = "generator"
 """Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
 
@@ -138,7 +147,7 @@ def _max_positions(origin: PortableModel) -> int:
 
 
 def _pad_id(tokenizer: Tokenizer) -> int | None:
-    return tokenizer.pad_id if isinstance(tokenizer, HuggingFaceTokenizer | MarianTokenizer) else PAD
+    return tokenizer.pad_id if isinstance(tokenizer, PretrainedTokenizer) else PAD
 
 
 def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | None]:
@@ -153,7 +162,7 @@ def _special_ids(origin: PortableModel, family: ModelFamily) -> dict[str, int | 
     if family.config_class is DecoderConfig:
         # before a document comes the end of the previous one
         return ids | {"bos_token_id": special.eos, "eos_token_id": special.eos}
-    bos_id = source.prefix_ids[0] if source.prefix_ids else special.bos
+    bos_id = source.prefix_ids[0] if source.prefix_ids and family.opens_source else special.bos
     return ids | {
         "bos_token_id": bos_id,
         "eos_token_id": special.eos,
@@ -180,17 +189,17 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     heedful's if heedful trained it; return notes on what transformers cannot do with them.
     """
     source, target = _tokenizer_pair(origin)
-    if isinstance(source, HuggingFaceTokenizer):
-        _write_hugging_face_tokenizer(source, origin, family=family, folder=folder)
+    if isinstance(source, PretrainedTokenizer) and not family.has_side_vocabularies:
+        _write_pretrained_tokenizer(source, origin, family=family, folder=folder)
         return []
-    if not isinstance(source, MarianTokenizer):
+    if not isinstance(source, MappedSentencePieceTokenizer):
         for name, tokenizer in (
             zip(HEEDFUL_SIDES, (source, target), strict=True)
             if family.task == "translation"
             else [(HEEDFUL_VOCABULARY, source)]
         ):
             tokenizer.save(folder / name)
-    if family is MARIAN:
+    if family.has_side_vocabularies:
         return _write_marian_vocabulary(source, target, folder)
     return [
         f"transformers has no tokenizer for this vocabulary; give it token ids from heedful; {HEEDFUL_VOCABULARY} "
@@ -200,23 +209,33 @@ def _write_vocabularies(origin: PortableModel, family: ModelFamily, folder: Path
     ]
 
 
-def _write_hugging_face_tokenizer(
-    tokenizer: HuggingFaceTokenizer, origin: PortableModel, *, family: ModelFamily, folder: Path
+def _write_pretrained_tokenizer(
+    tokenizer: PretrainedTokenizer, origin: PortableModel, *, family: ModelFamily, folder: Path
 ) -> None:
-    """Write tokenizer.json and tokenizer_config.json for a tokenizer that came from Hugging Face; `origin` is the
-    exported model.
+    """Write tokenizer_config.json and the vocabulary files of a tokenizer that came with a published model; `origin` is
+    the exported model.
     """
-    write_json(folder / "tokenizer.json", tokenizer.content)
-    is_word_piece = tokenizer.content["model"].get("type") == "WordPiece"
-    tokenizer_class = family.tokenizer_class or ("BertTokenizer" if is_word_piece else "RobertaTokenizer")
-    write_json(
-        folder / "tokenizer_config.json",
-        {
-            "tokenizer_class": tokenizer_class,
-            "model_max_length": _max_positions(origin),
+    settings: dict[str, Any] = {"model_max_length": _max_positions(origin)}
+    if isinstance(tokenizer, HuggingFaceTokenizer):
+        write_json(folder / "tokenizer.json", tokenizer.content)
+        settings |= {
+            "tokenizer_class": family.tokenizer_class or _TOKENIZER_CLASSES[tokenizer.model_kind],
             **tokenizer.special_token_names,
-        },
-    )
+        }
+    elif isinstance(tokenizer, MappedSentencePieceTokenizer):
+        write_atomic(folder / family.sentencepiece_file, tokenizer.model)
+        write_json(folder / "vocab.json", tokenizer.ids)
+        settings |= {"tokenizer_class": family.sentencepiece_class or family.tokenizer_class, **family.special_tokens}
+        special_ids = tokenizer.special.skipped_ids
+        settings["additional_special_tokens"] = [
+            piece for piece, number in tokenizer.ids.items() if number in special_ids
+        ]
+    else:
+        settings["tokenizer_class"] = BYTE_CLASS
+    if languages := family.find_languages(tokenizer.ids):
+        settings["bos_token"] = family.special_tokens["bos_token"]  # a language that begins texts is none
+        settings["src_lang"] = next((name for name, n in languages.items() if n in tokenizer.prefix_ids), None)
+    write_json(folder / "tokenizer_config.json", settings)
 
 
 def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path) -> list[str]:
@@ -226,10 +245,10 @@ def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path)
     separate = list_pieces(source) != list_pieces(target)
     files = {"vocab.json": source, **({"target_vocab.json": target} if separate else {})}
     for name, tokenizer in files.items():
-        ids = tokenizer.ids if isinstance(tokenizer, MarianTokenizer) else None
+        ids = tokenizer.ids if isinstance(tokenizer, MappedSentencePieceTokenizer) else None
         write_json(folder / name, ids or {piece: number for number, piece in enumerate(list_pieces(tokenizer))})
     special = {"eos": target.special.eos, "unk": target.special.unk, "pad": _pad_id(target)}
-    if not isinstance(target, MarianTokenizer):
+    if not isinstance(target, MappedSentencePieceTokenizer):
         special["bos"] = target.special.bos
     write_json(
         folder / "tokenizer_config.json",
@@ -243,7 +262,7 @@ def _write_marian_vocabulary(source: Tokenizer, target: Tokenizer, folder: Path)
         },
     )
     for side, tokenizer in (("source", source), ("target", target)):
-        if not isinstance(tokenizer, SentencePieceTokenizer | MarianTokenizer):
+        if not isinstance(tokenizer, SentencePieceTokenizer | MappedSentencePieceTokenizer):
             return [
                 "transformers splits text for Marian with sentencepiece only; give it token ids from heedful; "
                 f"{' and '.join(HEEDFUL_SIDES)} hold the vocabularies"

@@ -97,7 +97,9 @@ def _describe_generation(origin: PortableModel, file: str) -> dict[str, Any]:
     assert isinstance(tokenizer, Tokenizer)
     special = tokenizer.special
     forbidden = {*special.suppressed_ids, *(() if special.unk is None else (special.unk,))}
-    return _describe_writing(tokenizer, file, start=(special.eos, *tokenizer.prefix_ids), forbidden=forbidden)
+    return _describe_writing(
+        tokenizer, file, start=(special.document_start, *tokenizer.prefix_ids), forbidden=forbidden
+    )
 
 
 def _describe_input(origin: PortableModel, file: str) -> dict[str, Any]:

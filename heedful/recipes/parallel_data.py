@@ -43,6 +43,11 @@ def format_language_tag(language: str) -> str:
     return f"<2{language}>"
 
 
+def format_source_tag(language: str) -> str:
+    """Return the tag that names the language of a source, for models that read it, such as NLLB-200."""
+    return f"<src:{language}>"
+
+
 def _check_tag(text: str) -> str:
     """Raise `ValueError` if a tag is not one word in angle brackets or is a reserved token; otherwise return it."""
     if not _TAG.fullmatch(text) or text in _RESERVED_PIECES:

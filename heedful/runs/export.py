@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+import torch
 from torch import Tensor, nn
 
 from heedful.architectures.model import TransformerConfig
 from heedful.argument_checks import require_path
 from heedful.atomic_io import load_parameters
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.vocabulary_trimming import find_needed_ids, trim_tokenizer
+from heedful.data.word_vectors import is_same_vocabulary
 from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix, find_quantizable
-from heedful.errors import RunError
+from heedful.errors import DataError, RunError
 from heedful.foreign.ctranslate2_export import Quantization, save_ctranslate2
 from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.folders import is_hugging_face_folder
@@ -18,6 +25,7 @@ from heedful.foreign.hugging_face import build_from_origin, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft_adapter
+from heedful.models.model_size import build_without_memory
 from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import (
     build_adapter,
@@ -193,6 +201,63 @@ def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Mo
             return origin, build_from_origin(origin)
         run = open_run(folder)
         return build_origin(run, step=step), build_uninitialized_model(run)
+
+
+def trim(run: str | Path, folder: str | Path, *, texts: Iterable[str]) -> tuple[int, int]:
+    """Write a published model with a smaller vocabulary: the pieces that some texts need, in the format that it has.
+
+    A text that uses only kept pieces is read as before, and gives the same numbers up to those of the softmax over the
+    vocabulary, which has fewer entries. Models of many languages become much smaller: their tables are half of them.
+
+    Args:
+        run: a Hugging Face folder, or a run that started from one and kept its vocabulary.
+        folder: the folder to write; new or empty.
+        texts: texts in all languages that the model should read or write, the more the better.
+
+    Returns:
+        Number of pieces before and after.
+
+    Raises:
+        RunError: the vocabulary was learned by heedful or consists of bytes, the model cannot be read, or `folder` is
+            not empty.
+    """
+    require_path(run, name="run")
+    require_path(folder, name="folder")
+    origin = open_origin(Path(run))
+    trimmed = trim_vocabulary(origin, texts)
+    family = open_hugging_face(Path(run)).family if is_hugging_face_folder(Path(run)) else None
+    save_hugging_face(trimmed, folder, family=family)
+    return origin.tokenizers[0].size, trimmed.tokenizers[0].size
+
+
+def trim_vocabulary(origin: PortableModel, texts: Iterable[str]) -> PortableModel:
+    """Return a model with the pieces of its vocabulary that some texts need; see `trim`."""
+    tokenizers = [tokenizer for tokenizer in origin.tokenizers if isinstance(tokenizer, PretrainedTokenizer)]
+    if len(tokenizers) < len(origin.tokenizers):
+        raise RunError(
+            f"{origin.folder}: its vocabulary was learned by heedful from its own texts; trim a published model"
+        )
+    text_list = list(texts)
+    if not text_list:
+        raise DataError("--texts: contain no text, so no piece would be kept; give texts of your languages")
+    needed = [find_needed_ids(tokenizer, text_list) for tokenizer in tokenizers]
+    if len(needed) == 2 and is_same_vocabulary(*tokenizers):
+        needed = [needed[0] | needed[1]] * 2
+    kept_ids = [torch.from_numpy(np.flatnonzero(mask)) for mask in needed]
+    trimmed = [trim_tokenizer(tokenizer, ids.tolist()) for tokenizer, ids in zip(tokenizers, kept_ids, strict=True)]
+    smaller = replace(origin, tokenizer=trimmed[0] if len(trimmed) == 1 else (trimmed[0], trimmed[1]))
+    with build_without_memory():
+        old_shapes, new_shapes = (
+            {name: parameter.shape for name, parameter in build_from_origin(model).named_parameters()}
+            for model in (origin, smaller)
+        )
+    tensors = dict(origin.tensors)
+    for name, shape in new_shapes.items():
+        for dimension, (old, new) in enumerate(zip(old_shapes[name], shape, strict=True)):
+            if old != new:  # an entry for each piece
+                rows = kept_ids[0 if name.startswith("encoder.") else -1]
+                tensors[name] = tensors[name].index_select(dimension, rows)
+    return replace(smaller, tensors=tensors)
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property, lru_cache
 from typing import Any, Final, final
 
 from heedful.data.language_identification import LanguageIdentifier, LanguagePrediction
@@ -13,6 +14,7 @@ from heedful.serving.http_errors import bad_request
 from heedful.serving.languages import LanguagePair, match_language
 from heedful.serving.registry import LoadedModel, ModelRegistry
 from heedful.tasks.search_factory import build_search
+from heedful.tasks.translation.languages import list_briefly
 from heedful.tasks.translation.translator import Translator
 
 AUTO: Final = "auto"
@@ -44,8 +46,11 @@ def find_translator(
     )
     pairs = find_pairs(model, source=source, target=target_language)
     if not pairs:
-        available = ", ".join(
-            f"{source_tag or 'anything'} to {target_tag or 'anything'}" for source_tag, target_tag in find_pairs(model)
+        available = list_briefly(
+            [
+                f"{source_tag or 'anything'} to {target_tag or 'anything'}"
+                for source_tag, target_tag in find_pairs(model)
+            ]
         )
         raise bad_request(f"source, to: {model.name} translates {available}; ask for one of these", param="to")
     translator: Translator = model.predictor
@@ -53,9 +58,16 @@ def find_translator(
         return model, translator
     targets = dict.fromkeys(target for _, target in pairs)
     if len(targets) > 1:
-        raise bad_request(f"to: {model.name} writes {', '.join(filter(None, targets))}; name one of these", param="to")
+        known = list_briefly(tuple(filter(None, targets)))
+        raise bad_request(f"to: {model.name} writes {known}; name one of these", param="to")
     (target,) = targets
-    return model, translator.towards(target)
+    sources = dict.fromkeys(language for language, _ in pairs)
+    if not translator.source_languages:
+        return model, translator.towards(target)
+    if len(sources) > 1:
+        known = list_briefly(tuple(filter(None, sources)))
+        raise bad_request(f"source: {model.name} reads {known}; name one of these", param="source")
+    return model, translator.towards(target, source=next(iter(sources)))
 
 
 def find_pairs(
@@ -74,6 +86,7 @@ def find_pairs(
     ]
 
 
+@lru_cache(maxsize=4096)
 def _matches_language(requested: str | None, available: str | None) -> bool:
     """Return whether a requested and a known language agree; None agrees with every language."""
     return requested is None or available is None or match_language(requested, [available]) is not None
@@ -86,13 +99,20 @@ class DirectedModel:
     Args:
         model: that is served.
         target: language to translate into.
+        source: language of the texts, for a model that reads it; else None.
     """
 
-    def __init__(self, model: LoadedModel[Translator], target: str) -> None:
+    def __init__(self, model: LoadedModel[Translator], target: str, *, source: str | None = None) -> None:
         self.model = model
         self.target = target
-        self.translator = model.predictor.towards(target) if model.predictor.languages else model.predictor
-        self._searches: dict[int, SearchStrategy] = {0: self.translator.search}
+        self.source = source
+        self._searches: dict[int, SearchStrategy] = {0: model.predictor.search}
+
+    @cached_property
+    def translator(self) -> Translator:
+        """The model with its languages set."""
+        predictor = self.model.predictor
+        return predictor.towards(self.target, source=self.source) if predictor.languages else predictor
 
     def get_search(self, alternatives: int) -> SearchStrategy:
         """Return the search that finds this number of alternatives besides the best translation.
@@ -124,11 +144,14 @@ class TranslationDirections:
         model_list = list(models)
         for model in model_list:
             pairs = model.model_languages.pairs
-            by_target = {
-                target: DirectedModel(model, target) for target in dict.fromkeys(target for _, target in pairs)
+            reads_language = bool(model.predictor.source_languages)
+            directed = {
+                key: DirectedModel(model, key[1], source=key[0])
+                for key in dict.fromkeys((source if reads_language else None, target) for source, target in pairs)
             }
             for source, target in pairs:
-                self._models_by_pair.setdefault((source, target), by_target[target])
+                key = (source if reads_language else None, target)
+                self._models_by_pair.setdefault((source, target), directed[key])
         all_profiles = (model.model_languages.profiles for model in model_list)
         self.profiles = LanguageIdentifier.merge(filter(None, all_profiles), languages=self.languages)
 

@@ -73,9 +73,7 @@ def find_languages(
 
     if not isinstance(predictor, Translator):
         return ModelLanguages()
-    recipe_pairs = (
-        _read_trained_pairs(model_settings.run) or [(None, target) for target in predictor.languages] or [(None, None)]
-    )
+    recipe_pairs = _read_trained_pairs(model_settings.run) or _list_model_pairs(predictor, model_settings, name=name)
     pairs = _apply_settings(recipe_pairs, model_settings, name=name)
     if (
         not pairs
@@ -96,6 +94,32 @@ def find_languages(
             "target_language into the table of its training text and train again"
         )
     return ModelLanguages(pairs, _load_profiles(model_settings.run))
+
+
+def _list_model_pairs(
+    predictor: Translator, model_settings: ModelSettings, *, name: str
+) -> list[tuple[str | None, str | None]]:
+    """Return the (source, target) directions of a model without a recipe, with None for a language that it does not
+    know. For a model that reads the language of its texts, only those that the settings name.
+
+    Raises:
+        RecipeError: the settings name a language that the model does not have.
+    """
+    if not predictor.source_languages:
+        return [(None, target) for target in predictor.languages or (None,)]
+    from heedful.tasks.translation.languages import choose_language
+
+    sources, targets = predictor.source_languages, predictor.languages
+    try:
+        if (source := model_settings.source_language) is not None:
+            choose_language(source, sources, use="reads")
+            sources = (source,)
+        if (target := model_settings.target_language) is not None:
+            choose_language(target, targets, use="writes")
+            targets = (target,)
+    except RecipeError as error:
+        raise RecipeError(f"models.{name}: {error}") from None
+    return [(source, target) for source in sources for target in targets if source != target]
 
 
 def _quote_path(run: Path) -> str:

@@ -124,6 +124,10 @@ class DecoderTarget:
         self.device = device
         self.max_length = max_length
 
+    def with_tokenizer(self, tokenizer: Tokenizer) -> DecoderTarget:
+        """Return the target side with another tokenizer of the same ids, such as one that begins with a language."""
+        return DecoderTarget(tokenizer, device=self.device, max_length=self.max_length)
+
     def search_targets(
         self,
         model: Engine[SourceBatch],

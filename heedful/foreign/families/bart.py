@@ -4,6 +4,7 @@ embeddings.
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Final
 
@@ -17,7 +18,7 @@ from heedful.foreign.families.encoder_decoder import (
     mark_encoder_decoder,
     read_output_bias,
 )
-from heedful.foreign.families.model_family import KeyMapping, ModelFamily
+from heedful.foreign.families.model_family import FAIRSEQ_NUMBERING, KeyMapping, ModelFamily
 from heedful.foreign.families.tensor_names import StateDictMapping
 
 _OFFSET: Final = 2
@@ -77,5 +78,9 @@ MBART: Final = replace(
     foreign_supported={**BART.foreign_supported, "normalize_before": (True,), "add_final_layer_norm": (True,)},
     heedful_supported={**BART.heedful_supported, **PRE_NORM_SEQ2SEQ_SUPPORTED},
     tokenizer_class="MBart50Tokenizer",
+    sentencepiece_file="sentencepiece.bpe.model",
+    opens_source=False,
+    piece_numbering=FAIRSEQ_NUMBERING,
+    language_pieces=re.compile(r"([a-z]{2,3}_[A-Z]{2})"),
 )
 """mBART and mBART-50: a norm before each sublayer, and one more behind the last."""

@@ -107,6 +107,7 @@ GPT_NEOX: Final = ModelFamily(
     heedful_supported={**CLASSIC_SUPPORTED, "positions.kind": ("rotary",)},
     build_mapping=_build_mapping,
     special_tokens={"bos_token": "<|endoftext|>", "eos_token": "<|endoftext|>"},
+    tokenizer_class="PreTrainedTokenizerFast",
     complete_settings=_complete_settings,
     complete_content=_complete_content,
 )

@@ -124,6 +124,9 @@ MISTRAL: Final = ModelFamily(
     heedful_supported={**_SUPPORTED, "query_key_value_bias": (False,), "query_key_norm": (False,)},
     build_mapping=_build_mapping,
     special_tokens={"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>"},
+    tokenizer_class="PreTrainedTokenizerFast",
+    sentencepiece_class="LlamaTokenizer",
+    sentencepiece_file="tokenizer.model",
     complete_settings=_complete_settings,
     complete_content=_complete_content,
 )

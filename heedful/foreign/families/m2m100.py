@@ -4,6 +4,7 @@ pre-norm layers and sinusoidal positions.
 
 from __future__ import annotations
 
+import re
 from typing import Any, Final
 
 import torch
@@ -19,7 +20,7 @@ from heedful.foreign.families.encoder_decoder import (
     mark_encoder_decoder,
     read_output_bias,
 )
-from heedful.foreign.families.model_family import ModelFamily
+from heedful.foreign.families.model_family import FAIRSEQ_NUMBERING, ModelFamily, PieceNumbering
 from heedful.foreign.families.tensor_names import READS_SINES_FIRST, StateDictMapping
 
 _FIRST_POSITION: Final = 2
@@ -66,7 +67,11 @@ M2M100: Final = ModelFamily(
     },
     build_mapping=_build_mapping,
     special_tokens={"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
-    tokenizer_class="M2M100Tokenizer",
+    tokenizer_class="NllbTokenizer",
+    sentencepiece_class="M2M100Tokenizer",
+    sentencepiece_file="sentencepiece.bpe.model",
+    piece_numbering=FAIRSEQ_NUMBERING,
+    language_pieces=re.compile(r"__([a-z]{2,3})__|([a-z]{3}_[A-Z][a-z]{3})"),
     complete_content=mark_encoder_decoder,
 )
 PEGASUS: Final = ModelFamily(
@@ -88,6 +93,10 @@ PEGASUS: Final = ModelFamily(
     build_mapping=_build_mapping,
     special_tokens={"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>", "mask_token": "<mask_2>"},
     tokenizer_class="PegasusTokenizer",
+    piece_numbering=PieceNumbering(
+        ("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{number}>" for number in range(2, 103))), offset=103
+    ),
+    start_key="pad_token_id",
     complete_settings=read_output_bias,
     complete_content=mark_encoder_decoder,
 )

@@ -81,6 +81,8 @@ MARIAN: Final = ModelFamily(
     },
     heedful_supported={**SEQ2SEQ_SUPPORTED, "positions.kind": ("sinusoidal",), "embedding_norm": (False,)},
     build_mapping=_build_mapping,
+    has_side_vocabularies=True,
+    start_key="pad_token_id",
     special_tokens={"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
     complete_settings=_complete_settings,
     complete_content=_complete_content,

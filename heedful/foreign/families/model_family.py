@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from operator import attrgetter
 from typing import Any, Final
@@ -66,6 +67,30 @@ class KeyMapping:
 
 
 @dataclass(frozen=True)
+class PieceNumbering:
+    """Ids of a family's pieces, computed from their numbers in a sentencepiece model.
+
+    Attributes:
+        first: pieces with the ids from 0, whatever their numbers in the model.
+        offset: what is added to the number of every other piece.
+        last: pieces that follow all others, languages included.
+    """
+
+    first: tuple[str, ...] = ()
+    offset: int = 0
+    last: tuple[str, ...] = ()
+
+    def number_pieces(self, pieces: Iterable[str]) -> dict[str, int]:
+        """Return the ids of the pieces of a model, given in its order, without those of `last`."""
+        ids = {piece: number for number, piece in enumerate(pieces, self.offset)}
+        return ids | {piece: number for number, piece in enumerate(self.first)}
+
+
+FAIRSEQ_NUMBERING: Final = PieceNumbering(("<s>", "<pad>", "</s>", "<unk>"), 1, ("<mask>",))
+"""Numbering of models that were trained with fairseq: XLM-R, mBART and NLLB."""
+
+
+@dataclass(frozen=True)
 class ModelFamily:
     """A kind of model of Hugging Face's transformers, described by tables of its settings and tensors.
 
@@ -83,7 +108,14 @@ class ModelFamily:
         build_mapping: returns the tensor name mapping for a configuration of heedful.
         special_tokens: names of special tokens by their role, where no file of a folder gives them.
         tokenizer_class: tokenizer of transformers; None if that follows from the kind of vocabulary.
+        sentencepiece_class: that of folders with a sentencepiece model instead of tokenizer.json, if it is another one.
+        sentencepiece_file: file name of their sentencepiece model.
         has_word_pieces: whether old folders have a vocab.txt of WordPiece instead of files of byte-level BPE.
+        has_side_vocabularies: whether folders have a sentencepiece model for each language, as Marian's.
+        piece_numbering: ids of the pieces of a sentencepiece model in a folder without tokenizer.json.
+        language_pieces: pattern of pieces that name a language, the only group of which is its name; None if there are
+            none.
+        start_key: key of the token that a decoder starts from, where decoder_start_token_id is not given.
         heads: locations of the heads of fine-tuned models.
         gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
         opens_source: whether every source of a translation model begins with the piece for begin.
@@ -105,7 +137,13 @@ class ModelFamily:
     build_mapping: Callable[[Any], StateDictMapping]
     special_tokens: Mapping[str, str]
     tokenizer_class: str | None = None
+    sentencepiece_class: str | None = None
+    sentencepiece_file: str = "spiece.model"
     has_word_pieces: bool = False
+    has_side_vocabularies: bool = False
+    piece_numbering: PieceNumbering = PieceNumbering()
+    language_pieces: re.Pattern[str] | None = None
+    start_key: str = "eos_token_id"
     heads: FamilyHeads = field(default_factory=FamilyHeads)
     gelu_head: str | None = None
     opens_source: bool = False
@@ -117,6 +155,13 @@ class ModelFamily:
     def computes_positions(self) -> bool:
         """Whether positions are computed, so that their number is no setting of the model."""
         return all(setting.heedful_key != "positions.length" for setting in self.settings)
+
+    def find_languages(self, ids: Mapping[str, int]) -> dict[str, int]:
+        """Return the languages that pieces name, with the ids of these pieces."""
+        if self.language_pieces is None:
+            return {}
+        matches = ((self.language_pieces.fullmatch(piece), number) for piece, number in ids.items())
+        return {match[match.lastindex or 0]: number for match, number in matches if match is not None}
 
     def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> ModelConfig:
         """Convert the content of config.json to heedful's configuration. `names` are those of the stored tensors.

@@ -12,7 +12,7 @@ from typing import Any, Final
 from heedful.architectures.model import TransformerConfig
 from heedful.errors import RunError
 from heedful.foreign.families.encoder_decoder import SEQ2SEQ_SUPPORTED, mark_encoder_decoder
-from heedful.foreign.families.model_family import HEEDFUL_DEFAULT, KeyMapping, ModelFamily
+from heedful.foreign.families.model_family import HEEDFUL_DEFAULT, KeyMapping, ModelFamily, PieceNumbering
 from heedful.foreign.families.tensor_names import (
     TABLE_PARAMETERS,
     StateDictMapping,
@@ -188,6 +188,8 @@ T5: Final = ModelFamily(
     build_mapping=_build_mapping,
     special_tokens={"eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"},
     tokenizer_class="T5Tokenizer",
+    piece_numbering=PieceNumbering(last=tuple(f"<extra_id_{number}>" for number in reversed(range(100)))),
+    start_key="pad_token_id",
     complete_settings=_complete_settings,
     complete_content=_complete_content,
     default_positions=_TRAINED_POSITIONS,
@@ -196,6 +198,7 @@ MT5: Final = replace(
     T5,
     model_type="mt5",
     name="mT5",
+    piece_numbering=PieceNumbering(),
     architectures={"MT5ForConditionalGeneration": ()},
     build_mapping=partial(_build_mapping, scaled=False),
     complete_settings=_complete_mt5_settings,

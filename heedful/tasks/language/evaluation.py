@@ -127,7 +127,7 @@ class TextEvaluator(Evaluator):
         encoded = [self._encode_document(predictor.tokenizer, number, sizes) for number in range(len(self.documents))]
         stream, owners = map(np.concatenate, zip(*encoded, strict=True))
         pieces_class = DocumentPieces if recipe.data.documents == "apart" else PackedPieces
-        pieces = pieces_class(stream, start_id=predictor.tokenizer.special.eos, length=context)
+        pieces = pieces_class(stream, start_id=predictor.tokenizer.special.document_start, length=context)
         nats = compute_token_nats(
             predictor.model,
             pieces,

@@ -303,7 +303,7 @@ class TextGenerator(Predictor):
                 hypothesis = search(
                     self.model.step,
                     self.model.init_state(),
-                    self._to_tokens([[self.tokenizer.special.eos, *ids]]),
+                    self._to_tokens([[self.tokenizer.special.document_start, *ids]]),
                     max_new_tokens=torch.tensor([limit], device=self.device),
                     prefix=None,
                     rng_streams=torch.zeros(1, dtype=torch.long, device=self.device),
@@ -311,8 +311,8 @@ class TextGenerator(Predictor):
             ids = [*ids, *hypothesis.ids, *([self.tokenizer.special.eos] if hypothesis.finished else [])]
         if not ids:
             raise DataError("there is nothing to show: give a prompt, or let the model write something")
-        inputs = self._to_tokens([[self.tokenizer.special.eos, *ids]]).slice_columns(0, -1)
-        pieces = self.tokenizer.to_pieces([self.tokenizer.special.eos, *ids])
+        inputs = self._to_tokens([[self.tokenizer.special.document_start, *ids]]).slice_columns(0, -1)
+        pieces = self.tokenizer.to_pieces([self.tokenizer.special.document_start, *ids])
 
         def run_model() -> Tensor:
             logits, _ = self.model.step(inputs, self.model.init_state())
@@ -373,16 +373,16 @@ class TextGenerator(Predictor):
             top_k: number of top tokens at each position.
             batch_tokens: padded tokens in a batch.
         """
-        token_predictor = TokenPredictor(self._engine, self.tokenizer.special.eos, top_k)
+        token_predictor = TokenPredictor(self._engine, self.tokenizer.special.document_start, top_k)
         return run_batched(documents, token_predictor, size=len, batch_tokens=batch_tokens, max_rows=256)
 
     def build_incremental_predictor(self, *, top_k: int) -> IncrementalTokenPredictor:
         """Build a predictor of the `top_k` most probable tokens at each position of a document that comes in parts."""
-        return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.eos, top_k=top_k)
+        return IncrementalTokenPredictor(self._engine, start_id=self.tokenizer.special.document_start, top_k=top_k)
 
     def _score_batch(self, labels: list[list[int]]) -> Iterator[tuple[float, ...]]:
         """Yield the log-probabilities of the ids of each text, each id given those before it."""
-        inputs = self._to_tokens([[self.tokenizer.special.eos, *ids[:-1]] for ids in labels])
+        inputs = self._to_tokens([[self.tokenizer.special.document_start, *ids[:-1]] for ids in labels])
         label_tensor = torch.from_numpy(pad_rows(labels)).to(self.device)
         scores = score_target(self._engine.step, self._engine.init_state(None), inputs, labels=label_tensor)
         for ids, row in zip(labels, scores.token_log_probabilities.tolist(), strict=True):
@@ -407,7 +407,7 @@ class TextGenerator(Predictor):
         """Return the last ids of a document that fit into the model's context; the start id comes first and counts as
         one of them.
         """
-        all_ids = [self.tokenizer.special.eos, *ids]
+        all_ids = [self.tokenizer.special.document_start, *ids]
         if self.max_context is None:
             return all_ids
         return all_ids[len(all_ids) - count_kept_tokens(len(all_ids), max_context=self.max_context) :]

@@ -187,7 +187,7 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
         return LanguageModelingObjective(
             train["text"].stream,
             validation["text"].stream,
-            start_id=run.tokenizer.special.eos,
+            start_id=run.tokenizer.special.document_start,
             length=run.recipe.data.length,
             pieces_class=DocumentPieces if run.recipe.data.documents == "apart" else PackedPieces,
             truncation=config.truncation,

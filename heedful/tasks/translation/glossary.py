@@ -39,15 +39,12 @@ class TargetTerm:
         Encoded after another word, because character vocabularies may have a space before it.
         """
         before = tokenizer.encode("a")
+        whole_ids = tokenizer.encode(self.text)[len(tokenizer.prefix_ids) :]
         after_text = tokenizer.encode(f"a {self.text}")
-        ids = after_text[len(before) :] if after_text[: len(before)] == before else tokenizer.encode(self.text)
+        ids = after_text[len(before) :] if after_text[: len(before)] == before else whole_ids
         unwritable = {tokenizer.special.unk, *tokenizer.special.skipped_ids}
         return next(
-            (
-                tuple(candidate_ids)
-                for candidate_ids in (ids, tokenizer.encode(self.text))
-                if not unwritable & set(candidate_ids)
-            ),
+            (tuple(candidate_ids) for candidate_ids in (ids, whole_ids) if not unwritable & set(candidate_ids)),
             (),
         )
 

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from heedful.atomic_io import read_manifest
 from heedful.data.language_identification import MAX_TEXTS, LanguageIdentifier, LanguagePrediction
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
+from heedful.language_tags import find_nearest_tag
 from heedful.tasks.predictor import TextLineFormat
 
 if TYPE_CHECKING:
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 LANGUAGE_TAG: Final = re.compile(r"<2(.+)>")
 """A tag that asks for a target language."""
+_SOURCE_TAG: Final = re.compile(r"<src:(.+)>")
+_MAX_LISTED: Final = 20
 _FOREIGN_LANGUAGE_TAG: Final = re.compile(r">>(.+)<<")
 
 
@@ -29,6 +32,40 @@ def parse_language_tag(tag: str) -> str | None:
     """
     match = LANGUAGE_TAG.fullmatch(tag) or _FOREIGN_LANGUAGE_TAG.fullmatch(tag)
     return None if match is None else match[1]
+
+
+def list_source_languages(tags: Iterable[str]) -> tuple[str, ...]:
+    """Return the languages of sources that tags name; other tags are ignored."""
+    return tuple(match[1] for tag in tags if (match := _SOURCE_TAG.fullmatch(tag)))
+
+
+def choose_language(requested: str, available: Sequence[str], *, use: str) -> str:
+    """Return the language of a model that a tag such as `de` or `zh-TW` means.
+
+    Args:
+        requested: the tag.
+        available: languages of the model.
+        use: what the model does with them: "writes" or "reads".
+
+    Raises:
+        RecipeError: the model has no such language, or none at all.
+    """
+    nearest = requested if requested in available else find_nearest_tag(requested, available)
+    if nearest is not None:
+        return nearest
+    remedy = (
+        f"it {use} {list_briefly(available)}: choose one of these"
+        if available
+        else f"it {use} only one, so leave the language out"
+    )
+    raise RecipeError(f"{requested}: this model does not {use.removesuffix('s')} this language; {remedy}")
+
+
+def list_briefly(languages: Sequence[str]) -> str:
+    """List languages for a message: all of a few, else the first and the number of others."""
+    if len(languages) <= _MAX_LISTED:
+        return ", ".join(languages)
+    return f"{', '.join(languages[:_MAX_LISTED])} and {len(languages) - _MAX_LISTED} others"
 
 
 def list_tag_languages(tags: Iterable[str]) -> tuple[str, ...]:

@@ -114,6 +114,11 @@ class TranslationDataConfig(DataConfig):
         return target_languages if len(target_languages) > 1 else ()
 
     @property
+    def training_directions(self) -> tuple[TranslationDirection, ...]:
+        """The direction of each training text, and both of a text that is used both ways."""
+        return tuple(direction for text in self._training_texts.values() for direction in text.directions)
+
+    @property
     def directed_readers(self) -> Sequence[tuple[TranslationDirection, ExampleReader[SentencePair]]]:
         """Direction and reader of each training text whose languages are both named."""
         texts = [

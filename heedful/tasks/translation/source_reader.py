@@ -27,7 +27,7 @@ from heedful.models.interface import State
 from heedful.tasks.batch_executor import SearchCall
 from heedful.tasks.decoder_target import DecoderTarget, TargetRequest
 from heedful.tasks.translation.glossary import AnnotationMarks, TargetTerm, assign_terms
-from heedful.tasks.translation.languages import list_tag_languages
+from heedful.tasks.translation.languages import list_briefly, list_tag_languages
 from heedful.tensors import Tokens
 
 _TAG_LENGTH: Final = 40
@@ -61,11 +61,13 @@ class SourceReader:
         encoder: encodes texts into pieces.
         max_length: maximum number of pieces, end included.
         context: maximum number of previous sentences that are read with a sentence.
+        direction_problem: why texts cannot be translated as they are, if a language is not named; else None.
     """
 
     encoder: SourceEncoder
     max_length: int
     context: int = 0
+    direction_problem: str | None = None
 
     def split_into_parts(self, sentence: SourceSentence) -> list[SourcePart]:
         """Return the sentence, or its parts if it is too long (`heedful.data.text_splitting`), each with the previous
@@ -146,6 +148,8 @@ class SourceReader:
         """Raise RecipeError if a model of several languages is asked for no language, or for two: by its own tags and
         by a tag at the beginning of the sentence.
         """
+        if self.direction_problem is not None:
+            raise RecipeError(self.direction_problem)
         if not self._language_of_id:
             return
         tokenizer = self.encoder.tokenizer
@@ -158,7 +162,7 @@ class SourceReader:
                 "out"
             )
         if first_ids and len(self._language_of_id) > 1 and not requested and not in_text:
-            languages = ", ".join(self._language_of_id.values())
+            languages = list_briefly([*self._language_of_id.values()])
             raise RecipeError(f"this model writes {languages}: choose one with --to or towards()")
 
     @cached_property

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import ClassVar, Final, TypeAlias, final
+from typing import ClassVar, Final, Literal, TypeAlias, final
 
 import torch
 from torch import nn
@@ -20,7 +20,7 @@ from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder,
 from heedful.data.labels import LabelVocabulary
 from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
-from heedful.data.pretrained_tokenizers import MarianTokenizer, load_tokenizer
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
@@ -28,6 +28,7 @@ from heedful.errors import RecipeError, RunError
 from heedful.metrics.translation import bleu, select_bleu_tokenizer
 from heedful.models.generative import SequenceToSequence
 from heedful.recipes.generation import GreedyConfig
+from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import (
@@ -46,7 +47,13 @@ from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued
 from heedful.tasks.translation.evaluation import TranslationEvaluator, translate_pairs
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
 from heedful.tasks.translation.languages import PROFILES_FILE as LANGUAGES
-from heedful.tasks.translation.languages import learn_profiles
+from heedful.tasks.translation.languages import (
+    choose_language,
+    learn_profiles,
+    list_briefly,
+    list_source_languages,
+    list_tag_languages,
+)
 from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, ConfidenceCurve
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
@@ -120,19 +127,31 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         """Use given tokenizers, which may be the same for both languages; raise RecipeError if one lacks a tag of the
         data.
 
-        Language tags of a foreign Marian model are dropped if the recipe has none: training continues with one
-        language.
+        Language tags of a published model are dropped if the recipe has none: training continues with one language. A
+        model that reads and writes the names of languages gets those of the recipe before all texts.
         """
         source, target = tokenizers
+        source = _begin_with_language(
+            source, recipe, list_source_languages(source.tag_ids), format_tag=format_source_tag, side="source"
+        )
         for tag in recipe.data.tags:
             if tag not in source.tag_ids:
-                tags_note = f" (it has {', '.join(source.tag_ids)})" if source.tag_ids else ""
+                if tag in target.tag_ids:
+                    raise RecipeError(
+                        f"data: {tag} begins translations, and the training of this model goes on with one target "
+                        "language; give texts of one language"
+                    )
+                tags_note = f" (it has {list_briefly(tuple(source.tag_ids))})" if source.tag_ids else ""
                 raise RecipeError(
                     f"data: {tag} is put before sources, but the vocabulary of init has no such piece{tags_note}; give "
                     "the table [tokenizer], so that one is learned"
                 )
-        if isinstance(source, MarianTokenizer) and not recipe.data.tags:
+        if isinstance(source, PretrainedTokenizer) and not recipe.data.tags:
             source = source.without_tags()
+        if isinstance(target, PretrainedTokenizer):
+            target = _begin_with_language(
+                target, recipe, list_tag_languages(target.tag_ids), format_tag=format_language_tag, side="target"
+            )
         return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))
 
     def inherit_tokenizer_settings(self, recipe: TranslationRecipe, pretrained: PretrainedSource) -> Settings:
@@ -289,6 +308,33 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
 
 
 TASK: Final = TranslationTask()
+
+
+def _begin_with_language(
+    tokenizer: Tokenizer,
+    recipe: TranslationRecipe,
+    known_languages: Sequence[str],
+    *,
+    format_tag: Callable[[str], str],
+    side: Literal["source", "target"],
+) -> Tokenizer:
+    """Return the tokenizer of a pretrained model with the language of the recipe's texts before each of them; return it
+    unchanged if its model knows no languages.
+
+    Raises:
+        RecipeError: the training texts do not name one language that the model knows.
+    """
+    if not known_languages or not isinstance(tokenizer, PretrainedTokenizer):
+        return tokenizer
+    languages = {getattr(direction, side) for direction in recipe.data.training_directions}
+    use = "reads" if side == "source" else "writes"
+    if len(languages) != 1 or None in languages:
+        raise RecipeError(
+            f"data.train.{side}_language: the model of init {use} {list_briefly(known_languages)}; name one of these "
+            "for all training texts"
+        )
+    language = choose_language(languages.pop(), known_languages, use=use)
+    return tokenizer.with_tags([format_tag(language)]).without_tags()
 
 
 def _collect_vocabularies(

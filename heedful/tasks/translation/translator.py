@@ -34,7 +34,7 @@ from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.interface import Encoder, Engine
 from heedful.models.transformer import mean_pool
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.parallel_data import format_language_tag
+from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import (
@@ -48,7 +48,12 @@ from heedful.tasks.predictor import (
 from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.guided_alignment import GuidedAttention, select_head
-from heedful.tasks.translation.languages import list_tag_languages
+from heedful.tasks.translation.languages import (
+    choose_language,
+    list_briefly,
+    list_source_languages,
+    list_tag_languages,
+)
 from heedful.tasks.translation.quality_estimation import ConfidenceCurve
 from heedful.tasks.translation.recipe import GuidedConfig
 from heedful.tasks.translation.source_reader import (
@@ -135,34 +140,57 @@ class Translator(Predictor):
     @property
     def _source_reader(self) -> SourceReader:
         """Reader of sources with the model's limits."""
-        return SourceReader(self.source_encoder, self.max_source, self.context)
+        return SourceReader(self.source_encoder, self.max_source, self.context, self._find_direction_problem())
+
+    def _find_direction_problem(self) -> str | None:
+        """Return what must be named before texts can be translated: their language, for a model that reads it, or the
+        language of translations, for a model that begins them with it; None if nothing is missing.
+        """
+        source_ids = set(map(self.source.tag_ids.get, map(format_source_tag, self.source_languages)))
+        if source_ids and source_ids.isdisjoint(self.source.prefix_ids):
+            known = list_briefly(self.source_languages)
+            return f"this model reads {known}: name the language of the texts with --from or towards(source=...)"
+        target_ids = {self.target.tag_ids[tag] for tag in self._target_tags}
+        if target_ids and target_ids.isdisjoint(self.target.prefix_ids):
+            return f"this model writes {list_briefly(self.languages)}: choose one with --to or towards()"
+        return None
+
+    @property
+    def _target_tags(self) -> tuple[str, ...]:
+        """Tags that begin a translation instead of a source."""
+        return tuple(tag for tag in self.target.tag_ids if tag not in self.source.tag_ids)
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages that can be chosen with `towards`; empty if the model writes one language."""
-        return list_tag_languages(self.source.tag_ids)
+        return list_tag_languages([*self.source.tag_ids, *self._target_tags])
 
-    def towards(self, language: str | None, *, tags: Sequence[str] = ()) -> Translator:
+    @property
+    def source_languages(self) -> tuple[str, ...]:
+        """Languages that can be named as those of the texts with `towards`; empty if the model does not read it."""
+        return list_source_languages(self.source.tag_ids)
+
+    def towards(self, language: str | None, *, source: str | None = None, tags: Sequence[str] = ()) -> Translator:
         """Return a translator into one of its languages, for texts with these tags; it shares everything with this one.
 
         Args:
-            language: one of `languages`; None if there are none.
+            language: one of `languages`, or a tag that means one; None if there are none, or for the model's default.
+            source: one of `source_languages`, or a tag that means one; None if there are none, or for the default.
             tags: further tags that the model has learned, which are put before every source.
 
         Raises:
             RecipeError: the model does not know the language, or a tag.
         """
-        if language is not None and language not in self.languages:
-            remedy = (
-                f"it writes {', '.join(self.languages)}: choose one of these"
-                if self.languages
-                else "it writes only one, so leave the language out"
-            )
-            raise RecipeError(f"{language}: this model does not write this language; {remedy}")
-        return self.with_tags([*([] if language is None else [format_language_tag(language)]), *tags])
+        language_tags = []
+        if source is not None:
+            language_tags = [format_source_tag(choose_language(source, self.source_languages, use="reads"))]
+        if language is not None:
+            language_tags.append(format_language_tag(choose_language(language, self.languages, use="writes")))
+        return self.with_tags([*language_tags, *tags])
 
     def with_tags(self, tags: Sequence[str]) -> Translator:
-        """Return a translator that puts these tags before every source, after those that it adds already.
+        """Return a translator that puts these tags before every source, after those that it adds already; tags that
+        only the target knows begin its translations.
 
         Raises:
             RecipeError: the model has not learned a tag.
@@ -170,7 +198,11 @@ class Translator(Predictor):
         if not tags:
             return self
         translator = copy(self)
-        translator.source = self.source.with_tags(tags)
+        target_tags = [tag for tag in tags if tag in self._target_tags]
+        translator.source = self.source.with_tags([tag for tag in tags if tag not in target_tags])
+        if target_tags:
+            translator.target = self.target.with_tags(target_tags)
+            translator._decoder_target = self._decoder_target.with_tokenizer(translator.target)
         return translator
 
     def following(self, lines: Iterable[str]) -> Iterator[SourceSentence]:

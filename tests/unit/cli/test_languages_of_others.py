@@ -13,7 +13,7 @@ from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.data.factors import SourceEncoder
-from heedful.data.pretrained_tokenizers import MarianTokenizer, load_tokenizer
+from heedful.data.pretrained_tokenizers import MappedSentencePieceTokenizer, load_tokenizer
 from heedful.errors import RecipeError
 from heedful.runs.export import export_marian
 from heedful.tasks.translation.source_reader import SourceReader
@@ -177,7 +177,7 @@ def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
     own = translator_of(opus.parent / "on")
     assert own.languages == (), "one language is learned, and no sentence asks for it"
     assert own.source.encode(">>fra<< red") == translator_of(opus).source.encode(">>fra<< red")
-    assert isinstance(own.source, MarianTokenizer)
+    assert isinstance(own.source, MappedSentencePieceTokenizer)
     path = recipe_of(opus, ', target_language = "fra"')
     other = '[data.train.texts.two]\nsource = "{0}/a.txt"\ntarget = "{0}/b.txt"\ntarget_language = "{1}"\n'
     path.write_text(path.read_text() + other.format(opus.parent, "cmn_Hans"))
@@ -195,7 +195,7 @@ def test_who_goes_on_may_ask_or_have_it_forgotten(say: Say, opus: Path) -> None:
 
 def test_a_vocabulary_keeps_whether_it_is_asked(opus: Path, tmp_path: Path) -> None:
     source = translator_of(opus).source
-    assert isinstance(source, MarianTokenizer)
+    assert isinstance(source, MappedSentencePieceTokenizer)
     for each in (source, source.without_tags()):
         each.save(tmp_path / "saved")
         again = load_tokenizer(tmp_path / "saved")

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
-from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MarianTokenizer, build_byte_level_json
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MappedSentencePieceTokenizer, build_byte_level_json
 from heedful.data.tokenizers import (
     EOS,
     UNK,
@@ -173,7 +173,7 @@ def test_marian_reads_two_languages_by_one_table() -> None:
     pieces = dict.fromkeys(piece for model in models for piece in model.to_pieces(range(UNK + 1, model.size)))
     ids = {"</s>": 0, "<unk>": 1, **{piece: number for number, piece in enumerate(pieces, 2)}, "<pad>": len(pieces) + 2}
     special = SpecialIds(bos=ids["<pad>"], eos=0, unk=1, others=frozenset({ids["<pad>"]}))
-    source, target = (MarianTokenizer(model.model, ids, special=special) for model in models)
+    source, target = (MappedSentencePieceTokenizer(model.model, ids, special=special) for model in models)
     assert is_same_vocabulary(source, target)
     new = learned(4, size=110, more=["wex", "bip"])
     both, one = (

@@ -17,7 +17,7 @@ from safetensors.numpy import save_file
 
 from heedful.data.pretrained_tokenizers import (
     HuggingFaceTokenizer,
-    MarianTokenizer,
+    MappedSentencePieceTokenizer,
     build_wordpiece_json,
     load_tokenizer,
 )
@@ -118,9 +118,9 @@ def test_a_vocabulary_that_lacks_what_it_needs_says_so_when_it_is_asked() -> Non
 def test_lists_of_pieces_with_impossible_ids(ids: dict[str, int]) -> None:
     model = learn_sentencepiece(["the cat sat"] * 9, kind="unigram", size=16, lowercase=True)._to_bytes()
     with pytest.raises(DataError):
-        MarianTokenizer(model, ids, special=SpecialIds(1, 0, 1))
+        MappedSentencePieceTokenizer(model, ids, special=SpecialIds(1, 0, 1))
     with pytest.raises(DataError, match="no piece for unknown text"):
-        MarianTokenizer(model, {"</s>": 0}, special=SpecialIds(0, 0))
+        MappedSentencePieceTokenizer(model, {"</s>": 0}, special=SpecialIds(0, 0))
 
 
 # --- records and indices -------------------------------------------------------------------------------------------
