@@ -274,6 +274,10 @@ class SentencePieceTokenizer(Tokenizer):
         self.uses_nfc = self._normalise_text(_ELLIPSIS) == _ELLIPSIS
         super().__init__(size=size, special=_build_special_ids(masked=has_mask, tags=self.tag_ids))
 
+    def get_scores(self) -> list[float]:
+        """Return the score of each piece: its log-probability in a unigram model, its negative rank in BPE."""
+        return [float(self._processor.get_score(token_id)) for token_id in range(self.size)]
+
     def _normalise_text(self, text: str) -> str:
         return str(self._processor.normalize(remove_invisible(text))).replace(_SPACE, " ").strip(" ")
 

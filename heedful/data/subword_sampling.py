@@ -1,0 +1,126 @@
+"""Random splits of training text into pieces, so that a model sees each word in several forms: BPE-dropout (Provilkov
+et al. 2020) and subword regularisation with a unigram model (Kudo 2018).
+
+Both read the pieces of an encoded text instead of its letters: joined, they are the normalised text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import Final, final
+
+import numpy as np
+
+from heedful.data.tokenizers import SentencePieceTokenizer
+
+_SPACE: Final = "▁"
+
+
+class SubwordSampler(ABC):
+    """Splits texts into random pieces of a vocabulary.
+
+    Args:
+        tokenizer: the vocabulary.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer) -> None:
+        self._pieces = tokenizer.to_pieces(range(tokenizer.size))
+        self._kept_ids = tokenizer.special.skipped_ids | {tokenizer.special.unk}
+        self._ids = {piece: number for number, piece in enumerate(self._pieces) if number not in self._kept_ids}
+
+    @final
+    def resample(self, ids: Sequence[int], generator: np.random.Generator) -> list[int]:
+        """Return other ids of the same text, drawn at random; special ids and the unknown id stay where they are."""
+        sampled: list[int] = []
+        run: list[str] = []
+        for number in (*ids, None):
+            if number is not None and number not in self._kept_ids:
+                run.append(self._pieces[number])
+                continue
+            for word in "".join(run).replace(_SPACE, f" {_SPACE}").split():
+                sampled += [self._ids[piece] for piece in self._split_word(word, generator)]
+            run.clear()
+            if number is not None:
+                sampled.append(number)
+        return sampled
+
+    @abstractmethod
+    def _split_word(self, word: str, generator: np.random.Generator) -> list[str]:
+        """Split a word, with the `▁` before it, into pieces of the vocabulary."""
+
+
+@final
+class BpeDropout(SubwordSampler):
+    """BPE-dropout (Provilkov et al. 2020, section 3): in each step of merging a word, every possible merge is left out
+    with some probability; the best of the others is made, until none is left.
+
+    Args:
+        tokenizer: a vocabulary of byte-pair encoding.
+        dropout: probability of leaving out a merge; with 0 the text is split as without sampling.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer, *, dropout: float) -> None:
+        super().__init__(tokenizer)
+        self._dropout = dropout
+
+    def _split_word(self, word: str, generator: np.random.Generator) -> list[str]:
+        parts = list(word)
+        while len(parts) > 1:
+            merges = [
+                (number, position)  # pieces are numbered in the order in which they were learned
+                for position, (first, second) in enumerate(itertools.pairwise(parts))
+                if (number := self._ids.get(first + second)) is not None
+            ]
+            kept = generator.random(len(merges)) >= self._dropout
+            allowed = [merge for merge, is_kept in zip(merges, kept, strict=True) if is_kept]
+            if not allowed:
+                break
+            _, position = min(allowed)
+            parts[position : position + 2] = ["".join(parts[position : position + 2])]
+        return parts
+
+
+@final
+class UnigramSampler(SubwordSampler):
+    """Subword regularisation (Kudo 2018, section 3.2) over all splits of a word: a split x has the probability
+    P(x)^alpha / sum P(x')^alpha, by forward filtering and backward sampling.
+
+    Args:
+        tokenizer: a vocabulary of a unigram model.
+        alpha: smoothing: 0 draws all splits alike, a large number always the best.
+    """
+
+    def __init__(self, tokenizer: SentencePieceTokenizer, *, alpha: float) -> None:
+        super().__init__(tokenizer)
+        scores = tokenizer.get_scores()
+        self._log_weights = {piece: alpha * scores[number] for piece, number in self._ids.items()}
+        self._max_length = max(map(len, self._ids), default=1)
+
+    def _split_word(self, word: str, generator: np.random.Generator) -> list[str]:
+        totals = [0.0]  # logarithm of the sum over the splits of each beginning of the word
+        choices: list[list[tuple[int, float]]] = [[]]  # starts of the last piece, with the logarithms of their weights
+        for stop in range(1, len(word) + 1):
+            starts = range(max(0, stop - self._max_length), stop)
+            weights = [
+                (start, totals[start] + weight)
+                for start in starts
+                if (weight := self._log_weights.get(word[start:stop])) is not None
+            ]
+            highest = max((weight for _, weight in weights), default=-math.inf)
+            total = sum(math.exp(weight - highest) for _, weight in weights) if weights else 0.0
+            totals.append(highest + math.log(total) if weights else -math.inf)
+            choices.append(weights)
+        pieces: list[str] = []
+        stop = len(word)
+        while stop:
+            threshold = generator.random()
+            for start, weight in choices[stop]:  # noqa: B007 - the last start is taken if rounding leaves a rest
+                threshold -= math.exp(weight - totals[stop])
+                if threshold < 0:
+                    break
+            pieces.append(word[start:stop])
+            stop = start
+        return pieces[::-1]
