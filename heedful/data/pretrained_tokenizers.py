@@ -576,7 +576,8 @@ def _get_model_kind(content: Mapping[str, Any]) -> Literal["WordPiece", "ByteLev
     """
     model, decoder = content.get("model"), content.get("decoder")
     kind = _get_type(model)
-    decoders = decoder.get("decoders") if _get_type(decoder) == "Sequence" else [decoder]
+    is_sequence = isinstance(decoder, Mapping) and decoder.get("type") == "Sequence"
+    decoders = decoder["decoders"] if is_sequence else [decoder]  # type: ignore[index]  # mypy does not follow the name
     steps = [_get_type(step) for step in decoders] if isinstance(decoders, list) else []
     if kind == "WordPiece":
         return "WordPiece"
@@ -639,6 +640,13 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
         )
     if record.get("kind") in ("hugging_face", "marian", "bytes"):
         return _load_pretrained(record)
+    if record.get("kind") == "adopted":
+        from heedful.data.adopted_tokenizers import AdoptedTokenizer
+
+        inner = _load_pretrained(record["inner"])
+        return AdoptedTokenizer(
+            inner, lowercase=bool(record["lowercase"]), masked=bool(record["masked"]), tags=list(record["tags"])
+        )
     lowercase, pieces, masked = record["lowercase"], record["pieces"], record.get("masked", False)
     tags, kind = record.get("tags", []), str(record.get("kind"))
     if not (
@@ -657,11 +665,15 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
             return CharacterTokenizer(pieces, verbatim=unit == "verbatim", **options)
         case "words":
             return WordTokenizer(pieces, **options)
+        case "subword_nmt":
+            from heedful.data.adopted_tokenizers import SubwordNmtTokenizer
+
+            return SubwordNmtTokenizer(pieces, record["codes"], lowercase=lowercase, masked=masked, tags=tags)
         case _:
             raise ValueError(f"no tokenizer is called {kind!r}")
 
 
-def _load_pretrained(record: Mapping[str, Any]) -> Tokenizer:
+def _load_pretrained(record: Mapping[str, Any]) -> PretrainedTokenizer:
     """Build a tokenizer of another project from its JSON record."""
     options: dict[str, Any] = {
         "special": SpecialIds(**record["special"], others=frozenset(record["others"])),

@@ -45,6 +45,8 @@ FILE_FORMAT = 1
 NFC_PREFIX = "composed_"
 """Prefix of the kind, in files, of tokenizers that use NFC; older versions, which would use NFKC, reject these."""
 
+_RAW_PIECE = "<raw>"
+"""Control piece that marks a vocabulary whose texts are not normalised."""
 _SPECIAL_PIECES = ("<pad>", "<s>", "</s>", "<unk>")
 _MASK_PIECE = "<mask>"
 _SPACE = "▁"
@@ -265,28 +267,30 @@ class SentencePieceTokenizer(Tokenizer):
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         size, get_piece = self._processor.vocab_size(), self._processor.id_to_piece
         has_mask = size > MASK and get_piece(MASK) == _MASK_PIECE
-        num_reserved = len(_get_reserved_pieces(masked=has_mask))
+        num_reserved = len(get_reserved_pieces(masked=has_mask))
         self.tag_ids = {
             get_piece(token_id): token_id
             for token_id in range(num_reserved, size)
             if self._processor.is_control(token_id)
         }
-        self.uses_nfc = self._normalise_text(_ELLIPSIS) == _ELLIPSIS
-        super().__init__(size=size, special=_build_special_ids(masked=has_mask, tags=self.tag_ids))
+        controls = dict(self.tag_ids)
+        self._prepare = str if self.tag_ids.pop(_RAW_PIECE, None) is not None else remove_invisible
+        self.uses_nfc = self._prepare is remove_invisible and self._normalise_text(_ELLIPSIS) == _ELLIPSIS
+        super().__init__(size=size, special=build_special_ids(masked=has_mask, tags=controls))
 
     def get_scores(self) -> list[float]:
         """Return the score of each piece: its log-probability in a unigram model, its negative rank in BPE."""
         return [float(self._processor.get_score(token_id)) for token_id in range(self.size)]
 
     def _normalise_text(self, text: str) -> str:
-        return str(self._processor.normalize(remove_invisible(text))).replace(_SPACE, " ").strip(" ")
+        return str(self._processor.normalize(self._prepare(text))).replace(_SPACE, " ").strip(" ")
 
     def _encode_text(self, text: str) -> list[int]:
-        ids: list[int] = self._processor.encode(remove_invisible(text))
+        ids: list[int] = self._processor.encode(self._prepare(text))
         return ids
 
     def _split_surfaces(self, text: str) -> list[str]:
-        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(remove_invisible(text))]
+        return [str(piece).replace(_SPACE, " ") for piece in self._processor.encode_as_pieces(self._prepare(text))]
 
     def _decode_ids(self, ids: list[int]) -> str:
         return str(self._processor.decode(ids))
@@ -301,7 +305,7 @@ class SentencePieceTokenizer(Tokenizer):
         return self.model
 
 
-class _PieceListTokenizer(Tokenizer):
+class PieceListTokenizer(Tokenizer):
     """Base of tokenizers with a list of counted pieces after the special ones and tags; `kind` is the way of
     splitting text in files.
     """
@@ -320,14 +324,14 @@ class _PieceListTokenizer(Tokenizer):
     ) -> None:
         if uses_nfc and (lowercase or kind == "verbatim"):
             raise ValueError("text in NFC can be neither lowercased nor verbatim")
-        reserved_pieces = (*_get_reserved_pieces(masked=masked), *tags)
+        reserved_pieces = (*get_reserved_pieces(masked=masked), *tags)
         self.tag_ids = {tag: token_id for token_id, tag in enumerate(tags, len(reserved_pieces) - len(tags))}
         self._pieces = (*reserved_pieces, *pieces)
         self._ids = {piece: i for i, piece in enumerate(pieces, len(reserved_pieces))}
         self._kind = kind
         self._lowercase = lowercase
         self.uses_nfc = uses_nfc
-        super().__init__(size=len(self._pieces), special=_build_special_ids(masked=masked, tags=self.tag_ids))
+        super().__init__(size=len(self._pieces), special=build_special_ids(masked=masked, tags=self.tag_ids))
 
     def _normalise_text(self, text: str) -> str:
         return _select_normaliser(lowercase=self._lowercase, verbatim=self._kind == "verbatim", uses_nfc=self.uses_nfc)(
@@ -344,18 +348,23 @@ class _PieceListTokenizer(Tokenizer):
         """Yield the piece of each id; `⁇` for `UNK`."""
         return (UNKNOWN_TEXT if token_id == UNK else self._pieces[token_id] for token_id in ids)
 
+    def _get_extra_record(self) -> Mapping[str, object]:
+        """Return further entries of the tokenizer file."""
+        return {}
+
     def _to_bytes(self) -> bytes:
         """Return the contents of the tokenizer file as JSON: the kind, the options and the pieces."""
         extras: dict[str, object] = {} if self.special.mask is None else {"masked": True}
         if self.tag_ids:
             extras["tags"] = list(self.tag_ids)
         kind = f"{NFC_PREFIX}{self._kind}" if self.uses_nfc else self._kind
+        extras |= self._get_extra_record()
         record = {"format": FILE_FORMAT, "kind": kind, "lowercase": self._lowercase, **extras}
         return (json.dumps({**record, "pieces": list(self._ids)}, ensure_ascii=False, indent=1) + "\n").encode()
 
 
 @final
-class CharacterTokenizer(_PieceListTokenizer):
+class CharacterTokenizer(PieceListTokenizer):
     """Every character is a piece, spaces included.
 
     `decode` returns the normalised text if every character has a piece.
@@ -396,7 +405,7 @@ class CharacterTokenizer(_PieceListTokenizer):
 
 
 @final
-class WordTokenizer(_PieceListTokenizer):
+class WordTokenizer(PieceListTokenizer):
     """Whole words and single punctuation marks, for languages with spaces between words.
 
     Spaces are lost; `decode` puts them by the rules of `normalisation.join_words`.
@@ -435,6 +444,7 @@ def learn_sentencepiece(
     masked: bool = False,
     tags: Sequence[str] = (),
     uses_nfc: bool = False,
+    normalizes: bool = True,
 ) -> SentencePieceTokenizer:
     """Learn a subword vocabulary of at most `size` pieces from texts with sentencepiece; the same texts and options
     give the same bytes.
@@ -450,6 +460,7 @@ def learn_sentencepiece(
         masked: whether one more id hides a piece.
         tags: further pieces that no text contains.
         uses_nfc: whether text is normalised to NFC instead of NFKC; nothing is lowercased then.
+        normalizes: whether text is normalised at all; else only spaces are, and nothing is lowercased.
 
     Raises:
         DataError: the texts are empty, or do not allow this size.
@@ -457,21 +468,24 @@ def learn_sentencepiece(
     """
     if not 0.98 <= character_coverage <= 1:
         raise RecipeError(f"character_coverage is {character_coverage}; it must lie between 0.98 and 1")
-    num_reserved = len(_get_reserved_pieces(masked=masked)) + len(tags)
+    tags = tags if normalizes else [*tags, _RAW_PIECE]
+    num_reserved = len(get_reserved_pieces(masked=masked)) + len(tags)
     if size <= num_reserved:
         raise _build_size_error(size, min_size=num_reserved + 1)
     model, errors = io.BytesIO(), list[BaseException]()
     try:
         sentencepiece.SentencePieceTrainer.train(
             sentence_iterator=_split_long_texts(
-                map(normalise_nfc, map(require_valid_unicode, texts)) if uses_nfc else texts, errors
+                map(normalise_nfc, map(require_valid_unicode, texts)) if uses_nfc else texts,
+                errors,
+                prepare=remove_invisible if normalizes else str,
             ),
             model_writer=model,
             model_type=kind,
             vocab_size=size,
             hard_vocab_limit=False,  # a short text has fewer
             character_coverage=character_coverage,
-            normalization_rule_name="identity" if uses_nfc else get_rule_name(lowercase=lowercase),
+            normalization_rule_name="identity" if uses_nfc or not normalizes else get_rule_name(lowercase=lowercase),
             max_sentence_length=4 * _MAX_PART_CHARACTERS + 1,  # in bytes; what is longer would be dropped silently
             input_sentence_size=max_sentences,
             pad_id=PAD,
@@ -509,7 +523,7 @@ def learn_characters(
     normalise = _select_normaliser(lowercase=lowercase, verbatim=verbatim, uses_nfc=uses_nfc)
     counts = Counter(character for text in texts for character in normalise(require_valid_unicode(text)))
     frequent = _select_most_frequent(
-        counts, size=size, num_reserved=len(_get_reserved_pieces(masked=masked)) + len(tags)
+        counts, size=size, num_reserved=len(get_reserved_pieces(masked=masked)) + len(tags)
     )
     return CharacterTokenizer(
         frequent, lowercase=lowercase, verbatim=verbatim, masked=masked, tags=tags, uses_nfc=uses_nfc
@@ -534,7 +548,7 @@ def learn_words(
     normalise, pattern = _select_normaliser(lowercase=lowercase, verbatim=False, uses_nfc=uses_nfc), get_word_pattern()
     counts = Counter(word for text in texts for word in pattern.findall(normalise(require_valid_unicode(text))))
     frequent = _select_most_frequent(
-        counts, size=size, num_reserved=len(_get_reserved_pieces(masked=masked)) + len(tags)
+        counts, size=size, num_reserved=len(get_reserved_pieces(masked=masked)) + len(tags)
     )
     return WordTokenizer(frequent, lowercase=lowercase, masked=masked, tags=tags, uses_nfc=uses_nfc)
 
@@ -550,12 +564,12 @@ def _select_normaliser(*, lowercase: bool, verbatim: bool, uses_nfc: bool) -> Ca
     return str.lower if lowercase else str
 
 
-def _get_reserved_pieces(*, masked: bool) -> tuple[str, ...]:
+def get_reserved_pieces(*, masked: bool) -> tuple[str, ...]:
     """Return the special pieces, with the mask if `masked`."""
     return (*_SPECIAL_PIECES, _MASK_PIECE) if masked else _SPECIAL_PIECES
 
 
-def _build_special_ids(*, masked: bool, tags: Mapping[str, int]) -> SpecialIds:
+def build_special_ids(*, masked: bool, tags: Mapping[str, int]) -> SpecialIds:
     """Build the special ids of a vocabulary learned here."""
     return SpecialIds(BOS, EOS, UNK, MASK if masked else None, others=frozenset((PAD, *tags.values())))
 
@@ -594,12 +608,14 @@ def _build_learning_error(message: str, *, size: int) -> DataError:
     return DataError(f"sentencepiece cannot learn {size} pieces from this text: {message.strip()}")
 
 
-def _split_long_texts(texts: Iterable[str], errors: list[BaseException]) -> Iterator[str]:
-    """Yield the texts in parts of limited length; store exceptions in `errors`, because sentencepiece replaces them
-    by its own.
+def _split_long_texts(
+    texts: Iterable[str], errors: list[BaseException], *, prepare: Callable[[str], str]
+) -> Iterator[str]:
+    """Yield the texts, changed by `prepare`, in parts of limited length; store exceptions in `errors`, because
+    sentencepiece replaces them by its own.
     """
     try:
-        for text in map(remove_invisible, map(require_valid_unicode, texts)):
+        for text in map(prepare, map(require_valid_unicode, texts)):
             for start in range(0, len(text), _MAX_PART_CHARACTERS):
                 yield text[start : start + _MAX_PART_CHARACTERS]
     except BaseException as error:

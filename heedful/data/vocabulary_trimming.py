@@ -75,7 +75,7 @@ def trim_tokenizer(tokenizer: PretrainedTokenizer, kept_ids: Sequence[int]) -> P
     """
     new_ids = {old: new for new, old in enumerate(kept_ids)}
     ids = {piece: new_ids[number] for piece, number in tokenizer.ids.items() if number in new_ids}
-    roles = {role: new_ids.get(getattr(tokenizer.special, role)) for role in _ROLES}
+    roles: dict[str, Any] = {role: new_ids.get(getattr(tokenizer.special, role)) for role in _ROLES}
     others = frozenset(new_ids[number] for number in tokenizer.special.others if number in new_ids)
     options: dict[str, Any] = {
         "special": replace(tokenizer.special, others=others, **roles),
@@ -96,9 +96,9 @@ def _trim_content(content: Mapping[str, Any], ids: Mapping[str, int]) -> dict[st
     """
     model = dict(content["model"])
     if isinstance(model["vocab"], list):  # a unigram model: pieces with their log-probabilities, in the order of ids
-        unknown = model["vocab"][model["unk_id"]][0] if model.get("unk_id") is not None else None
+        if model.get("unk_id") is not None:
+            model["unk_id"] = ids[model["vocab"][model["unk_id"]][0]]
         model["vocab"] = [entry for entry in model["vocab"] if entry[0] in ids]
-        model["unk_id"] = ids.get(unknown)
     else:
         model["vocab"] = {piece: ids[piece] for piece in model["vocab"] if piece in ids}
     if "merges" in model:

@@ -269,9 +269,9 @@ def _read_sentencepiece(folder: Path, settings: Mapping[str, Any], *, family: Mo
             f"{', '.join(SENTENCEPIECE_FILES)}"
         )
     model, listed = read_bytes(path), folder / "vocab.json"
-    numbering = family.piece_numbering
+    numbering, last = family.piece_numbering, tuple[str, ...]()
     if listed.exists():
-        ids, last = _validate_ids(read_json_object(listed), listed), ()
+        ids = _validate_ids(read_json_object(listed), listed)
     else:
         processor = load_sentencepiece(model)
         ids = numbering.number_pieces(processor.id_to_piece(number) for number in range(processor.vocab_size()))

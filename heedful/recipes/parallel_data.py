@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from heedful.data.readers import ExampleReader, SentencePair
 
 _TAG: Final = re.compile(r"<[^\s<>]+>")
-_RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>"})
+_RESERVED_PIECES: Final = frozenset({"<pad>", "<s>", "</s>", "<unk>", "<mask>", "<raw>"})
 
 
 def require_different_from(key: str, what: str) -> AfterValidator:

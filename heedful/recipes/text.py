@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, Self
 
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator
 
-from heedful.recipes.config import Config, InputPath, add_default_kind, add_inferred_kind
+from heedful.recipes.config import Config, InputPath, add_inferred_kind
 from heedful.registry import load_object
 
 if TYPE_CHECKING:
@@ -96,10 +97,14 @@ _DEFAULT_SIZES = {"bpe": 8000, "unigram": 8000}
 
 
 class TokenizerConfig(Config):
-    """Config of a tokenizer that is learned from the training text, deterministically."""
+    """Config of a tokenizer that is learned from the training text, deterministically, or read from a file."""
 
-    kind: Literal["bpe", "unigram", "characters", "words"] = "bpe"
-    """byte-pair encoding, a unigram language model, single characters, or words between spaces"""
+    kind: Literal["bpe", "unigram", "characters", "words", "file"] = "bpe"
+    """byte-pair encoding, a unigram language model, single characters, words between spaces, or the vocabulary in a
+    file"""
+    path: InputPath | None = None
+    """the file of a vocabulary: a SentencePiece model, a tokenizer.json of Hugging Face, or the codes of subword-nmt;
+    its pieces follow heedful's special ones"""
     size: Annotated[int, Field(ge=8)] | None = Field(default_factory=lambda given: _DEFAULT_SIZES.get(given["kind"]))
     """maximum number of entries of each vocabulary, special tokens included; if not given, 8000 pieces, or all
     characters or words"""
@@ -107,17 +112,45 @@ class TokenizerConfig(Config):
     """whether the text is lowercased first"""
     character_coverage: Annotated[float, Field(ge=0.98, le=1)] = 1.0
     """share of the characters in the training text that the vocabulary must cover"""
+    normalization: Literal["nfkc", "nfc", "none"] = "nfkc"
+    """which letters count as the same before a text is split: by Unicode's NFKC (generated text keeps its own, by NFC),
+    by NFC, so that Chinese commas and Persian joiners stay on both sides, or none, only for pieces"""
 
     @property
     def allows_nfc(self) -> bool:
-        """Whether generated text can be read in NFC; text that is lowercased or read verbatim has other rules."""
-        return not self.lowercase and not getattr(self, "verbatim", False)
+        """Whether generated text can be read in NFC; text that is lowercased, read verbatim or split by a file has
+        other rules.
+        """
+        is_normalized = self.kind != "file" and self.normalization != "none"
+        return is_normalized and not self.lowercase and not getattr(self, "verbatim", False)
+
+    @field_validator("path")
+    @classmethod
+    def _check_path(cls, path: Path | None, info: ValidationInfo) -> Path | None:
+        if (path is None) == (info.data.get("kind") == "file"):
+            raise ValueError('belongs to tokenizer.kind = "file"; give both, or the path alone')
+        return path
+
+    @field_validator("normalization")
+    @classmethod
+    def _check_normalization(cls, normalization: str, info: ValidationInfo) -> str:
+        kind, lowercase = info.data.get("kind", "bpe"), info.data.get("lowercase")
+        if normalization != "nfkc" and kind == "file":
+            raise ValueError("must not be given with tokenizer.path: the file says how texts are normalized")
+        if normalization != "nfkc" and lowercase:
+            raise ValueError('must be "nfkc" where tokenizer.lowercase folds case')
+        if normalization == "none" and kind not in _DEFAULT_SIZES:
+            remedy = "set tokenizer.verbatim = true" if kind == "characters" else 'choose "nfc"'
+            raise ValueError(f'is not possible for tokenizer.kind = "{kind}": {remedy}')
+        return normalization
 
     @field_validator("size")
     @classmethod
     def _require_size(cls, size: int | None, info: ValidationInfo) -> int | None:
         if size is None and info.data.get("kind") in _DEFAULT_SIZES:
             raise ValueError(f'must be a number for tokenizer.kind = "{info.data["kind"]}", as in size = 8000')
+        if size is not None and info.data.get("kind") == "file":
+            raise ValueError("must not be given with tokenizer.path: the file has its own pieces")
         return size
 
     @field_validator("character_coverage")
@@ -145,16 +178,28 @@ class TokenizerConfig(Config):
         """
         from heedful.data.tokenizers import learn_characters, learn_sentencepiece, learn_words
 
+        if self.path is not None:
+            from heedful.data.adopted_tokenizers import adopt_vocabulary
+
+            return adopt_vocabulary(self.path, texts, lowercase=self.lowercase, masked=add_mask, tags=tags)
         options: dict[str, Any] = {"size": self.size, "lowercase": self.lowercase}
-        options |= {"masked": add_mask, "tags": tags, "uses_nfc": nfc}
+        options |= {"masked": add_mask, "tags": tags, "uses_nfc": nfc or self.normalization == "nfc"}
         match self.kind:
             case "bpe" | "unigram":
-                return learn_sentencepiece(texts, kind=self.kind, character_coverage=self.character_coverage, **options)
+                return learn_sentencepiece(
+                    texts,
+                    kind=self.kind,
+                    character_coverage=self.character_coverage,
+                    normalizes=self.normalization != "none",
+                    **options,
+                )
             case "characters":
                 verbatim = isinstance(self, TextTokenizerConfig) and self.verbatim
                 return learn_characters(texts, verbatim=verbatim, **options)
             case "words":
                 return learn_words(texts, **options)
+            case "file":
+                raise AssertionError("a file has a path")
 
 
 class TextTokenizerConfig(TokenizerConfig):
@@ -198,9 +243,11 @@ class GivenPairConfig(GivenTokenizerConfig):
         return self
 
 
+infer_tokenizer_kind: Final = add_inferred_kind(lambda table: "file" if "path" in table else "bpe")
+"""Validator that adds the kind of a tokenizer to its table."""
 WordsTokenizerConfig = Annotated[
-    TokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), add_default_kind("bpe")
+    TokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), infer_tokenizer_kind
 ]
 TextVocabularyConfig = Annotated[
-    TextTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), add_default_kind("bpe")
+    TextTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), infer_tokenizer_kind
 ]

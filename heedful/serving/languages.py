@@ -17,6 +17,7 @@ from heedful.serving.settings import ModelSettings
 
 if TYPE_CHECKING:
     from heedful.data.language_identification import LanguageIdentifier
+    from heedful.tasks.translation.translator import Translator
 
 LanguagePair: TypeAlias = tuple[str, str]
 """Source and target language."""

@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from heedful.architectures.interface import TiedArchitecture, TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
-from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, add_default_kind, config_error
+from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.parallel_data import (
     DirectedTextConfig,
@@ -25,7 +25,7 @@ from heedful.recipes.parallel_data import (
     list_texts,
 )
 from heedful.recipes.recipe import DataConfig, FineTunableRecipe, dump_text_settings
-from heedful.recipes.text import GivenPairConfig, TokenizerConfig
+from heedful.recipes.text import GivenPairConfig, TokenizerConfig, infer_tokenizer_kind
 from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, NonNegativeFloat, PositiveFloat
 
 if TYPE_CHECKING:
@@ -290,9 +290,7 @@ class PairTokenizerConfig(TokenizerConfig):
         return self.target or self
 
 
-VocabulariesConfig = Annotated[
-    PairTokenizerConfig | GivenPairConfig, Field(discriminator="kind"), add_default_kind("bpe")
-]
+VocabulariesConfig = Annotated[PairTokenizerConfig | GivenPairConfig, Field(discriminator="kind"), infer_tokenizer_kind]
 
 
 class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):

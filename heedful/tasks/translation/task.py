@@ -108,15 +108,17 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         assert isinstance(config, PairTokenizerConfig)
         tags, factors, profiles = recipe.data.tags, _learn_factors(recipe), _learn_profiles(recipe)
         composes = config.target_config.allows_nfc
+        reads_nfkc = config.normalization == "nfkc"
         if config.joint:
-            normalise = build_normaliser(lowercase=False) if composes else str
+            normalise = build_normaliser(lowercase=False) if composes and reads_nfkc else str
             texts = (
                 text
                 for pair in _iter_training_sources(recipe)
                 for text in (normalise(require_valid_unicode(pair.source)), pair.target)
             )
             joint = config.learn_tokenizer(texts, tags=tags, nfc=composes)
-            return _collect_vocabularies(joint, joint, factors, profiles)
+            source = joint.with_nfkc() if joint.uses_nfc and reads_nfkc else joint
+            return _collect_vocabularies(source, joint, factors, profiles)
         source = config.learn_tokenizer((pair.source for pair in _iter_training_sources(recipe)), tags=tags)
         target = config.target_config.learn_tokenizer(
             (pair.target for pair in _iter_training_pairs(recipe)), nfc=composes
@@ -341,9 +343,8 @@ def _collect_vocabularies(
     source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: LanguageIdentifier | None
 ) -> Vocabularies:
     """Collect tokenizers, factors and language profiles (if there are any) by their files. The source folds case if a
-    factor encodes it, and reads NFKC if it shares a vocabulary whose targets are in NFC.
+    factor encodes it.
     """
-    source = source.with_nfkc() if source is target and target.uses_nfc else source
     source_tokenizer = source.with_lowercase() if any(factor.lowercases for factor in factors.values()) else source
     languages = {} if profiles is None else {LANGUAGES: profiles}
     return {

@@ -199,8 +199,8 @@ def test_lines_that_are_none_are_told_of(say: Say, others: tuple[Path, Path], li
     [
         ((), "heedful rerank: no model to judge with; give --reverse RUN, --language RUN, or both"),
         (("RUN", "--reverse", "RUN"), "--reverse: RUN is the run that translates; give one of the other direction"),
-        (("--reverse", "BACK", "--to", "de"), "--to, --tags: need a run that translates, but none is given"),
-        (("--reverse", "BACK", "--tags", "<x>"), "--to, --tags: need a run that translates, but none is given"),
+        (("--reverse", "BACK", "--to", "de"), "--to, --from, --tags: need a run that translates, but none is given"),
+        (("--reverse", "BACK", "--tags", "<x>"), "--to, --from, --tags: need a run that translates, but none is given"),
         (("--language", "LANGUAGE", "--source-language", "en"), "--source-language: says what --reverse writes; give"),
         (("--reverse", "BACK", "--source-language", "en"), "en: this model does not write this language"),
         (("RUN", "--to", "de", "--reverse", "BACK"), "de: this model does not write this language"),

@@ -155,7 +155,7 @@ def test_commands_are_told_the_direction(folder: Path, told: list[str], capsys: 
     assert main(["translate", run, "--text", "one two three"]) == 2
     assert "choose one with --to" in capsys.readouterr().err
     assert main(["evaluate", run, "--to", "de"]) == 2
-    assert "--to, --tags: need --source and --target, or --data" in capsys.readouterr().err
+    assert "--to, --from, --tags: need --source and --target, or --data" in capsys.readouterr().err
 
 
 def test_one_run_translates_and_judges(
@@ -213,7 +213,7 @@ def test_a_direction_that_means_nothing_is_told(
 ) -> None:
     run = str(folder / "run")
     assert main(["calibrate", run, "--to", "fr"]) == 2
-    assert "--to, --tags: need --source and --target, or --data" in capsys.readouterr().err
+    assert "--to, --from, --tags: need --source and --target, or --data" in capsys.readouterr().err
     assert main(["translate", run, "--to", "de", "--tags", "<2fr>", "--text", "one"]) == 2
     assert "--tags: <2fr> is the tag of a language; leave it out, and give --to fr" in capsys.readouterr().err
 
