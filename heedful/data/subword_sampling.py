@@ -8,13 +8,22 @@ from __future__ import annotations
 
 import itertools
 import math
+import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final, final
 
 import numpy as np
+import torch
+from jaxtyping import Int, Integer
+from torch import Tensor
 
-from heedful.data.tokenizers import SentencePieceTokenizer
+from heedful.data.batches import PairBatch, build_pair_batch, pad_rows, to_tokens
+from heedful.data.corpus import Corpus
+from heedful.data.tokenizers import SentencePieceTokenizer, Tokenizer
+from heedful.errors import RecipeError
+from heedful.tensors import Tokens
 
 _SPACE: Final = "▁"
 
@@ -124,3 +133,78 @@ class UnigramSampler(SubwordSampler):
             pieces.append(word[start:stop])
             stop = start
         return pieces[::-1]
+
+
+def build_sampler(tokenizer: Tokenizer, amount: float) -> SubwordSampler:
+    """Build the sampler of a vocabulary: BPE-dropout, or subword regularisation with a unigram model.
+
+    Args:
+        tokenizer: a vocabulary that heedful learned with sentencepiece.
+        amount: probability of leaving out a merge of BPE, or exponent of the probabilities of a unigram model.
+
+    Raises:
+        RecipeError: the vocabulary is of another kind.
+    """
+    if not isinstance(tokenizer, SentencePieceTokenizer):
+        raise RecipeError(
+            'training.subword_sampling: needs a vocabulary of tokenizer.kind = "bpe" or "unigram" learned here; set it '
+            "to 0"
+        )
+    if tokenizer.is_bpe:
+        return BpeDropout(tokenizer, dropout=amount)
+    return UnigramSampler(tokenizer, alpha=amount)
+
+
+@final
+class PairSampling:
+    """Random splits of both sides of the pairs in training batches. The seed and the examples of a batch determine
+    them, so they differ between epochs and an interrupted training goes on with the same ones.
+
+    Args:
+        source: sampler of the sources.
+        target: sampler of the targets.
+        seed: of the training.
+        max_length: largest number of ids of a side; a longer sample is replaced by the text's own pieces.
+    """
+
+    def __init__(self, source: SubwordSampler, target: SubwordSampler, *, seed: int, max_length: int) -> None:
+        self._source = source
+        self._target = target
+        self._seed = seed
+        self._max_length = max_length
+
+    def collate(
+        self,
+        collate: Callable[[Corpus, Integer[np.ndarray, " B"]], PairBatch[Tokens]],
+        train: Corpus,
+        corpus: Corpus,
+        rows: Integer[np.ndarray, " B"],
+    ) -> PairBatch[Tokens]:
+        """Collate some examples of `corpus`, with sampled pieces if it is the training corpus `train`.
+
+        Args:
+            collate: collates examples with their own pieces.
+            train: the training corpus.
+            corpus: the corpus of the examples, `train` or the validation corpus.
+            rows: indices of the examples.
+        """
+        batch = collate(corpus, rows)
+        if corpus is not train:
+            return batch
+        generator = np.random.default_rng([self._seed, zlib.crc32(np.asarray(rows, dtype=np.int64).tobytes())])
+        source_ids = torch.where(batch.source.positions >= 0, batch.source.ids, -1)
+        source = to_tokens(self._resample_rows(source_ids, self._source, generator))
+        labels = self._resample_rows(batch.labels, self._target, generator)
+        sampled = build_pair_batch(source, labels, bos=int(batch.target.ids[0, 0]))
+        return replace(batch, source=source, target=sampled.target, labels=sampled.labels)
+
+    def _resample_rows(
+        self, ids: Int[Tensor, "B T"], sampler: SubwordSampler, generator: np.random.Generator
+    ) -> Int[np.ndarray, "B U"]:
+        """Draw other pieces of each row; -1 is padding."""
+        sampled = []
+        for row in ids.tolist():
+            own = [number for number in row if number >= 0]
+            drawn = sampler.resample(own, generator)
+            sampled.append(drawn if len(drawn) <= self._max_length else own)
+        return pad_rows(sampled)

@@ -278,6 +278,11 @@ class SentencePieceTokenizer(Tokenizer):
         self.uses_nfc = self._prepare is remove_invisible and self._normalise_text(_ELLIPSIS) == _ELLIPSIS
         super().__init__(size=size, special=build_special_ids(masked=has_mask, tags=controls))
 
+    @property
+    def is_bpe(self) -> bool:
+        """Whether pieces come from byte-pair encoding and not from a unigram model: scores are then ranks."""
+        return all(score.is_integer() for score in self.get_scores())
+
     def get_scores(self) -> list[float]:
         """Return the score of each piece: its log-probability in a unigram model, its negative rank in BPE."""
         return [float(self._processor.get_score(token_id)) for token_id in range(self.size)]

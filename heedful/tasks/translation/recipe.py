@@ -12,7 +12,7 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from heedful.architectures.interface import TiedArchitecture, TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
-from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, config_error
+from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, Probability, config_error
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.parallel_data import (
     DirectedTextConfig,
@@ -298,6 +298,10 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
 
     stacks: ClassVar = ("encoder", "decoder")
 
+    subword_sampling: Annotated[Probability, FieldRole.FIXED] = 0.0
+    """other pieces of the training text in each epoch, drawn at random; 0 is none. With `tokenizer.kind = "bpe"` the
+    probability of leaving out a merge (BPE-dropout; 0.1 in the paper), with `"unigram"` the exponent of the
+    probabilities of splits (Kudo 2018; 0.1 to 0.5)"""
     decorrelation: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None
@@ -397,6 +401,10 @@ class TranslationRecipe(FineTunableRecipe):
         model, data = info.data.get("model"), info.data.get("data")
         if model is None:
             return training
+        if training.subword_sampling and (training.guided is not None or info.data.get("factors")):
+            other = "factors" if training.guided is None else "training.guided"
+            problem = f"does not support {other}, which belongs to fixed pieces: leave one of them out"
+            raise config_error("training.subword_sampling", problem)
         if data is not None and data.has_alignments != (training.guided is not None):
             raise (
                 config_error("training.guided", "needs word links to learn from: give data.train.alignments")

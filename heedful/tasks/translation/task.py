@@ -22,6 +22,7 @@ from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
 from heedful.data.readers import SentencePair
+from heedful.data.subword_sampling import PairSampling, build_sampler
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import RecipeError, RunError
@@ -219,12 +220,14 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         BLEU if it is monitored and REINFORCE for hard attention.
         """
         config = run.recipe.training
+        collate = partial(
+            collate_pairs if config.guided is None else collate_aligned_pairs, bos=run.tokenizer.special.bos
+        )
+        sampling = _build_subword_sampling(run)
         return GenerationObjective(
             train,
             validation,
-            collate_fn=partial(
-                collate_pairs if config.guided is None else collate_aligned_pairs, bos=run.tokenizer.special.bos
-            ),
+            collate_fn=collate if sampling is None else partial(sampling.collate, collate, train),
             criterion=_build_criterion(run.recipe),
             generation_metrics=_build_validation_bleu(run) if config.monitor == "bleu" else None,
             batch_tokens=config.batch_tokens,
@@ -337,6 +340,18 @@ def _begin_with_language(
         )
     language = choose_language(languages.pop(), known_languages, use=use)
     return tokenizer.with_tags([format_tag(language)]).without_tags()
+
+
+def _build_subword_sampling(run: TranslationRun) -> PairSampling | None:
+    """Build the random splits of the training text; None if the recipe asks for none. Raise RecipeError if a vocabulary
+    does not allow them.
+    """
+    amount = run.recipe.training.subword_sampling
+    if not amount:
+        return None
+    tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
+    samplers = [build_sampler(tokenizer, amount) for tokenizer in tokenizers]
+    return PairSampling(*samplers, seed=run.recipe.seed, max_length=run.recipe.data.max_length)
 
 
 def _collect_vocabularies(

@@ -6,12 +6,19 @@ import itertools
 import math
 import random
 from collections import Counter
+from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 
-from heedful.data.subword_sampling import BpeDropout, SubwordSampler, UnigramSampler
-from heedful.data.tokenizers import UNK, SentencePieceTokenizer, learn_sentencepiece
+from heedful.data.batches import collate_pairs
+from heedful.data.corpus import build_pair_encoder, write_corpus
+from heedful.data.readers import SentencePair
+from heedful.data.subword_sampling import BpeDropout, PairSampling, SubwordSampler, UnigramSampler, build_sampler
+from heedful.data.tokenizers import BOS, UNK, SentencePieceTokenizer, learn_sentencepiece, learn_words
+from heedful.errors import RecipeError
 
 WORDS = ["the", "cat", "cats", "sat", "mat", "on", "unwashed", "washing", "machine", "machines", "12", "été", "größer"]
 TEXTS = [" ".join(random.Random(n).choices(WORDS, k=n % 9 + 1)) + "." for n in range(300)]
@@ -96,3 +103,39 @@ def test_unigram_splits_have_their_probabilities() -> None:
         probability = weight / sum(weights.values())
         error = 4 * math.sqrt(probability * (1 - probability) / trials) + 1e-3
         assert counts[parts] / trials == pytest.approx(probability, abs=error)
+
+
+def test_training_batches_are_sampled_and_others_not(tmp_path: Path) -> None:
+    tokenizer = learn("bpe")
+    encoder = build_pair_encoder(tokenizer, tokenizer, max_length=60)
+    pairs = [SentencePair(text, f"{text} cats", "") for text in TEXTS[:40]]
+    train, validation = (write_corpus(tmp_path / name, pairs, encoder=encoder) for name in "tv")
+    collate = partial(collate_pairs, bos=BOS)
+    samplers = [build_sampler(tokenizer, 0.3) for _ in range(2)]
+    sampling = PairSampling(*samplers, seed=4, max_length=60)
+    rows = np.arange(30)
+    own, sampled, again = (
+        collate(train, rows),
+        sampling.collate(collate, train, train, rows),
+        sampling.collate(collate, train, train, rows),
+    )
+    other = sampling.collate(collate, train, train, rows[::-1])
+    for name in ("source", "target"):
+        mine, theirs = getattr(sampled, name), getattr(own, name)
+        texts = [
+            [tokenizer.decode(row[place >= 0].tolist()) for row, place in zip(t.ids, t.positions, strict=True)]
+            for t in (mine, theirs)
+        ]
+        assert texts[0] == texts[1]
+        assert mine.ids.shape != theirs.ids.shape or not torch.equal(mine.ids, theirs.ids)
+        assert torch.equal(mine.ids, getattr(again, name).ids)
+    assert (
+        sampled.labels[:, :-1][sampled.labels[:, 1:] >= 0] == sampled.target.ids[:, 1:][sampled.labels[:, 1:] >= 0]
+    ).all()
+    assert not torch.equal(other.labels.flip(0)[:, :5], sampled.labels[:, :5]), "another order draws other pieces"
+    kept = sampling.collate(collate, train, validation, rows)
+    assert torch.equal(kept.labels, own.labels)
+    short = PairSampling(*samplers, seed=4, max_length=1).collate(collate, train, train, rows)
+    assert torch.equal(short.labels, own.labels), "what would be too long keeps its pieces"
+    with pytest.raises(RecipeError, match=r"training\.subword_sampling: needs a vocabulary"):
+        build_sampler(learn_words(TEXTS, size=None, lowercase=False), 0.1)
