@@ -2040,9 +2040,8 @@ TRAINING = (
         "resuming forgets the moments",
         "training/trainer.py",
         (
-            "self.optimizer.load_state_dict(\n"
-            '            _select_prefix("adam.", snapshot.training), location=training_file, prefix="adam."\n'
-            "        )"
+            "self.optimizer.load_state_dict("
+            "_select_prefix(prefix, snapshot.training), location=training_file, prefix=prefix)"
         ),
         "self.optimizer.load_state_dict({})",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
@@ -2085,8 +2084,8 @@ TRAINING = (
     Mutant(
         "rates are those of the update before",
         "training/trainer.py",
-        ("rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)\n"),
-        ("get_rate = self.schedule.get_rate(max(1, step - 1), time_fraction=self._time_fraction)\n"),
+        "rate = self._get_rate(step)\n",
+        "rate = self._get_rate(max(1, step - 1))\n",
         (f"{TRAINER}::test_the_rate_is_the_schedules",),
     ),
     Mutant(
@@ -2106,9 +2105,55 @@ TRAINING = (
     Mutant(
         "Adam has another epsilon",
         "training/optimizers.py",
-        "eps=self._epsilon,",
-        "eps=10 * self._epsilon,",
+        "eps=self._epsilon,\n            weight_decay=group",
+        "eps=10 * self._epsilon,\n            weight_decay=group",
         (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
+    ),
+    Mutant(
+        "Adafactor's rows are not divided by their mean",
+        "training/optimizers.py",
+        "row_shares = rows / rows.mean(-1, keepdim=True)",
+        "row_shares = rows",
+        (f"{OPTIMIZERS}::test_adafactor_is_hugging_faces",),
+    ),
+    Mutant(
+        "Adafactor clips after scaling",
+        "training/optimizers.py",
+        "            change /= (_compute_rms(change) / self._clip_threshold).clamp(min=1.0)\n"
+        "            if self._scale_parameter:\n"
+        "                change *= _compute_rms(parameter).clamp(min=self._min_scale)\n",
+        "            if self._scale_parameter:\n"
+        "                change *= _compute_rms(parameter).clamp(min=self._min_scale)\n"
+        "            change /= (_compute_rms(change) / self._clip_threshold).clamp(min=1.0)\n",
+        (f"{OPTIMIZERS}::test_adafactor_is_hugging_faces",),
+    ),
+    Mutant(
+        "a restored optimizer shares the tensors it was given",
+        "training/optimizers.py",
+        'tensors[f"{name}.{part}"].clone().to(device)',
+        'tensors[f"{name}.{part}"].to(device)',
+        (f"{OPTIMIZERS}::test_restored_moments_go_on_bit_for_bit",),
+    ),
+    Mutant(
+        "a plateau reduces the rate in each evaluation after its patience",
+        "training/optimizers.py",
+        "return stale > 0 and stale % self.patience == 0",
+        "return stale >= self.patience",
+        (f"{SCHEDULES}::test_a_plateau_is_reduced_by_its_factor_down_to_its_floor",),
+    ),
+    Mutant(
+        "a resumed run forgets how often its rate was reduced",
+        "training/trainer.py",
+        "        return rate * self.schedule.get_reduction(self.progress.reductions)\n",
+        "        return rate * self.schedule.get_reduction(self.progress.stale)\n",
+        (f"{TRAINER}::test_a_plateau_reduces_the_rate_also_after_a_resumption",),
+    ),
+    Mutant(
+        "the first reduction comes an interval late",
+        "training/optimizers.py",
+        "count = 0 if step <= self.start else 1 + (step - self.start - 1) // self.every",
+        "count = 0 if step <= self.start else (step - self.start - 1) // self.every",
+        (f"{SCHEDULES}::test_luongs_rate_is_halved_after_every_epoch_from_the_fifth_on",),
     ),
     Mutant(
         "Adam's decays are exchanged",
@@ -7223,8 +7268,8 @@ PERCEIVED = (
     Mutant(
         "files: training needs no more room than its weights",
         "runs/trainer_factory.py",
-        "moments = 2 if isinstance(config.optimizer, AdamConfig) else 0",
-        "moments = 0",
+        "_build_optimizer(config, trained, factors={}).count_state_numbers()",
+        "0",
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(

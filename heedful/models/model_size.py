@@ -273,14 +273,14 @@ class TrainingMemory:
 
 
 def estimate_training_memory(
-    model: nn.Module, *, moments: int, use_bf16: bool, has_average: bool, tokens: int, length: int
+    model: nn.Module, *, state_numbers: int, use_bf16: bool, has_average: bool, tokens: int, length: int
 ) -> TrainingMemory:
     """Estimate the memory that training a model needs for a batch of `tokens` tokens in texts of `length` tokens;
-    `moments` is the number of moments that the optimizer stores per parameter. Works on the meta device.
+    `state_numbers` is how many numbers the optimizer stores. Works on the meta device.
 
     Args:
         model: with `requires_grad` set on the trained parameters.
-        moments: numbers that the optimizer stores per parameter: 2 for Adam.
+        state_numbers: numbers that the optimizer stores; two for each trained parameter with Adam.
         use_bf16: whether training computes in bf16, with fp32 masters and gradient sums.
         has_average: whether there is a running average of the weights.
         tokens: tokens in a batch, including padding, on each side.
@@ -294,7 +294,7 @@ def estimate_training_memory(
     return TrainingMemory(
         weights=num_parameters * (4 + (2 if use_bf16 else 0) + (4 if has_average else 0)),
         gradients=num_trained * (6 if use_bf16 else 4),
-        moments=4 * moments * num_trained,
+        moments=4 * state_numbers,
         activations=None if activations_per_token is None else int(bytes_per_number * tokens * activations_per_token),
     )
 

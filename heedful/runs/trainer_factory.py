@@ -21,8 +21,11 @@ from heedful.models.model_size import (
 )
 from heedful.models.parameters import measure_depths
 from heedful.recipes import toml
+from heedful.recipes.config import Config
 from heedful.recipes.recipe import find_largest_key
 from heedful.recipes.training import (
+    AdaDeltaConfig,
+    AdafactorConfig,
     AdamConfig,
     ConstantConfig,
     CosineConfig,
@@ -31,7 +34,9 @@ from heedful.recipes.training import (
     InverseSqrtConfig,
     LinearConfig,
     NoamConfig,
+    PlateauConfig,
     SgdConfig,
+    StepConfig,
     TrainingConfig,
 )
 from heedful.runs.adapter_runs import build_uninitialized_model
@@ -47,6 +52,8 @@ from heedful.training.eta import ExpectedEnd, TrainingForecast, format_duration
 from heedful.training.history import LossTrend, describe_overfitting, describe_stall
 from heedful.training.optimizers import (
     SGD,
+    AdaDelta,
+    Adafactor,
     Adam,
     BF16WithMasters,
     ConstantSchedule,
@@ -58,6 +65,8 @@ from heedful.training.optimizers import (
     MovingAverage,
     NoamSchedule,
     Optimizer,
+    PlateauSchedule,
+    StepDecaySchedule,
     TimeBasedSchedule,
     is_faster_in_bf16,
 )
@@ -121,10 +130,21 @@ def _build_optimizer(
     """
     decay = config.optimizer.weight_decay
     match config.optimizer:
-        case SgdConfig():
-            return SGD(parameters, weight_decay=decay, factors=factors)
+        case SgdConfig(momentum=momentum, nesterov=nesterov):
+            return SGD(parameters, momentum=momentum, nesterov=nesterov, weight_decay=decay, factors=factors)
         case AdamConfig(beta1=beta1, beta2=beta2, epsilon=epsilon):
             return Adam(parameters, betas=(beta1, beta2), epsilon=epsilon, weight_decay=decay, factors=factors)
+        case AdaDeltaConfig(rho=rho, epsilon=epsilon):
+            return AdaDelta(parameters, rho=rho, epsilon=epsilon, weight_decay=decay, factors=factors)
+        case AdafactorConfig(decay_exponent=exponent, clip_threshold=threshold, scale_parameter=scale):
+            return Adafactor(
+                parameters,
+                decay_exponent=exponent,
+                clip_threshold=threshold,
+                scale_parameter=scale,
+                weight_decay=decay,
+                factors=factors,
+            )
     assert_never(config.optimizer)
 
 
@@ -139,6 +159,15 @@ def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limi
     return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
+_SCHEDULES_BY_CONFIG: Final[Mapping[type[Config], Callable[..., LearningRateSchedule]]] = {
+    InverseSqrtConfig: InverseSquareRootSchedule,
+    ConstantConfig: ConstantSchedule,
+    StepConfig: StepDecaySchedule,
+    PlateauConfig: PlateauSchedule,
+}
+"""Schedules that take the settings of their config under the same names, apart from the rate."""
+
+
 def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> LearningRateSchedule:
     """Build the learning-rate schedule that the recipe names; `steps` is the number of updates, None if only the clock
     ends training. `d_model` is the model's width, which the kind noam uses.
@@ -146,8 +175,6 @@ def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) 
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
             return NoamSchedule(d_model, warmup, factor)
-        case InverseSqrtConfig(rate=rate, warmup=warmup):
-            return InverseSquareRootSchedule(rate, warmup)
         case CosineConfig(rate=rate, warmup=warmup, floor=floor):
             by_clock = TimeBasedSchedule(CosineSchedule(rate, 0, TimeBasedSchedule.TICKS, floor), warmup)
             return by_clock if steps is None else CosineSchedule(rate, warmup, steps, floor)
@@ -155,8 +182,9 @@ def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) 
             warmup_ticks = 0 if share is None else round(share * (steps or TimeBasedSchedule.TICKS))
             by_clock = TimeBasedSchedule(LinearSchedule(rate, warmup_ticks, TimeBasedSchedule.TICKS), warmup)
             return by_clock if steps is None else LinearSchedule(rate, warmup or warmup_ticks, steps)
-        case ConstantConfig(rate=rate, warmup=warmup):
-            return ConstantSchedule(rate, warmup)
+        case InverseSqrtConfig() | ConstantConfig() | StepConfig() | PlateauConfig() as schedule:
+            settings = schedule.model_dump(exclude={"kind", "rate"})
+            return _SCHEDULES_BY_CONFIG[type(schedule)](peak=schedule.rate, **settings)
     assert_never(config.schedule)
 
 
@@ -245,10 +273,11 @@ def _estimate_memory(
     """Estimate the memory for training on batches of `tokens` tokens, in texts of `length` tokens; `use_bf16` says
     whether the model computes in bf16.
     """
-    moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    state_numbers = _build_optimizer(config, trained, factors={}).count_state_numbers()
     has_average = config.ema is not None
     return estimate_training_memory(
-        model, moments=moments, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
+        model, state_numbers=state_numbers, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
     )
 
 

@@ -197,7 +197,8 @@ class Trainer(Generic[Batch]):
     def take_snapshot(self) -> TrainingSnapshot:
         """Return everything that another process needs to go on with training."""
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
-        training = {f"adam.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
+        prefix = self.optimizer.state_prefix
+        training = {f"{prefix}.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
         training |= {f"task.{name}": tensor for name, tensor in self.objective.state_dict().items()}
         callback_state = self.callback.get_state()
         if self.average is None:
@@ -218,9 +219,8 @@ class Trainer(Generic[Batch]):
             require_same_tensors(masters, parameters, location=training_file, prefix="master.")
         objective_tensors = _select_prefix("task.", snapshot.training)
         require_same_tensors(objective_tensors, self.objective.state_dict(), location=training_file, prefix="task.")
-        self.optimizer.load_state_dict(
-            _select_prefix("adam.", snapshot.training), location=training_file, prefix="adam."
-        )
+        prefix = f"{self.optimizer.state_prefix}."
+        self.optimizer.load_state_dict(_select_prefix(prefix, snapshot.training), location=training_file, prefix=prefix)
         _copy_weights(masters or snapshot.weights, parameters)
         if self.average is not None:
             _copy_weights(snapshot.weights, self.average.weights)
@@ -286,7 +286,7 @@ class Trainer(Generic[Batch]):
             raise self._build_divergence_error(
                 f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}"
             )
-        rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)
+        rate = self._get_rate(step)
         self.optimizer.step(rate)
         self.precision.copy_to_model()
         if self.average is not None:
@@ -358,6 +358,8 @@ class Trainer(Generic[Batch]):
             progress = replace(progress, best=value, best_step=progress.step, stale=0)
         else:
             progress = replace(progress, stale=progress.stale + 1)
+            if self.schedule.is_reduced_after(progress.stale):
+                progress = replace(progress, reductions=progress.reductions + 1)
         self.progress = progress
         evaluation = ValidationResult(progress, metrics, improved, time.perf_counter() - start_time)
         # logged before it is saved: after a kill in between, a line may come twice, but none is missing
@@ -414,12 +416,17 @@ class Trainer(Generic[Batch]):
         minutes = self.limits.minutes
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
+    def _get_rate(self, step: int) -> float:
+        """Return the learning rate of update `step`, after the reductions so far."""
+        rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)
+        return rate * self.schedule.get_reduction(self.progress.reductions)
+
     def _elapsed_seconds(self) -> float:
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
         """Build the error about a value that is not finite, with remedies; `value_name` names it, with the update."""
-        rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
+        rate = self._get_rate(self.progress.step or 1)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"

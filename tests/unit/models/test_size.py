@@ -154,7 +154,9 @@ def test_gpt3_by_the_rule_of_twelve() -> None:
 
 
 def memory(model: nn.Module, **given: Any) -> TrainingMemory:
-    settings: dict[str, Any] = {"moments": 2, "use_bf16": False, "has_average": False, "tokens": 4096, "length": 25}
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    settings: dict[str, Any] = {"state_numbers": 2 * trained, "use_bf16": False, "has_average": False}
+    settings |= {"tokens": 4096, "length": 25}
     return estimate_training_memory(model, **settings | given)
 
 
@@ -168,7 +170,7 @@ def test_training_needs_weights_gradients_and_moments() -> None:
     assert (half.weights, half.gradients) == (10 * count, 6 * count), "bf16 beside fp32, and an average"
     assert exact.activations is not None
     assert half.activations == exact.activations // 2
-    assert memory(model, moments=0).moments == 0
+    assert memory(model, state_numbers=7).moments == 28
 
 
 def test_what_stands_still_has_no_gradients() -> None:

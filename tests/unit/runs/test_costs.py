@@ -59,6 +59,8 @@ def test_weights_of_attention_are_estimated_for_examples_of_mean_length(monkeypa
 
 def test_what_remembers_nothing_needs_no_moments() -> None:
     assert "training needs 7.8 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "sgd"}}).told[0]
+    assert "training needs 11.7 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "sgd", "momentum": 0.9}}).told[0]
+    assert "training needs 7.8 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "adafactor"}}).told[0], "nearly"
 
 
 def test_the_time_is_told_after_ten_updates() -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -23,6 +24,7 @@ import heedful
 from heedful import DataError, RunError, TrainingError, load_recipe, train
 from heedful import atomic_io as files
 from heedful.atomic_io import load_tensors, read_manifest
+from heedful.recipes import toml
 from heedful.runs import train as training_run
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.load import open_run
@@ -158,6 +160,35 @@ def test_two_sittings_are_as_one(small: Path, another: Another, ema: tuple[str, 
         n: d for n, d in theirs.items() if "00000004" not in n
     }
     assert f"{LAST}.training.safetensors" in ours
+
+
+@pytest.mark.parametrize(
+    ("page", "sign"),
+    [
+        pytest.param("recurrent.md", '"adadelta"', id="bahdanau", marks=pytest.mark.slow),
+        pytest.param("recurrent.md", '"step"', id="luong"),
+        pytest.param("translation.md", "hold = 10_000", id="t5", marks=pytest.mark.slow),
+    ],
+)
+def test_training_as_in_the_papers_in_two_sittings_is_as_in_one(
+    small: Path, another: Another, page: str, sign: str
+) -> None:
+    """The recipes of the documentation, with small numbers and the small text."""
+    text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
+    block = next(block for block in re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if sign in block)
+    tables = tomllib.loads(block)
+    model = {"d_model": 8, "d_embedding": 8, "d_ff": 16, "layers": 1, "heads": 2}
+    tables["model"] = {key: model.get(key, value) for key, value in tables["model"].items()}
+    overrides = ["--model", toml.format_value(tables["model"]), "--training.average", "1"]
+    for key in ("optimizer", "schedule", "clip", "label_smoothing"):
+        if key in tables["training"]:
+            overrides += [f"--training.{key}", toml.format_value(tables["training"][key])]
+    whole = fit(small, *overrides)
+    parts = another("parts")
+    fit(parts, "--training.steps", "8", *overrides)
+    assert contents(fit(parts, *overrides)) == contents(whole)
+    losses = [line["loss"] for line in measured(whole) if line["kind"] == "validation"]
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("at", [1, 4, 7, 12])
