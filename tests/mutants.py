@@ -2156,6 +2156,27 @@ TRAINING = (
         (f"{SCHEDULES}::test_luongs_rate_is_halved_after_every_epoch_from_the_fifth_on",),
     ),
     Mutant(
+        "layers that are watched are computed again",
+        "blocks/transformer.py",
+        "            and not any(isinstance(module, HookPoint) and module.is_watched for module in layer.modules())\n",
+        "",
+        ("tests/laws/test_dropout_law.py::test_only_training_computes_layers_again_and_never_watched_ones",),
+    ),
+    Mutant(
+        "layers that are computed again drop others",
+        "blocks/transformer.py",
+        "checkpoint(run_layer, x, old_state, use_reentrant=False)",
+        "checkpoint(run_layer, x, old_state, use_reentrant=False, preserve_rng_state=False)",
+        ("tests/laws/test_dropout_law.py::test_layers_that_are_computed_again_have_the_same_gradients",),
+    ),
+    Mutant(
+        "training.gradient_checkpointing does nothing",
+        "runs/trainer_factory.py",
+        "        stack.gradient_checkpointing = True\n",
+        "        stack.gradient_checkpointing = False\n",
+        ("tests/unit/runs/test_costs.py::test_layers_that_are_computed_again_need_less_memory",),
+    ),
+    Mutant(
         "Adam's decays are exchanged",
         "training/optimizers.py",
         "beta1, beta2 = self._betas",

@@ -10,6 +10,7 @@ from typing import Any, Final, assert_never
 import torch
 from torch import Tensor, nn
 
+from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.memory_limits import get_memory_limit
 from heedful.models.model_size import (
@@ -218,6 +219,21 @@ def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
             f"training.freeze = {toml.format_value(config.freeze)}: no parameter of this model would be trained; "
             "freeze less"
         )
+
+
+def set_gradient_checkpointing(model: nn.Module, config: TrainingConfig) -> None:
+    """Let the Transformer layers of a model be computed again in the backward pass if the recipe asks for it.
+
+    Raises:
+        RecipeError: the model has no Transformer layers.
+    """
+    if not config.gradient_checkpointing:
+        return
+    stacks = [module for module in model.modules() if isinstance(module, TransformerStack)]
+    if not stacks:
+        raise RecipeError("training.gradient_checkpointing = true: this model has no Transformer layers; leave it out")
+    for stack in stacks:
+        stack.gradient_checkpointing = True
 
 
 def compute_rate_factors(model: nn.Module, config: TrainingConfig) -> Mapping[str, float]:

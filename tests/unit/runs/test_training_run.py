@@ -21,7 +21,7 @@ import pytest
 import torch
 
 import heedful
-from heedful import DataError, RunError, TrainingError, load_recipe, train
+from heedful import DataError, RecipeError, RunError, TrainingError, load_recipe, train
 from heedful import atomic_io as files
 from heedful.atomic_io import load_tensors, read_manifest
 from heedful.recipes import toml
@@ -128,6 +128,20 @@ def test_run_json_says_how_to_make_it_again(trained: Path) -> None:
 def test_same_recipe_and_seed_make_the_same_bytes(trained: Path, small: Path) -> None:
     torch.manual_seed(99)  # whatever the program did before
     assert contents(fit(small)) == contents(trained)
+
+
+def test_layers_that_are_computed_again_make_the_same_bytes(trained: Path, small: Path) -> None:
+    """With dropout, also from the middle of training on."""
+    fit(small, "--training.steps", "6")
+    found, expected = contents(fit(small, "--training.gradient_checkpointing", "true")), contents(trained)
+    assert {n: d for n, d in found.items() if "00000006" not in n} == {
+        n: d for n, d in expected.items() if "00000004" not in n
+    }
+
+
+def test_only_transformers_have_layers_to_compute_again(small: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.gradient_checkpointing = true: this model has no Transformer"):
+        fit(small, "--model.kind", "recurrent", "--model.d_model", "8", "--training.gradient_checkpointing", "true")
 
 
 def test_another_seed_makes_another_model(trained: Path, small: Path) -> None:
