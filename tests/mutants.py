@@ -2177,6 +2177,27 @@ TRAINING = (
         ("tests/unit/runs/test_costs.py::test_layers_that_are_computed_again_need_less_memory",),
     ),
     Mutant(
+        "weights of pairs miss the smoothing",
+        "tasks/objective.py",
+        "spread += _sum_weighted(margins, row_weights)",
+        "spread += margins.sum()",
+        ("tests/reference/test_likelihood.py::test_rows_with_weights",),
+    ),
+    Mutant(
+        "a weighted loss is divided by the number of labels",
+        "tasks/generation_objective.py",
+        "count = len(labels) if weights is None else float(weights.double().sum())",
+        "count = len(labels)",
+        ("tests/unit/data/test_sentence_weights.py::test_a_weight_of_three_is_three_times_the_pair",),
+    ),
+    Mutant(
+        "aligned batches lose the weights of their pairs",
+        "data/word_alignments.py",
+        ", weights=pairs.weights)",
+        ")",
+        ("tests/unit/data/test_sentence_weights.py::test_batches_hold_the_weights_of_their_rows",),
+    ),
+    Mutant(
         "Adam's decays are exchanged",
         "training/optimizers.py",
         "beta1, beta2 = self._betas",

@@ -87,6 +87,9 @@ def select_labelled(
 class LikelihoodCriterion(Criterion):
     """Label-smoothed negative log-likelihood of the targets (Szegedy et al. 2016, section 7).
 
+    The loss of a pair with a weight is multiplied by it, and so is the number of its labels: the mean is weighted. The
+    part `nll` has no weights.
+
     Args:
         smoothing: probability taken from the right token and spread over the vocabulary.
     """
@@ -105,8 +108,10 @@ class LikelihoodCriterion(Criterion):
         logits.
         """
         labelled_hidden, labels = select_labelled(hidden, batch)
-        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
-        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
+        weights = None if batch.weights is None else batch.weights.repeat_interleave((batch.labels >= 0).sum(1))
+        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing, weights=weights)
+        count = len(labels) if weights is None else float(weights.double().sum())
+        return Loss(smoothed, count, {"nll": LossPart(nll, len(labels))})
 
 
 @final

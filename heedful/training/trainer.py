@@ -291,18 +291,18 @@ class Trainer(Generic[Batch]):
         self.precision.copy_to_model()
         if self.average is not None:
             self.average.update(self.precision.masters, step=step)
-        nll = parts["nll"].mean
+        nll, num_labels = parts["nll"].mean, int(parts["nll"].count)
         self.objective.on_update(nll, member=member_name)
         progress = self.progress
         self.progress = replace(
             progress,
             step=step,
             position=progress.position + len(batches),
-            labels=progress.labels + int(loss.count),
+            labels=progress.labels + num_labels,
         )
         seconds = time.perf_counter() - start_time
         metrics = StepMetrics(
-            step, progress.epoch, loss.mean, nll, rate, gradient_norm, int(loss.count), seconds, member_name, parts
+            step, progress.epoch, loss.mean, nll, rate, gradient_norm, num_labels, seconds, member_name, parts
         )
         examples = sum(len(rows) for rows in batches)
         self.callback.on_step_end(replace(metrics, examples=examples, elapsed=self._elapsed_seconds()))

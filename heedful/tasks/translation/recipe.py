@@ -85,10 +85,11 @@ class TranslationDataConfig(DataConfig):
                             f"is {target or 'not given'}, but the training text is in {', '.join(target_languages)}"
                         )
                         raise config_error(f"data.{key}.target_language", f"{problem}: give one of these")
-                if text.alignments is not None:
-                    raise config_error(
-                        f"data.{key}.alignments", "have no effect there: they belong to the training text"
-                    )
+                for name in ("alignments", "sentence_weights"):
+                    if getattr(text, name) is not None:
+                        raise config_error(
+                            f"data.{key}.{name}", "have no effect there: they belong to the training text"
+                        )
                 if unknown := [tag for tag in text.tags if tag not in tags]:
                     raise config_error(f"data.{key}.tags", f"has {unknown[0]}, which no training text has")
         return self
@@ -139,6 +140,11 @@ class TranslationDataConfig(DataConfig):
     def has_alignments(self) -> bool:
         """Whether some training text has word alignments."""
         return any(text.alignments is not None for text in self._training_texts.values())
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the pairs of some training text have weights."""
+        return any(text.sentence_weights is not None for text in self._training_texts.values())
 
     @property
     def labelled_keys(self) -> Sequence[str]:

@@ -22,6 +22,7 @@ from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
 from heedful.data.pretrained_tokenizers import MarianTokenizer, load_tokenizer
 from heedful.data.readers import SentencePair
+from heedful.data.sentence_weights import build_weighted_encoder
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import RecipeError, RunError
@@ -156,16 +157,14 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_encoding(self, run: TranslationRun) -> ExampleEncoder[SentencePair]:
-        """Build the encoding of pairs, with word alignments for guided attention, and with factors."""
+        """Build the encoding of pairs, with word alignments for guided attention, with factors and with weights."""
         tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
         max_length = run.recipe.data.max_length
         pairs = build_pair_encoder(*tokenizers, max_length=max_length)
         encoding = pairs if run.recipe.training.guided is None else build_aligned_encoder(pairs, *tokenizers)
-        return (
-            build_factored_encoder(encoding, _build_source_encoder(run), max_length=max_length)
-            if run.recipe.factors
-            else encoding
-        )
+        if run.recipe.factors:
+            encoding = build_factored_encoder(encoding, _build_source_encoder(run), max_length=max_length)
+        return build_weighted_encoder(encoding) if run.recipe.data.has_weights else encoding
 
     def build_model(self, recipe: TranslationRecipe, sizes: VocabSizes) -> TranslationModel:
         """Build an encoder-decoder model; `sizes` are those of the vocabularies by file. Raise RecipeError if the

@@ -210,6 +210,10 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
             "data.validation.alignments have no effect there: they belong to the training text",
         ),
         (
+            "--data.validation.sentence_weights a",
+            "data.validation.sentence_weights have no effect there: they belong to the training text",
+        ),
+        (
             "--data.train.alignments a --training.guided.weight 1 --model.kind recurrent "
             "--model.reading.weights sampled",
             "training.guided does not support attention that is sampled: leave training.guided out",

@@ -139,6 +139,25 @@ def test_layers_that_are_computed_again_make_the_same_bytes(trained: Path, small
     }
 
 
+@pytest.mark.slow
+def test_pairs_of_weight_0_might_as_well_not_be_there(small: Path, another: Another) -> None:
+    weights = [(0, 0.5, 2)[number % 3] for number in range(120)]
+    (small.parent / "w").write_text("".join(f"{weight}\n" for weight in weights))
+    whole = contents(fit(small, "--data.train.sentence_weights", str(small.parent / "w")))
+    less = another("less")
+    for language in ("en", "de"):
+        lines = (small.parent / f"train.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = "".join(line for line, weight in zip(lines, weights, strict=True) if weight)
+        (less.parent / f"train.{language}").write_text(kept, encoding="utf-8")
+    (less.parent / "w").write_text("".join(f"{weight}\n" for weight in weights if weight))
+    option = ("--data.train.sentence_weights", str(less.parent / "w"))
+    rest = contents(fit(less, *option))
+    (less.parent / "w").write_text("1\n" * 80)
+    alike = contents(fit(less, *option, "--output", str(less.parent / "alike")))
+    name = "model.safetensors"
+    assert whole[name] == rest[name] != alike[name]
+
+
 def test_only_transformers_have_layers_to_compute_again(small: Path) -> None:
     with pytest.raises(RecipeError, match=r"training\.gradient_checkpointing = true: this model has no Transformer"):
         fit(small, "--model.kind", "recurrent", "--model.d_model", "8", "--training.gradient_checkpointing", "true")
