@@ -2198,6 +2198,27 @@ TRAINING = (
         ("tests/unit/data/test_sentence_weights.py::test_batches_hold_the_weights_of_their_rows",),
     ),
     Mutant(
+        "R-Drop compares in one direction",
+        "tasks/objective.py",
+        "((log_p.exp() - log_q.exp()) * (log_p - log_q))",
+        "(2 * log_p.exp() * (log_p - log_q))",
+        ("tests/unit/training/test_r_drop.py::test_the_loss_and_its_gradient_are_those_of_the_paper",),
+    ),
+    Mutant(
+        "R-Drop adds both losses",
+        "tasks/objective.py",
+        "total=(first.total + second.total) / 2 +",
+        "total=first.total + second.total +",
+        ("tests/unit/training/test_r_drop.py::test_without_dropout_both_passes_are_one",),
+    ),
+    Mutant(
+        "training.r_drop does nothing",
+        "runs/trainer_factory.py",
+        "            r_drop=_get_r_drop(config, objective),\n",
+        "            r_drop=0 * _get_r_drop(config, objective),\n",
+        ("tests/unit/runs/test_training_run.py::test_two_passes_without_dropout_are_one_in_every_task",),
+    ),
+    Mutant(
         "Adam's decays are exchanged",
         "training/optimizers.py",
         "beta1, beta2 = self._betas",

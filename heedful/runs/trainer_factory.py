@@ -36,6 +36,7 @@ from heedful.recipes.training import (
     LinearConfig,
     NoamConfig,
     PlateauConfig,
+    PredictionTrainingConfig,
     SgdConfig,
     StepConfig,
     TrainingConfig,
@@ -105,11 +106,23 @@ def build_trainer(
             evaluate_every=config.evaluate_every,
             monitor=config.monitor,
             higher_is_better=config.monitor.rpartition("/")[2] != "loss",
+            r_drop=_get_r_drop(config, objective),
         ),
         callback=callback,
         checkpoint_saver=FolderCheckpointSaver(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
+
+
+def _get_r_drop(config: TrainingConfig, objective: TrainingObjective[Any]) -> float:
+    """Return the weight of R-Drop; raise `RecipeError` if the losses of the objective have no predictions."""
+    r_drop = config.r_drop if isinstance(config, PredictionTrainingConfig) else 0.0
+    if r_drop and not objective.has_predictions:
+        raise RecipeError(
+            f"training.r_drop = {r_drop:g}: compares predicted distributions over tokens or classes, which this model "
+            "does not learn from; leave it out"
+        )
+    return r_drop
 
 
 def build_limits(config: TrainingConfig) -> StoppingLimits:

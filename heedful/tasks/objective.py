@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar, final
 
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import default_collate
 
 from heedful.data.batches import CorpusMixture, batch_by_size, batch_randomly, sum_tokens_by_text
@@ -33,6 +34,21 @@ class LossPart:
 
 
 @dataclass(frozen=True)
+class Predictions:
+    """The distributions that a loss compares with labels, p = softmax(output(h)) for each hidden vector h.
+
+    Attributes:
+        hidden: the hidden vectors, in one or several tensors.
+        output: maps them to logits.
+        weights: weight of each vector in the loss; None if all count the same.
+    """
+
+    hidden: tuple[Float[Tensor, "_ d_model"], ...]
+    output: nn.Linear
+    weights: Float[Tensor, " N"] | None = None
+
+
+@dataclass(frozen=True)
 class Loss:
     """A loss summed over `count` labels, never averaged, so that accumulated and distributed sums equal those of one
     large batch.
@@ -41,11 +57,13 @@ class Loss:
         total: the summed loss to minimise, in nats.
         count: number of labels in the sum; if examples have weights, the sum of the weights of the labels.
         parts: further sums to report, each with its own count; their names are among `TrainingObjective.part_names`.
+        predictions: the predicted distributions, for losses that compare them; None if the loss has none.
     """
 
     total: Float[Tensor, ""]
     count: float
     parts: Mapping[str, LossPart] = field(default_factory=dict)
+    predictions: Predictions | None = None
 
 
 class TrainingObjective(ABC, Generic[Batch]):
@@ -55,6 +73,8 @@ class TrainingObjective(ABC, Generic[Batch]):
     """Names of the metrics that `evaluate` returns, the same in every call."""
     part_names: frozenset[str] = frozenset()
     """Names of the loss parts, which also processes without a share of a batch must know."""
+    has_predictions: bool = False
+    """Whether the losses have `predictions`."""
 
     @abstractmethod
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
@@ -346,6 +366,42 @@ def cross_entropy(
     apply_function: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
     # inside an autograd function gradients are always off, so this checks whether they are needed
     return apply_function(hidden, output.weight, output.bias, labels, smoothing, weights, torch.is_grad_enabled())
+
+
+def combine_passes(first: Loss, second: Loss, *, alpha: float) -> Loss:
+    """Combine the losses of two passes over a batch with different dropout: their mean, plus alpha / 4 times the
+    divergences of their predictions in both directions, KL(p || q) + KL(q || p) (R-Drop, Liang et al. 2021, eq. 4,
+    divided by 2 so that the loss without dropout is that of one pass).
+
+    The part `r_drop` is the mean of both divergences for each label.
+    """
+    assert first.predictions is not None, "only losses with predictions can be compared"
+    assert second.predictions is not None, "only losses with predictions can be compared"
+    divergence = _sum_divergences(first.predictions, second.predictions)
+    parts = {
+        name: LossPart((part.total + second.parts[name].total) / 2, part.count) for name, part in first.parts.items()
+    }
+    parts["r_drop"] = LossPart(divergence.detach() / 2, first.count)
+    return replace(first, total=(first.total + second.total) / 2 + alpha / 4 * divergence, parts=parts)
+
+
+def _sum_divergences(first: Predictions, second: Predictions) -> Float[Tensor, ""]:
+    """Return the sum over all vectors of KL(p || q) + KL(q || p) = sum_w (p(w) - q(w)) (log p(w) - log q(w)), each
+    multiplied by the vector's weight. The logits of a chunk exist at one time, also in the backward pass.
+    """
+    p_hidden, q_hidden = torch.cat(first.hidden), torch.cat(second.hidden)
+    size = _choose_chunk_rows(p_hidden.device)
+    weights = p_hidden.new_ones(len(p_hidden)) if first.weights is None else first.weights
+    chunks = zip(*(torch.split(part, size) for part in (p_hidden, q_hidden, weights)), strict=True)
+    dtype = torch.promote_types(p_hidden.dtype, torch.float32)
+
+    def sum_chunk(p: Tensor, q: Tensor, weights: Tensor) -> Tensor:
+        log_p, log_q = (first.output(hidden).to(dtype).log_softmax(-1) for hidden in (p, q))
+        total: Tensor = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1) @ weights.to(dtype)
+        return total
+
+    sums = [checkpoint(sum_chunk, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.stack(sums).sum() if sums else p_hidden.new_zeros((), dtype=dtype)
 
 
 @torch.no_grad()

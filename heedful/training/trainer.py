@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks.objective import Batch, Loss, RowIndices, TrainingObjective
+from heedful.tasks.objective import Batch, Loss, RowIndices, TrainingObjective, combine_passes
 from heedful.training.callbacks import (
     Callback,
     CheckpointSaver,
@@ -78,6 +78,7 @@ class TrainerConfig:
         evaluate_every: updates between evaluations, each followed by a checkpoint.
         monitor: the metric whose best checkpoint is kept.
         higher_is_better: whether a higher value of that metric is better.
+        r_drop: weight of the divergence between two passes with different dropout (`combine_passes`); 0 makes one pass.
     """
 
     seed: int = 1
@@ -86,6 +87,7 @@ class TrainerConfig:
     evaluate_every: int = 1000
     monitor: str = "loss"
     higher_is_better: bool = False
+    r_drop: float = 0.0
 
 
 class Trainer(Generic[Batch]):
@@ -171,6 +173,12 @@ class Trainer(Generic[Batch]):
             raise TrainingError(
                 f'config: the task does not measure "{self.config.monitor}"; give config=TrainerConfig(monitor=...) '
                 f"with one of {known}"
+            )
+
+        if self.config.r_drop and not objective.has_predictions:
+            raise TrainingError(
+                f"config: r_drop = {self.config.r_drop:g} compares predicted distributions, but this task's losses "
+                "have no predictions; set it to 0"
             )
 
     def run(self) -> int:
@@ -273,7 +281,7 @@ class Trainer(Generic[Batch]):
         start_time = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
-        losses = LossAccumulator(self.objective.part_names)
+        losses = LossAccumulator(self.objective.part_names | ({"r_drop"} if self.config.r_drop else frozenset()))
         for rows in batches:
             own_rows = rows[self.distributed.rank :: self.distributed.size]
             if len(own_rows):
@@ -318,8 +326,11 @@ class Trainer(Generic[Batch]):
             torch.manual_seed(seed)
 
     def _run_backward(self, rows: RowIndices) -> Loss:
-        """Run forward and backward pass of the batch of these examples; return its loss."""
-        loss = self.objective.loss(self.model, self.objective.build_batch(rows))
+        """Run forward pass (two with R-Drop) and backward pass of the batch of these examples; return its loss."""
+        batch = self.objective.build_batch(rows)
+        loss = self.objective.loss(self.model, batch)
+        if self.config.r_drop:
+            loss = combine_passes(loss, self.objective.loss(self.model, batch), alpha=self.config.r_drop)
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss

@@ -139,6 +139,43 @@ def test_layers_that_are_computed_again_make_the_same_bytes(trained: Path, small
     }
 
 
+TEXTS = {
+    "translation": ("t.en", "t.de"),
+    "language_modelling": ("t.en",),
+    "classification": ("t.tsv",),
+    "tagging": ("t.tags",),
+}
+DROPPED = ("--training.r_drop", "5", "--model.dropout", "0.3")
+
+
+SLOW_TASKS = [pytest.param(task, marks=pytest.mark.slow) for task in TEXTS if task != "tagging"]
+
+
+@pytest.mark.parametrize("task", ["tagging", *SLOW_TASKS])
+def test_two_passes_without_dropout_are_one_in_every_task(tmp_path: Path, task: str) -> None:
+    lines = [f"{a} {b} {a}" for a in "abcd" for b in "abcd"]
+    (tmp_path / "t.en").write_text("\n".join(lines) + "\n")
+    (tmp_path / "t.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+    (tmp_path / "t.tsv").write_text("text\tlabel\n" + "".join(f"{line}\t{line[0]}\n" for line in lines))
+    tagged = ("".join(f"{word}\t{word.upper()}\n" for word in line.split()) for line in lines)
+    (tmp_path / "t.tags").write_text("\n".join(tagged))
+    keys = ("source", "target") if task == "translation" else ("path",)
+    text = toml.format_value({key: str(tmp_path / name) for key, name in zip(keys, TEXTS[task], strict=True)})
+    length = "length = 8" if task == "language_modelling" else ""
+    (tmp_path / "r.toml").write_text(
+        f'task = "{task}"\n[data]\ntrain = {text}\nvalidation = {text}\n{length}\n[tokenizer]\nkind = "words"\n'
+        + "[model]\nd_model = 8\nheads = 2\nd_ff = 8\nlayers = 1\ndropout = 0.0\n"
+        + '[training]\nsteps = 4\nbatch_tokens = 200\nprecision = "fp32"\nevaluate_every = 2\n'
+        + 'schedule = { kind = "constant", rate = 5e-2 }\noptimizer = { epsilon = 1e-4 }\n'
+    )
+    losses = {}
+    for name, more in {"one": (), "two": ("--training.r_drop", "5"), "dropped": DROPPED}.items():
+        lines_of_run = measured(fit(tmp_path / "r.toml", "--output", str(tmp_path / name), *more))
+        losses[name] = [line["loss"] for line in lines_of_run if line["kind"] == "validation"]
+    assert losses["one"] == pytest.approx(losses["two"], rel=1e-5)
+    assert losses["dropped"] != pytest.approx(losses["one"], rel=1e-5)
+
+
 @pytest.mark.slow
 def test_pairs_of_weight_0_might_as_well_not_be_there(small: Path, another: Another) -> None:
     weights = [(0, 0.5, 2)[number % 3] for number in range(120)]
@@ -156,6 +193,18 @@ def test_pairs_of_weight_0_might_as_well_not_be_there(small: Path, another: Anot
     alike = contents(fit(less, *option, "--output", str(less.parent / "alike")))
     name = "model.safetensors"
     assert whole[name] == rest[name] != alike[name]
+
+
+def test_only_predictions_can_be_compared(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("text\tlabel\n" + "".join(f"{number} {number}\t{number}\n" for number in range(9)))
+    table = '{ path = "t.tsv" }'
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        f'task = "classification"\n[data]\nnumbers = true\ntrain = {table}\nvalidation = {table}\n[tokenizer]\nkind = "words"\n'
+        "[model]\nd_model = 8\nheads = 2\nd_ff = 8\nlayers = 1\n[training]\nsteps = 1\nr_drop = 1.0\n"
+    )
+    with pytest.raises(RecipeError, match=r"training\.r_drop = 1: compares predicted distributions"):
+        fit(recipe)
 
 
 def test_only_transformers_have_layers_to_compute_again(small: Path) -> None:
