@@ -1428,22 +1428,22 @@ TASKS = (
     Mutant(
         "smoothing takes nothing from the label",
         "tasks/objective.py",
-        "spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()",
-        "spread -= (h.to(exact) @ mean_weight + mean_bias).sum()",
+        "margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias",
+        "margins = -(h.to(exact) @ mean_weight + mean_bias)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "smoothing without its gradient",
         "tasks/objective.py",
-        "d_hidden.sub_((smoothing * mean_weight).to(d_hidden.dtype))",
-        "pass",
+        "shift = smoothing * mean_weight",
+        "shift = 0 * mean_weight",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the output's gradient is smoothed too little",
         "tasks/objective.py",
-        "d_weight.sub_((smoothing / weight.size(0)) * hidden.sum(0))",
-        "d_weight.sub_((smoothing / weight.size(0)) * hidden.mean(0))",
+        "hidden_sum = hidden.sum(0) if weights is None",
+        "hidden_sum = hidden.mean(0) if weights is None",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
@@ -2217,6 +2217,28 @@ TRAINING = (
         "            r_drop=_get_r_drop(config, objective),\n",
         "            r_drop=0 * _get_r_drop(config, objective),\n",
         ("tests/unit/runs/test_training_run.py::test_two_passes_without_dropout_are_one_in_every_task",),
+    ),
+    Mutant(
+        "dropped tokens lose their positions too",
+        "blocks/embedding.py",
+        "        vectors = terms.tokens if terms.factors is None else terms.tokens + terms.factors\n"
+        "        return replace(terms, tokens=vectors * kept, factors=None)\n",
+        "        vectors = terms.compute_sum()\n        return EmbeddingSum(vectors * kept, None, None)\n",
+        ("tests/unit/blocks/test_token_dropout.py::test_whole_tokens_are_dropped_and_keep_their_positions",),
+    ),
+    Mutant(
+        "each number of a token is dropped alone",
+        "blocks/embedding.py",
+        "self.token_dropout.draw_factors((*terms.tokens.shape[:-1], 1), reference=terms.tokens)",
+        "self.token_dropout.draw_factors((*terms.tokens.shape,), reference=terms.tokens)",
+        ("tests/unit/blocks/test_token_dropout.py::test_whole_tokens_are_dropped_and_keep_their_positions",),
+    ),
+    Mutant(
+        "dropout_target drops source words",
+        "tasks/translation/task.py",
+        "(model.decoder, training.dropout_target)",
+        "(model.encoder, training.dropout_target)",
+        ("tests/unit/blocks/test_token_dropout.py::test_each_side_has_its_own_dropout",),
     ),
     Mutant(
         "Adam's decays are exchanged",

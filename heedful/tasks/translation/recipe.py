@@ -12,7 +12,15 @@ from pydantic import Field, ValidationInfo, field_validator, model_validator
 from heedful.architectures.interface import TiedArchitecture, TranslationArchitecture
 from heedful.architectures.model import ModelConfig, TransformerConfig
 from heedful.recipes import toml
-from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, add_default_kind, config_error
+from heedful.recipes.config import (
+    Config,
+    FieldRole,
+    InputPath,
+    PositiveInt,
+    Probability,
+    add_default_kind,
+    config_error,
+)
 from heedful.recipes.generation import BeamConfig, GenerationConfig
 from heedful.recipes.parallel_data import (
     DirectedTextConfig,
@@ -301,6 +309,10 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
 
     stacks: ClassVar = ("encoder", "decoder")
 
+    dropout_source: Annotated[Probability, FieldRole.FIXED] = 0.0
+    """share of the source tokens whose embeddings are dropped as a whole in each update (Sennrich et al. 2016)"""
+    dropout_target: Annotated[Probability, FieldRole.FIXED] = 0.0
+    """share of the target tokens whose embeddings are dropped as a whole where the decoder reads them"""
     decorrelation: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None

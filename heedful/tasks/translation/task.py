@@ -14,6 +14,8 @@ from torch import nn
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes, TranslationArchitecture
 from heedful.atomic_io import MODEL_FILE, read_checked_json, read_manifest
+from heedful.attention.dropout import Dropout
+from heedful.blocks.embedding import InputEmbedding
 from heedful.data.batches import collate_pairs
 from heedful.data.corpus import Corpus, ExampleEncoder, build_factored_encoder, build_pair_encoder
 from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder, load_factor, split_factors
@@ -175,6 +177,11 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         model = build_sequence_to_sequence(recipe.model, entries)
         if recipe.training.guided is not None:
             GuidedAttention.from_config(model, recipe.training.guided)  # raises an error early if there is none
+        training = recipe.training
+        for side, dropout in ((model.encoder, training.dropout_source), (model.decoder, training.dropout_target)):
+            for module in side.modules() if dropout else ():
+                if isinstance(module, InputEmbedding):
+                    module.token_dropout = Dropout(dropout)
         return model
 
     def embedding_modules(

@@ -200,7 +200,8 @@ def test_only_predictions_can_be_compared(small: Path, tmp_path: Path) -> None:
     table = '{ path = "t.tsv" }'
     recipe = tmp_path / "r.toml"
     recipe.write_text(
-        f'task = "classification"\n[data]\nnumbers = true\ntrain = {table}\nvalidation = {table}\n[tokenizer]\nkind = "words"\n'
+        f'task = "classification"\n[data]\nnumbers = true\ntrain = {table}\nvalidation = {table}\n'
+        '[tokenizer]\nkind = "words"\n'
         "[model]\nd_model = 8\nheads = 2\nd_ff = 8\nlayers = 1\n[training]\nsteps = 1\nr_drop = 1.0\n"
     )
     with pytest.raises(RecipeError, match=r"training\.r_drop = 1: compares predicted distributions"):
