@@ -1428,22 +1428,22 @@ TASKS = (
     Mutant(
         "smoothing takes nothing from the label",
         "tasks/objective.py",
-        "spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()",
-        "spread -= (h.to(exact) @ mean_weight + mean_bias).sum()",
+        "margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias",
+        "margins = -(h.to(exact) @ mean_weight + mean_bias)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "smoothing without its gradient",
         "tasks/objective.py",
-        "d_hidden.sub_((smoothing * mean_weight).to(d_hidden.dtype))",
-        "pass",
+        "shift = smoothing * mean_weight",
+        "shift = 0 * mean_weight",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the output's gradient is smoothed too little",
         "tasks/objective.py",
-        "d_weight.sub_((smoothing / weight.size(0)) * hidden.sum(0))",
-        "d_weight.sub_((smoothing / weight.size(0)) * hidden.mean(0))",
+        "hidden_sum = hidden.sum(0) if weights is None",
+        "hidden_sum = hidden.mean(0) if weights is None",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
@@ -2040,9 +2040,8 @@ TRAINING = (
         "resuming forgets the moments",
         "training/trainer.py",
         (
-            "self.optimizer.load_state_dict(\n"
-            '            _select_prefix("adam.", snapshot.training), location=training_file, prefix="adam."\n'
-            "        )"
+            "self.optimizer.load_state_dict("
+            "_select_prefix(prefix, snapshot.training), location=training_file, prefix=prefix)"
         ),
         "self.optimizer.load_state_dict({})",
         (f"{TRAINER}::test_going_on_from_any_checkpoint_is_as_if_nothing_happened",),
@@ -2085,8 +2084,8 @@ TRAINING = (
     Mutant(
         "rates are those of the update before",
         "training/trainer.py",
-        ("rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)\n"),
-        ("get_rate = self.schedule.get_rate(max(1, step - 1), time_fraction=self._time_fraction)\n"),
+        "rate = self._get_rate(step)\n",
+        "rate = self._get_rate(max(1, step - 1))\n",
         (f"{TRAINER}::test_the_rate_is_the_schedules",),
     ),
     Mutant(
@@ -2106,9 +2105,140 @@ TRAINING = (
     Mutant(
         "Adam has another epsilon",
         "training/optimizers.py",
-        "eps=self._epsilon,",
-        "eps=10 * self._epsilon,",
+        "eps=self._epsilon,\n            weight_decay=group",
+        "eps=10 * self._epsilon,\n            weight_decay=group",
         (f"{OPTIMIZERS}::test_adam_is_the_papers_and_decays_matrices_only",),
+    ),
+    Mutant(
+        "Adafactor's rows are not divided by their mean",
+        "training/optimizers.py",
+        "row_shares = rows / rows.mean(-1, keepdim=True)",
+        "row_shares = rows",
+        (f"{OPTIMIZERS}::test_adafactor_is_hugging_faces",),
+    ),
+    Mutant(
+        "Adafactor clips after scaling",
+        "training/optimizers.py",
+        "            change /= (_compute_rms(change) / self._clip_threshold).clamp(min=1.0)\n"
+        "            if self._scale_parameter:\n"
+        "                change *= _compute_rms(parameter).clamp(min=self._min_scale)\n",
+        "            if self._scale_parameter:\n"
+        "                change *= _compute_rms(parameter).clamp(min=self._min_scale)\n"
+        "            change /= (_compute_rms(change) / self._clip_threshold).clamp(min=1.0)\n",
+        (f"{OPTIMIZERS}::test_adafactor_is_hugging_faces",),
+    ),
+    Mutant(
+        "a restored optimizer shares the tensors it was given",
+        "training/optimizers.py",
+        'tensors[f"{name}.{part}"].clone().to(device)',
+        'tensors[f"{name}.{part}"].to(device)',
+        (f"{OPTIMIZERS}::test_restored_moments_go_on_bit_for_bit",),
+    ),
+    Mutant(
+        "a plateau reduces the rate in each evaluation after its patience",
+        "training/optimizers.py",
+        "return stale > 0 and stale % self.patience == 0",
+        "return stale >= self.patience",
+        (f"{SCHEDULES}::test_a_plateau_is_reduced_by_its_factor_down_to_its_floor",),
+    ),
+    Mutant(
+        "a resumed run forgets how often its rate was reduced",
+        "training/trainer.py",
+        "        return rate * self.schedule.get_reduction(self.progress.reductions)\n",
+        "        return rate * self.schedule.get_reduction(self.progress.stale)\n",
+        (f"{TRAINER}::test_a_plateau_reduces_the_rate_also_after_a_resumption",),
+    ),
+    Mutant(
+        "the first reduction comes an interval late",
+        "training/optimizers.py",
+        "count = 0 if step <= self.start else 1 + (step - self.start - 1) // self.every",
+        "count = 0 if step <= self.start else (step - self.start - 1) // self.every",
+        (f"{SCHEDULES}::test_luongs_rate_is_halved_after_every_epoch_from_the_fifth_on",),
+    ),
+    Mutant(
+        "layers that are watched are computed again",
+        "blocks/transformer.py",
+        "            and not any(isinstance(module, HookPoint) and module.is_watched for module in layer.modules())\n",
+        "",
+        ("tests/laws/test_dropout_law.py::test_only_training_computes_layers_again_and_never_watched_ones",),
+    ),
+    Mutant(
+        "layers that are computed again drop others",
+        "blocks/transformer.py",
+        "checkpoint(run_layer, x, old_state, use_reentrant=False)",
+        "checkpoint(run_layer, x, old_state, use_reentrant=False, preserve_rng_state=False)",
+        ("tests/laws/test_dropout_law.py::test_layers_that_are_computed_again_have_the_same_gradients",),
+    ),
+    Mutant(
+        "training.gradient_checkpointing does nothing",
+        "runs/trainer_factory.py",
+        "        stack.gradient_checkpointing = True\n",
+        "        stack.gradient_checkpointing = False\n",
+        ("tests/unit/runs/test_costs.py::test_layers_that_are_computed_again_need_less_memory",),
+    ),
+    Mutant(
+        "weights of pairs miss the smoothing",
+        "tasks/objective.py",
+        "spread += _sum_weighted(margins, row_weights)",
+        "spread += margins.sum()",
+        ("tests/reference/test_likelihood.py::test_rows_with_weights",),
+    ),
+    Mutant(
+        "a weighted loss is divided by the number of labels",
+        "tasks/generation_objective.py",
+        "count = len(labels) if weights is None else float(weights.double().sum())",
+        "count = len(labels)",
+        ("tests/unit/data/test_sentence_weights.py::test_a_weight_of_three_is_three_times_the_pair",),
+    ),
+    Mutant(
+        "aligned batches lose the weights of their pairs",
+        "data/word_alignments.py",
+        ", weights=pairs.weights)",
+        ")",
+        ("tests/unit/data/test_sentence_weights.py::test_batches_hold_the_weights_of_their_rows",),
+    ),
+    Mutant(
+        "R-Drop compares in one direction",
+        "tasks/objective.py",
+        "((log_p.exp() - log_q.exp()) * (log_p - log_q))",
+        "(2 * log_p.exp() * (log_p - log_q))",
+        ("tests/unit/training/test_r_drop.py::test_the_loss_and_its_gradient_are_those_of_the_paper",),
+    ),
+    Mutant(
+        "R-Drop adds both losses",
+        "tasks/objective.py",
+        "total=(first.total + second.total) / 2 +",
+        "total=first.total + second.total +",
+        ("tests/unit/training/test_r_drop.py::test_without_dropout_both_passes_are_one",),
+    ),
+    Mutant(
+        "training.r_drop does nothing",
+        "runs/trainer_factory.py",
+        "            r_drop=_get_r_drop(config, objective),\n",
+        "            r_drop=0 * _get_r_drop(config, objective),\n",
+        ("tests/unit/runs/test_training_run.py::test_two_passes_without_dropout_are_one_in_every_task",),
+    ),
+    Mutant(
+        "dropped tokens lose their positions too",
+        "blocks/embedding.py",
+        "        vectors = terms.tokens if terms.factors is None else terms.tokens + terms.factors\n"
+        "        return replace(terms, tokens=vectors * kept, factors=None)\n",
+        "        vectors = terms.compute_sum()\n        return EmbeddingSum(vectors * kept, None, None)\n",
+        ("tests/unit/blocks/test_token_dropout.py::test_whole_tokens_are_dropped_and_keep_their_positions",),
+    ),
+    Mutant(
+        "each number of a token is dropped alone",
+        "blocks/embedding.py",
+        "self.token_dropout.draw_factors((*terms.tokens.shape[:-1], 1), reference=terms.tokens)",
+        "self.token_dropout.draw_factors((*terms.tokens.shape,), reference=terms.tokens)",
+        ("tests/unit/blocks/test_token_dropout.py::test_whole_tokens_are_dropped_and_keep_their_positions",),
+    ),
+    Mutant(
+        "dropout_target drops source words",
+        "tasks/translation/task.py",
+        "(model.decoder, training.dropout_target)",
+        "(model.encoder, training.dropout_target)",
+        ("tests/unit/blocks/test_token_dropout.py::test_each_side_has_its_own_dropout",),
     ),
     Mutant(
         "Adam's decays are exchanged",
@@ -7223,8 +7353,8 @@ PERCEIVED = (
     Mutant(
         "files: training needs no more room than its weights",
         "runs/trainer_factory.py",
-        "moments = 2 if isinstance(config.optimizer, AdamConfig) else 0",
-        "moments = 0",
+        "_build_optimizer(config, trained, factors={}).count_state_numbers()",
+        "0",
         (f"{ROOM}::test_a_training_needs_more_room_than_its_model",),
     ),
     Mutant(

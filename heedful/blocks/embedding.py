@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -44,7 +44,13 @@ class InputEmbedding(nn.Module, ABC):
         position: position encoding to add; none if not given.
         norm: norm of the sum.
         dropout: dropout of the sum.
+
+    Attributes:
+        token_dropout: dropout of whole tokens in training: their vectors become zero, their positions stay (Gal and
+            Ghahramani 2016, 4.2; Sennrich et al. 2016, WMT, 2.3); None in newly built models.
     """
+
+    token_dropout: Dropout | None
 
     def __init__(
         self, *, position: AbsolutePosition | None = None, norm: nn.Module | None = None, dropout: float = 0.0
@@ -53,10 +59,23 @@ class InputEmbedding(nn.Module, ABC):
         self.position = position
         self.norm = norm
         self.dropout = Dropout(dropout)
+        self.token_dropout = None
 
     def forward(self, tokens: Any) -> Float[Tensor, "B T d_model"]:
         """Return a vector for each token."""
-        return self.combine(self.embed_parts(tokens))
+        return self.combine(self._drop_tokens(self.embed_parts(tokens)))
+
+    def _drop_tokens(self, terms: EmbeddingSum) -> EmbeddingSum:
+        """Set the vectors of random tokens, with their factors, to zero in training, and scale those of the others."""
+        kept = (
+            None
+            if self.token_dropout is None
+            else self.token_dropout.draw_factors((*terms.tokens.shape[:-1], 1), reference=terms.tokens)
+        )
+        if kept is None:
+            return terms
+        vectors = terms.tokens if terms.factors is None else terms.tokens + terms.factors
+        return replace(terms, tokens=vectors * kept, factors=None)
 
     def combine(self, terms: EmbeddingSum) -> Float[Tensor, "B T d_model"]:
         """Add the terms, then apply norm and dropout."""

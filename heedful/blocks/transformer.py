@@ -10,10 +10,11 @@ from functools import partial
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from heedful.attention import kernels
 from heedful.attention.dropout import Dropout
-from heedful.attention.hooks import CROSS, assign_roles
+from heedful.attention.hooks import CROSS, HookPoint, assign_roles
 from heedful.attention.kv_cache import ALL_KEYS, KVCache, PendingSelection
 from heedful.attention.mask import AttentionMask, CacheLayout
 from heedful.attention.mask_functions import MaskFunction, bidirectional
@@ -250,6 +251,11 @@ class TransformerStack(nn.Module):
         layers: from the first to the last; they share no weights.
         visibility: mask function of self-attention.
         final_norm: norm after the last layer; pre-norm stacks need it.
+
+    Attributes:
+        gradient_checkpointing: whether training stores only the input of each layer, and computes the layer again in
+            the backward pass, with the same dropout (Chen et al. 2016). Gradients stay the same. A layer whose
+            attention weights are read by a hook is not computed again.
     """
 
     def __init__(
@@ -265,6 +271,7 @@ class TransformerStack(nn.Module):
         self.layers = nn.ModuleList(layers)
         self.visibility = visibility
         self.final_norm = final_norm
+        self.gradient_checkpointing = False
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
@@ -307,7 +314,11 @@ class TransformerStack(nn.Module):
         cross_masks = {name: slots.build_mask(positions, bidirectional) for name, slots in state.memories.items()}
         layers = []
         for layer, old_state in zip(self._iter_layers(), state.layers, strict=True):
-            x, new_state = layer(x, old_state, mask=mask, cross_masks=cross_masks)
+            run_layer = partial(layer, mask=mask, cross_masks=cross_masks)
+            if self._is_computed_again(layer):
+                x, new_state = checkpoint(run_layer, x, old_state, use_reentrant=False)
+            else:
+                x, new_state = run_layer(x, old_state)
             layers.append(new_state)
         if self.final_norm is not None:
             x = self.final_norm(x)
@@ -320,6 +331,15 @@ class TransformerStack(nn.Module):
         `heedful.models.interface.Decoder.decode_greedy`).
         """
         return None
+
+    def _is_computed_again(self, layer: TransformerLayer) -> bool:
+        """Return whether the backward pass computes this layer again."""
+        return (
+            self.gradient_checkpointing
+            and self.training
+            and torch.is_grad_enabled()
+            and not any(isinstance(module, HookPoint) and module.is_watched for module in layer.modules())
+        )
 
     def _iter_layers(self) -> Iterable[TransformerLayer]:
         for layer in self.layers:

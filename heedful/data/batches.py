@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Final, Generic, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Int, Integer
+from jaxtyping import Float, Int, Integer
 from torch import Tensor
 
 from heedful.data.corpus import Corpus
 from heedful.data.factors import FACTORS_SIDE, EncodedText
 from heedful.data.random_numbers import SeededRandom
+from heedful.data.sentence_weights import WEIGHTS_SIDE
 from heedful.errors import RecipeError
 from heedful.tensors import Tokens
 
@@ -212,11 +213,14 @@ class PairBatch(Generic[Source]):
         source: the encoder input; for text, each sentence followed by its end id.
         target: the decoder input: the begin id, then the sentence.
         labels: the sentence, then its end id, so that `labels[:, t]` follows `target.ids[:, t]`; -1 means no label.
+        weights: weight of each pair in the loss; None if all count the same.
     """
 
     source: Source
     target: Tokens
     labels: Int[Tensor, "B T"]
+    _: KW_ONLY
+    weights: Float[Tensor, " B"] | None = None
 
 
 def collate_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, pad_to: int = 1) -> PairBatch[Tokens]:
@@ -227,7 +231,11 @@ def collate_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bos: int, 
     if FACTORS_SIDE in corpus.sides:
         factors, _ = corpus[FACTORS_SIDE].collate_arrays(rows, pad_to=pad_to)
         source = replace(source, factors=torch.from_numpy(factors.astype(np.int64)))
-    return build_pair_batch(source, corpus["target"].collate_ids(rows, pad_to=pad_to), bos=bos)
+    batch = build_pair_batch(source, corpus["target"].collate_ids(rows, pad_to=pad_to), bos=bos)
+    if WEIGHTS_SIDE not in corpus.sides:
+        return batch
+    weights, _ = corpus[WEIGHTS_SIDE].collate_arrays(rows)
+    return replace(batch, weights=torch.from_numpy(weights.astype(np.float32)[:, 0]))
 
 
 def build_pair_batch(source: Source, labels: Int[np.ndarray, "B T"], *, bos: int) -> PairBatch[Source]:

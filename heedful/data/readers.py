@@ -37,8 +37,8 @@ class SentencePair(NamedTuple):
     """A source sentence and its translation.
 
     `location` is the line (`file:line`), `tags` are put before the source, `links` are the word links counted from 0,
-    `document` is the document's name in its file, and `context` holds the source sentences before this one that are
-    read with it.
+    `document` is the document's name in its file, `context` holds the source sentences before this one that are read
+    with it, and `weight` is that of the pair in the loss.
     """
 
     source: str
@@ -48,6 +48,7 @@ class SentencePair(NamedTuple):
     links: tuple[tuple[int, int], ...] = ()
     document: str = ""
     context: tuple[str, ...] = ()
+    weight: float = 1.0
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -465,6 +466,29 @@ class ConcatenatedReader(ExampleReader[T_co]):
 
     def __iter__(self) -> Iterator[T_co]:
         return chain.from_iterable(self._readers)
+
+
+def zip_with_lines(
+    pairs: ExampleReader[SentencePair], path: Path, *, remedy: str
+) -> Iterator[tuple[SentencePair, str, str]]:
+    """Yield each pair with its line of a file that lies beside the text, and the location of that line.
+
+    Args:
+        pairs: reader of the parallel text.
+        path: a file with one line for each pair.
+        remedy: what the user should write, for the message about too many or too few lines.
+
+    Raises:
+        DataError: the text or the file cannot be read, or there are more or fewer lines than pairs.
+    """
+    rows = zip_longest(pairs, read_lines(path))
+    for line_number, (pair, line) in enumerate(rows, 1):
+        if pair is None or line is None:
+            longer = line_number + sum(1 for _ in rows)
+            counts = (line_number - 1, longer) if pair is None else (longer, line_number - 1)
+            text = " and ".join(map(str, pairs.paths))
+            raise DataError(f"{text}: {counts[0]:,} pairs, but {path} has {counts[1]:,} lines; {remedy}")
+        yield pair, line, f"{path}:{line_number}"
 
 
 @final

@@ -11,7 +11,6 @@ from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import zip_longest
 from pathlib import Path
 from typing import Final, TypeAlias, final
 
@@ -23,7 +22,7 @@ from torch import Tensor
 from heedful.data.batches import PairBatch, collate_pairs
 from heedful.data.context import find_sentence_positions
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
-from heedful.data.readers import ExampleReader, SentencePair, read_lines
+from heedful.data.readers import ExampleReader, SentencePair, zip_with_lines
 from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
@@ -67,20 +66,9 @@ class AlignedPairs(ExampleReader[SentencePair]):
         self._pairs = pairs
 
     def __iter__(self) -> Iterator[SentencePair]:
-        path = self.paths[-1]
-        rows = zip_longest(self._pairs, read_lines(path))
-        for line_number, (pair, line) in enumerate(rows, 1):
-            if pair is None or line is None:
-                longer = line_number + sum(1 for _ in rows)
-                counts = (line_number - 1, longer) if pair is None else (longer, line_number - 1)
-                text = " and ".join(map(str, self._pairs.paths))
-                raise DataError(
-                    f"{text}: {counts[0]:,} pairs, but {path} has {counts[1]:,} lines; write one line of links for "
-                    "each pair, an empty line if it has none"
-                )
-            yield pair._replace(
-                links=_check_links(parse_links(line, location=f"{path}:{line_number}"), pair, f"{path}:{line_number}")
-            )
+        remedy = "write one line of links for each pair, an empty line if it has none"
+        for pair, line, location in zip_with_lines(self._pairs, self.paths[-1], remedy=remedy):
+            yield pair._replace(links=_check_links(parse_links(line, location=location), pair, location))
 
 
 def _check_links(links: tuple[WordLink, ...], pair: SentencePair, location: str) -> tuple[WordLink, ...]:
@@ -216,4 +204,5 @@ def collate_aligned_pairs(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, bo
     _, label, counts = np.unique(np.stack([row, target]), axis=1, return_inverse=True, return_counts=True)
     weights = (1 / counts[label.reshape(-1)]).astype(np.float32)
     links = torch.from_numpy(np.stack([row, target, source], axis=1))
-    return AlignedBatch(pairs.source, pairs.target, pairs.labels, links, torch.from_numpy(weights), len(counts))
+    sides = (pairs.source, pairs.target, pairs.labels)
+    return AlignedBatch(*sides, links, torch.from_numpy(weights), len(counts), weights=pairs.weights)

@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from heedful.attention.multihead import HeadedAttention
 from heedful.blocks.recurrent import RecurrentCell
+from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.models.parameters import find_shared_names
 
@@ -273,14 +274,14 @@ class TrainingMemory:
 
 
 def estimate_training_memory(
-    model: nn.Module, *, moments: int, use_bf16: bool, has_average: bool, tokens: int, length: int
+    model: nn.Module, *, state_numbers: int, use_bf16: bool, has_average: bool, tokens: int, length: int
 ) -> TrainingMemory:
     """Estimate the memory that training a model needs for a batch of `tokens` tokens in texts of `length` tokens;
-    `moments` is the number of moments that the optimizer stores per parameter. Works on the meta device.
+    `state_numbers` is how many numbers the optimizer stores. Works on the meta device.
 
     Args:
         model: with `requires_grad` set on the trained parameters.
-        moments: numbers that the optimizer stores per parameter: 2 for Adam.
+        state_numbers: numbers that the optimizer stores; two for each trained parameter with Adam.
         use_bf16: whether training computes in bf16, with fp32 masters and gradient sums.
         has_average: whether there is a running average of the weights.
         tokens: tokens in a batch, including padding, on each side.
@@ -294,28 +295,37 @@ def estimate_training_memory(
     return TrainingMemory(
         weights=num_parameters * (4 + (2 if use_bf16 else 0) + (4 if has_average else 0)),
         gradients=num_trained * (6 if use_bf16 else 4),
-        moments=4 * moments * num_trained,
+        moments=4 * state_numbers,
         activations=None if activations_per_token is None else int(bytes_per_number * tokens * activations_per_token),
     )
 
 
 def _count_activations(model: nn.Module, length: int) -> float | None:
     """Count the numbers per token that the backward pass needs, for texts of `length` tokens: inputs and outputs of
-    matrix products, attention weights, and inputs of norms and lookups. None for a model with convolutions of images.
+    matrix products, attention weights, and inputs of norms and lookups. Of layers that are computed again, these are
+    the inputs, and everything of the largest layer. None for a model with convolutions of images.
     """
-    total = 0.0
-    for module in model.modules():
-        match module:
-            case nn.Conv2d() | nn.Conv3d():
-                return None
-            case nn.Linear(in_features=d_input, out_features=d_output):
-                total += d_input + (d_output if d_output <= _MAX_OUTPUT_RATIO * d_input else 0)
-            case HeadedAttention():
-                total += module.heads * length
-            case nn.LayerNorm() | nn.RMSNorm():
-                total += math.prod(module.normalized_shape)
-            case nn.Embedding(embedding_dim=width):
-                total += width
-            case RecurrentCell():  # its gates and its state, before and after each of its functions
-                total += module.input.out_features + module.recurrent.out_features
+    if any(isinstance(module, nn.Conv2d | nn.Conv3d) for module in model.modules()):
+        return None
+    total = sum(_count_own_activations(module, length) for module in model.modules())
+    for stack in model.modules():
+        if isinstance(stack, TransformerStack) and stack.gradient_checkpointing:
+            layers = [sum(_count_own_activations(part, length) for part in layer.modules()) for layer in stack.layers]
+            total += max(layers, default=0) - sum(layers) + sum(info.width or 0 for info in stack.describe_layers())
     return total
+
+
+def _count_own_activations(module: nn.Module, length: int) -> float:
+    """Count the numbers per token that the backward pass needs of a module, without its submodules."""
+    match module:
+        case nn.Linear(in_features=d_input, out_features=d_output):
+            return float(d_input + (d_output if d_output <= _MAX_OUTPUT_RATIO * d_input else 0))
+        case HeadedAttention():
+            return float(module.heads * length)
+        case nn.LayerNorm() | nn.RMSNorm():
+            return float(math.prod(module.normalized_shape))
+        case nn.Embedding(embedding_dim=width):
+            return float(width)
+        case RecurrentCell():  # its gates and its state, before and after each of its functions
+            return float(module.input.out_features + module.recurrent.out_features)
+    return 0.0

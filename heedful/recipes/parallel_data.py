@@ -104,14 +104,17 @@ class TranslationTextConfig(Config):
     """file of word alignments, `0-0 1-2`, one line for each pair, plain or gzipped; see `training.guided`"""
     factors: Annotated[InputPath | None, AfterValidator(_reject_both_ways)] = None
     """file with a label for each word of a source, one line for each pair, plain or gzipped; see the table [factors]"""
+    sentence_weights: InputPath | None = None
+    """file with the weight of each pair in the loss, one number on each line, plain or gzipped; 0 leaves a pair out"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors and
-        documents, and one direction.
+        """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors, weights
+        and documents, and one direction.
         """
         document_keys = [key for key in ("document_column", "document_field") if key in cls.model_fields]
-        unset = dict.fromkeys(("source_language", "target_language", "alignments", "factors", *document_keys))
+        file_keys = ("alignments", "factors", "sentence_weights")
+        unset = dict.fromkeys(("source_language", "target_language", *file_keys, *document_keys))
         return {**unset, "both_ways": False, "tags": ()}
 
     @field_validator("both_ways")
@@ -151,13 +154,14 @@ class TranslationTextConfig(Config):
         for number, (source, target) in enumerate(self.directions):
             reader = ReversedPairs(labelled) if number else labelled
             reader = _add_context(reader, context) if context else reader
+            reader = reader if self.sentence_weights is None else _drop_unused(reader)
             tags = [*([format_language_tag(target)] if add_language_tag and target else []), *self.tags]
             name = f"{key} ({source} to {target})" if self.both_ways else key
             readers[name] = TaggedPairs(reader, tags) if tags else reader
         return readers
 
     def _read_labelled(self) -> ExampleReader[SentencePair]:
-        """Build the reader of the pairs with word alignments and factors, if files of these are given."""
+        """Build the reader of the pairs with word alignments, factors and weights, if files of these are given."""
         reader = self.reader()
         if self.alignments is not None:
             from heedful.data.word_alignments import AlignedPairs
@@ -167,6 +171,10 @@ class TranslationTextConfig(Config):
             from heedful.data.factors import FactoredPairs
 
             reader = FactoredPairs(reader, self.factors)
+        if self.sentence_weights is not None:
+            from heedful.data.sentence_weights import WeightedPairs
+
+            reader = WeightedPairs(reader, self.sentence_weights)
         return reader
 
 
@@ -476,3 +484,10 @@ def _add_context(reader: ExampleReader[SentencePair], sentences: int) -> Example
     from heedful.data.context import ContextReader  # it waits for torch, which recipes without documents need not
 
     return ContextReader(reader, max_sentences=sentences)
+
+
+def _drop_unused(reader: ExampleReader[SentencePair]) -> ExampleReader[SentencePair]:
+    """Leave out the pairs of weight 0, which were read as the context of others."""
+    from heedful.data.sentence_weights import UsedPairs
+
+    return UsedPairs(reader)

@@ -33,6 +33,10 @@ _FAMILY: Final = ("the family of models", ("model.kind",))
 _POSITIONS: Final = ("how positions are encoded", ("model.positions.kind", "model.decoder.positions.kind"))
 _TIE: Final = ("which embeddings are shared", ("model.tie",))
 _ACTIVATION: Final = ("the function between the feed-forward layers", ("model.activation",))
+_TOKEN_DROPOUT: Final = (
+    "the share of whole tokens that is dropped",
+    ("training.dropout_source", "training.dropout_target"),
+)
 _BETA1: Final = ("how long the mean of the gradients lasts", ("training.optimizer.beta1",))
 _BETA2: Final = ("how long the mean of the squared gradients lasts", ("training.optimizer.beta2",))
 _EPSILON: Final = ("what Adam adds to the root of the mean square", ("training.optimizer.epsilon",))
@@ -76,6 +80,7 @@ KEY_SYNONYMS: Final[Mapping[str, tuple[str, tuple[str, ...]]]] = {
         (_EPSILON, "eps adam_epsilon adam_eps"),
         (_DECAY, "wd l2 weightdecay"),
         (_SMOOTHING, "smoothing label_smoothing_factor"),
+        (_TOKEN_DROPOUT, "word_dropout token_dropout dropout_src dropout_trg rnn_dropout_source"),
         (_PATIENCE, "early_stopping early_stopping_patience"),
     )
     for name in names.split()

@@ -70,14 +70,57 @@ class AdamConfig(Config):
 
 
 class SgdConfig(Config):
-    """Stochastic gradient descent (Robbins and Monro 1951)."""
+    """Stochastic gradient descent (Robbins and Monro 1951), with momentum (Polyak 1964) if wanted."""
 
     kind: Literal["sgd"] = "sgd"
+    momentum: FloatBelowOne = 0.0
+    """decay of the sum of gradients that a step follows; 0 follows the last gradient alone"""
+    nesterov: bool = False
+    """whether a step looks ahead along the momentum (Nesterov 1983; Sutskever et al. 2013, section 2)"""
+    weight_decay: NonNegativeFloat = 0.0
+    """share of each matrix, times the learning rate, that a step subtracts; vectors have no decay"""
+
+    @field_validator("nesterov")
+    @classmethod
+    def _check_nesterov(cls, nesterov: bool, info: ValidationInfo) -> bool:
+        if nesterov and info.data.get("momentum") == 0:
+            raise ValueError("needs training.optimizer.momentum above 0, such as 0.9")
+        return nesterov
+
+
+class AdaDeltaConfig(Config):
+    """AdaDelta (Zeiler 2012), whose steps need no learning rate: 1 in the paper and in Bahdanau et al. 2015."""
+
+    kind: Literal["adadelta"] = "adadelta"
+    rho: FloatBelowOne = 0.95
+    """decay of the mean squares of gradients and of changes"""
+    epsilon: PositiveFloat = 1e-6
+    """number added to both mean squares"""
     weight_decay: NonNegativeFloat = 0.0
     """share of each matrix, times the learning rate, that a step subtracts; vectors have no decay"""
 
 
-OptimizerConfig = Annotated[AdamConfig | SgdConfig, Field(discriminator="kind"), add_default_kind("adam")]
+class AdafactorConfig(Config):
+    """Adafactor without momentum (Shazeer and Stern 2018), which stores means of rows and columns instead of a moment
+    for each weight.
+    """
+
+    kind: Literal["adafactor"] = "adafactor"
+    decay_exponent: Annotated[float, Field(gt=0, le=1)] = 0.8
+    """c in the decay 1 - t^-c of the mean squares at step t"""
+    clip_threshold: PositiveFloat = 1.0
+    """largest root mean square of the change of a weight matrix, in units of the learning rate"""
+    scale_parameter: bool = True
+    """whether the learning rate of a matrix is multiplied by the root mean square of its weights, as in T5"""
+    weight_decay: NonNegativeFloat = 0.0
+    """share of each matrix, times the learning rate, that a step subtracts; vectors have no decay"""
+
+
+OptimizerConfig = Annotated[
+    AdamConfig | SgdConfig | AdaDeltaConfig | AdafactorConfig,
+    Field(discriminator="kind"),
+    add_default_kind("adam"),
+]
 
 
 class NoamConfig(Config):
@@ -91,13 +134,18 @@ class NoamConfig(Config):
 
 
 class InverseSqrtConfig(Config):
-    """Learning rate that rises linearly, then falls with the inverse square root of the step."""
+    """Learning rate that rises linearly, is constant for a while, and falls with the inverse square root of the step.
+
+    T5's (Raffel et al. 2020, 3.1.2) is { rate = 1e-2, warmup = 0, hold = 10_000 }.
+    """
 
     kind: Literal["inverse_sqrt"] = "inverse_sqrt"
     rate: PositiveFloat = 5e-4
     """the highest rate, reached after `warmup` steps"""
-    warmup: PositiveInt = 4000
+    warmup: NonNegativeInt = 4000
     """steps until the rate is highest"""
+    hold: NonNegativeInt = 0
+    """steps after the warm-up in which the rate stays highest"""
 
 
 class CosineConfig(Config):
@@ -152,7 +200,39 @@ class ConstantConfig(Config):
     """steps until the rate is highest"""
 
 
-AnySchedule = NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig
+class StepConfig(Config):
+    """Learning rate that is multiplied by a factor at regular intervals from a step on (Luong et al. 2015, 4.1)."""
+
+    kind: Literal["step"] = "step"
+    rate: PositiveFloat = 5e-4
+    """the rate before the first reduction"""
+    start: PositiveInt
+    """steps before the first reduction"""
+    every: PositiveInt
+    """steps from one reduction to the next"""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """what a reduction multiplies the rate by"""
+    warmup: NonNegativeInt = 0
+    """steps in which the rate rises linearly at first"""
+
+
+class PlateauConfig(Config):
+    """Learning rate that is multiplied by a factor when `training.monitor` stops improving."""
+
+    kind: Literal["plateau"] = "plateau"
+    rate: PositiveFloat = 5e-4
+    """the rate before the first reduction"""
+    patience: PositiveInt = 1
+    """evaluations in a row without improvement after which the rate is reduced"""
+    factor: Annotated[float, Field(gt=0, lt=1)] = 0.5
+    """what a reduction multiplies the rate by"""
+    floor: NonNegativeFloat = 0.0
+    """the lowest rate"""
+    warmup: NonNegativeInt = 0
+    """steps in which the rate rises linearly at first"""
+
+
+AnySchedule = NoamConfig | InverseSqrtConfig | CosineConfig | LinearConfig | ConstantConfig | StepConfig | PlateauConfig
 ScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default_kind("noam")]
 FineTuningScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default_kind("linear")]
 
@@ -185,6 +265,9 @@ class TrainingConfig(Config):
     """maximum norm of the gradients; larger gradients are scaled down to it"""
     precision: Annotated[Literal["auto", "fp32", "bf16"], FieldRole.FIXED] = "auto"
     """number format of weights and activations; auto chooses bf16 if a model of this width is faster with it"""
+    gradient_checkpointing: bool = False
+    """whether the backward pass computes each Transformer layer again instead of storing its activations (Chen et al.
+    2016): less memory, the same gradients, about a third more time"""
     ema: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, FieldRole.FIXED] = None
     """decay of an exponential moving average of the weights, which is then evaluated and saved"""
     average: PositiveInt = 1
@@ -218,6 +301,20 @@ class TrainingConfig(Config):
                 "training.steps", "is missing: give training.steps, epochs or minutes, or training never ends"
             )
         return minutes
+
+    @field_validator("patience")
+    @classmethod
+    def _check_patience(cls, patience: int | None, info: ValidationInfo) -> int | None:
+        """Raise `ValueError` if training would stop before the schedule reduces the rate; otherwise return the
+        patience.
+        """
+        schedule = info.data.get("schedule")
+        if patience is not None and isinstance(schedule, PlateauConfig) and patience <= schedule.patience:
+            raise ValueError(
+                f"must exceed training.schedule.patience = {schedule.patience}, or training stops before the rate is "
+                "reduced"
+            )
+        return patience
 
     @field_validator("keep")
     @classmethod
@@ -293,7 +390,15 @@ class ReinforceConfig(Config):
     """decay of the baseline, a moving mean of the log-likelihood"""
 
 
-class DecoderTrainingConfig(TrainingConfig):
+class PredictionTrainingConfig(TrainingConfig):
+    """Config of the training loop of a model that predicts tokens, tags or classes; abstract."""
+
+    r_drop: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
+    """weight of the divergence between the predictions of two passes with different dropout, alpha of R-Drop (Liang et
+    al. 2021), 1 to 5 there; an update then takes twice the time and memory; 0 makes one pass"""
+
+
+class DecoderTrainingConfig(PredictionTrainingConfig):
     """Config of the training loop of a model that writes text; abstract."""
 
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.1

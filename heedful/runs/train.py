@@ -47,6 +47,7 @@ from heedful.runs.trainer_factory import (
     build_trainer,
     freeze_parameters,
     require_memory,
+    set_gradient_checkpointing,
 )
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import PretrainedSource
@@ -247,6 +248,7 @@ def _run_training(
     del origin  # its weights have been copied
     model = model.to(process_group.device)
     freeze_parameters(model, run.recipe.training)
+    set_gradient_checkpointing(model, run.recipe.training)
     run.task.freeze_weights(run, model)
     objective = run.task.build_joint_objective(run, corpora, device=process_group.device)
     monitor = run.recipe.training.monitor

@@ -10,6 +10,7 @@ from typing import Any, Final, assert_never
 import torch
 from torch import Tensor, nn
 
+from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.memory_limits import get_memory_limit
 from heedful.models.model_size import (
@@ -21,8 +22,11 @@ from heedful.models.model_size import (
 )
 from heedful.models.parameters import measure_depths
 from heedful.recipes import toml
+from heedful.recipes.config import Config
 from heedful.recipes.recipe import find_largest_key
 from heedful.recipes.training import (
+    AdaDeltaConfig,
+    AdafactorConfig,
     AdamConfig,
     ConstantConfig,
     CosineConfig,
@@ -31,7 +35,10 @@ from heedful.recipes.training import (
     InverseSqrtConfig,
     LinearConfig,
     NoamConfig,
+    PlateauConfig,
+    PredictionTrainingConfig,
     SgdConfig,
+    StepConfig,
     TrainingConfig,
 )
 from heedful.runs.adapter_runs import build_uninitialized_model
@@ -47,6 +54,8 @@ from heedful.training.eta import ExpectedEnd, TrainingForecast, format_duration
 from heedful.training.history import LossTrend, describe_overfitting, describe_stall
 from heedful.training.optimizers import (
     SGD,
+    AdaDelta,
+    Adafactor,
     Adam,
     BF16WithMasters,
     ConstantSchedule,
@@ -58,6 +67,8 @@ from heedful.training.optimizers import (
     MovingAverage,
     NoamSchedule,
     Optimizer,
+    PlateauSchedule,
+    StepDecaySchedule,
     TimeBasedSchedule,
     is_faster_in_bf16,
 )
@@ -95,11 +106,23 @@ def build_trainer(
             evaluate_every=config.evaluate_every,
             monitor=config.monitor,
             higher_is_better=config.monitor.rpartition("/")[2] != "loss",
+            r_drop=_get_r_drop(config, objective),
         ),
         callback=callback,
         checkpoint_saver=FolderCheckpointSaver(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
+
+
+def _get_r_drop(config: TrainingConfig, objective: TrainingObjective[Any]) -> float:
+    """Return the weight of R-Drop; raise `RecipeError` if the losses of the objective have no predictions."""
+    r_drop = config.r_drop if isinstance(config, PredictionTrainingConfig) else 0.0
+    if r_drop and not objective.has_predictions:
+        raise RecipeError(
+            f"training.r_drop = {r_drop:g}: compares predicted distributions over tokens or classes, which this model "
+            "does not learn from; leave it out"
+        )
+    return r_drop
 
 
 def build_limits(config: TrainingConfig) -> StoppingLimits:
@@ -121,10 +144,21 @@ def _build_optimizer(
     """
     decay = config.optimizer.weight_decay
     match config.optimizer:
-        case SgdConfig():
-            return SGD(parameters, weight_decay=decay, factors=factors)
+        case SgdConfig(momentum=momentum, nesterov=nesterov):
+            return SGD(parameters, momentum=momentum, nesterov=nesterov, weight_decay=decay, factors=factors)
         case AdamConfig(beta1=beta1, beta2=beta2, epsilon=epsilon):
             return Adam(parameters, betas=(beta1, beta2), epsilon=epsilon, weight_decay=decay, factors=factors)
+        case AdaDeltaConfig(rho=rho, epsilon=epsilon):
+            return AdaDelta(parameters, rho=rho, epsilon=epsilon, weight_decay=decay, factors=factors)
+        case AdafactorConfig(decay_exponent=exponent, clip_threshold=threshold, scale_parameter=scale):
+            return Adafactor(
+                parameters,
+                decay_exponent=exponent,
+                clip_threshold=threshold,
+                scale_parameter=scale,
+                weight_decay=decay,
+                factors=factors,
+            )
     assert_never(config.optimizer)
 
 
@@ -139,6 +173,15 @@ def _count_steps(config: TrainingConfig, objective: TrainingObjective[Any], limi
     return by_epochs if limits.steps is None else min(by_epochs, limits.steps)
 
 
+_SCHEDULES_BY_CONFIG: Final[Mapping[type[Config], Callable[..., LearningRateSchedule]]] = {
+    InverseSqrtConfig: InverseSquareRootSchedule,
+    ConstantConfig: ConstantSchedule,
+    StepConfig: StepDecaySchedule,
+    PlateauConfig: PlateauSchedule,
+}
+"""Schedules that take the settings of their config under the same names, apart from the rate."""
+
+
 def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) -> LearningRateSchedule:
     """Build the learning-rate schedule that the recipe names; `steps` is the number of updates, None if only the clock
     ends training. `d_model` is the model's width, which the kind noam uses.
@@ -146,8 +189,6 @@ def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) 
     match config.schedule:
         case NoamConfig(factor=factor, warmup=warmup):
             return NoamSchedule(d_model, warmup, factor)
-        case InverseSqrtConfig(rate=rate, warmup=warmup):
-            return InverseSquareRootSchedule(rate, warmup)
         case CosineConfig(rate=rate, warmup=warmup, floor=floor):
             by_clock = TimeBasedSchedule(CosineSchedule(rate, 0, TimeBasedSchedule.TICKS, floor), warmup)
             return by_clock if steps is None else CosineSchedule(rate, warmup, steps, floor)
@@ -155,8 +196,9 @@ def _build_schedule(config: TrainingConfig, *, d_model: int, steps: int | None) 
             warmup_ticks = 0 if share is None else round(share * (steps or TimeBasedSchedule.TICKS))
             by_clock = TimeBasedSchedule(LinearSchedule(rate, warmup_ticks, TimeBasedSchedule.TICKS), warmup)
             return by_clock if steps is None else LinearSchedule(rate, warmup or warmup_ticks, steps)
-        case ConstantConfig(rate=rate, warmup=warmup):
-            return ConstantSchedule(rate, warmup)
+        case InverseSqrtConfig() | ConstantConfig() | StepConfig() | PlateauConfig() as schedule:
+            settings = schedule.model_dump(exclude={"kind", "rate"})
+            return _SCHEDULES_BY_CONFIG[type(schedule)](peak=schedule.rate, **settings)
     assert_never(config.schedule)
 
 
@@ -190,6 +232,21 @@ def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
             f"training.freeze = {toml.format_value(config.freeze)}: no parameter of this model would be trained; "
             "freeze less"
         )
+
+
+def set_gradient_checkpointing(model: nn.Module, config: TrainingConfig) -> None:
+    """Let the Transformer layers of a model be computed again in the backward pass if the recipe asks for it.
+
+    Raises:
+        RecipeError: the model has no Transformer layers.
+    """
+    if not config.gradient_checkpointing:
+        return
+    stacks = [module for module in model.modules() if isinstance(module, TransformerStack)]
+    if not stacks:
+        raise RecipeError("training.gradient_checkpointing = true: this model has no Transformer layers; leave it out")
+    for stack in stacks:
+        stack.gradient_checkpointing = True
 
 
 def compute_rate_factors(model: nn.Module, config: TrainingConfig) -> Mapping[str, float]:
@@ -245,10 +302,11 @@ def _estimate_memory(
     """Estimate the memory for training on batches of `tokens` tokens, in texts of `length` tokens; `use_bf16` says
     whether the model computes in bf16.
     """
-    moments = 2 if isinstance(config.optimizer, AdamConfig) else 0
+    trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
+    state_numbers = _build_optimizer(config, trained, factors={}).count_state_numbers()
     has_average = config.ema is not None
     return estimate_training_memory(
-        model, moments=moments, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
+        model, state_numbers=state_numbers, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, final
 
 import numpy as np
@@ -24,6 +24,7 @@ from heedful.tasks.objective import (
     CorpusObjective,
     Loss,
     LossPart,
+    Predictions,
     RowIndices,
     cross_entropy,
     log_likelihoods,
@@ -87,6 +88,9 @@ def select_labelled(
 class LikelihoodCriterion(Criterion):
     """Label-smoothed negative log-likelihood of the targets (Szegedy et al. 2016, section 7).
 
+    The loss of a pair with a weight is multiplied by it, and so is the number of its labels: the mean is weighted. The
+    part `nll` has no weights.
+
     Args:
         smoothing: probability taken from the right token and spread over the vocabulary.
     """
@@ -105,8 +109,11 @@ class LikelihoodCriterion(Criterion):
         logits.
         """
         labelled_hidden, labels = select_labelled(hidden, batch)
-        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing)
-        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
+        weights = None if batch.weights is None else batch.weights.repeat_interleave((batch.labels >= 0).sum(1))
+        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing, weights=weights)
+        count = len(labels) if weights is None else float(weights.double().sum())
+        predictions = Predictions((labelled_hidden,), output, weights)
+        return Loss(smoothed, count, {"nll": LossPart(nll, len(labels))}, predictions)
 
 
 @final
@@ -137,7 +144,7 @@ class DecorrelationCriterion(Criterion):
         )
         total = likelihood.total + self.weight * penalty
         parts = {**likelihood.parts, "decorrelation": LossPart(penalty.detach(), likelihood.count)}
-        return Loss(total, likelihood.count, parts)
+        return replace(likelihood, total=total, parts=parts)
 
 
 class AddedTermCriterion(Criterion):
@@ -191,7 +198,7 @@ class DoublyStochasticCriterion(AddedTermCriterion):
                 weights = torch.cat([call.mean(1) if call.dim() == 4 else call for call in calls], 1)
                 penalty = penalty + (1 - torch.where(real, weights, 0.0).sum(1)).square().sum()
         parts = {**loss.parts, "unread": LossPart(penalty.detach(), len(batch.labels))}
-        return Loss(loss.total + self.weight * penalty, loss.count, parts)
+        return replace(loss, total=loss.total + self.weight * penalty, parts=parts)
 
 
 @final
@@ -237,7 +244,8 @@ class ReinforceCriterion(Criterion):
             surrogate_loss = torch.where(real, terms, 0.0).sum()
             total = total + (surrogate_loss - surrogate_loss.detach())  # its value means nothing
             entropy += torch.where(real, samples.entropy, 0.0).sum().detach()
-        return Loss(total, likelihood.count, {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)})
+        parts = {**likelihood.parts, "entropy": LossPart(entropy, likelihood.count)}
+        return replace(likelihood, total=total, parts=parts)
 
     def on_update(self, nll: float) -> None:
         """Update the baseline with the mean log-likelihood of the update's labels, minus `nll`."""
@@ -316,6 +324,7 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
     collate_fn: Callable[[Corpus, RowIndices], PairBatch[Any]]
     criterion: Criterion = field(default_factory=LikelihoodCriterion)
     generation_metrics: GenerationMetrics | None = None
+    has_predictions = True
 
     def __post_init__(self) -> None:
         self.metric_names = frozenset(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Generic, Protocol, TypeVar, final
 
@@ -14,6 +14,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.utils.checkpoint import checkpoint
 from torch.utils.data import default_collate
 
 from heedful.data.batches import CorpusMixture, batch_by_size, batch_randomly, sum_tokens_by_text
@@ -29,7 +30,22 @@ class LossPart:
     """A detached sum over `count` labels, for reports."""
 
     total: Float[Tensor, ""]
-    count: int
+    count: float
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """The distributions that a loss compares with labels, p = softmax(output(h)) for each hidden vector h.
+
+    Attributes:
+        hidden: the hidden vectors, in one or several tensors.
+        output: maps them to logits.
+        weights: weight of each vector in the loss; None if all count the same.
+    """
+
+    hidden: tuple[Float[Tensor, "_ d_model"], ...]
+    output: nn.Linear
+    weights: Float[Tensor, " N"] | None = None
 
 
 @dataclass(frozen=True)
@@ -39,13 +55,15 @@ class Loss:
 
     Attributes:
         total: the summed loss to minimise, in nats.
-        count: number of labels in the sum.
+        count: number of labels in the sum; if examples have weights, the sum of the weights of the labels.
         parts: further sums to report, each with its own count; their names are among `TrainingObjective.part_names`.
+        predictions: the predicted distributions, for losses that compare them; None if the loss has none.
     """
 
     total: Float[Tensor, ""]
-    count: int
+    count: float
     parts: Mapping[str, LossPart] = field(default_factory=dict)
+    predictions: Predictions | None = None
 
 
 class TrainingObjective(ABC, Generic[Batch]):
@@ -55,6 +73,8 @@ class TrainingObjective(ABC, Generic[Batch]):
     """Names of the metrics that `evaluate` returns, the same in every call."""
     part_names: frozenset[str] = frozenset()
     """Names of the loss parts, which also processes without a share of a batch must know."""
+    has_predictions: bool = False
+    """Whether the losses have `predictions`."""
 
     @abstractmethod
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
@@ -255,7 +275,7 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Return the loss per label and the mean of each loss part on the validation examples."""
         totals: dict[str, Tensor | float] = defaultdict(float)
-        counts: dict[str, int] = defaultdict(int)
+        counts: dict[str, float] = defaultdict(float)
         rows = np.arange(len(self.validation))
         for start in range(0, len(rows), self.batch_size):
             loss = self.loss(model, self._collate_on_device(self.validation, rows[start : start + self.batch_size]))
@@ -331,20 +351,57 @@ def cross_entropy(
     *,
     output: nn.Linear,
     smoothing: float = 0.0,
+    weights: Float[Tensor, " N"] | None = None,
 ) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
     """Compute the sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label)
-    alone.
+    alone. `weights` multiplies the terms of the first sum, not those of the second.
 
     q puts 1 - smoothing on the label and spreads smoothing evenly over the vocabulary (Szegedy et al. 2016, section 7).
     The gradient is computed together with the value, chunk by chunk, so a batch needs memory for its hidden vectors but
     not for its logits. The second value carries no gradient.
 
     Returns:
-        The smoothed sum, to be minimised, and the plain negative log-likelihood in nats.
+        The smoothed, weighted sum, to be minimised, and the plain negative log-likelihood in nats.
     """
     apply_function: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
     # inside an autograd function gradients are always off, so this checks whether they are needed
-    return apply_function(hidden, output.weight, output.bias, labels, smoothing, torch.is_grad_enabled())
+    return apply_function(hidden, output.weight, output.bias, labels, smoothing, weights, torch.is_grad_enabled())
+
+
+def combine_passes(first: Loss, second: Loss, *, alpha: float) -> Loss:
+    """Combine the losses of two passes over a batch with different dropout: their mean, plus alpha / 4 times the
+    divergences of their predictions in both directions, KL(p || q) + KL(q || p) (R-Drop, Liang et al. 2021, eq. 4,
+    divided by 2 so that the loss without dropout is that of one pass).
+
+    The part `r_drop` is the mean of both divergences for each label.
+    """
+    assert first.predictions is not None, "only losses with predictions can be compared"
+    assert second.predictions is not None, "only losses with predictions can be compared"
+    divergence = _sum_divergences(first.predictions, second.predictions)
+    parts = {
+        name: LossPart((part.total + second.parts[name].total) / 2, part.count) for name, part in first.parts.items()
+    }
+    parts["r_drop"] = LossPart(divergence.detach() / 2, first.count)
+    return replace(first, total=(first.total + second.total) / 2 + alpha / 4 * divergence, parts=parts)
+
+
+def _sum_divergences(first: Predictions, second: Predictions) -> Float[Tensor, ""]:
+    """Return the sum over all vectors of KL(p || q) + KL(q || p) = sum_w (p(w) - q(w)) (log p(w) - log q(w)), each
+    multiplied by the vector's weight. The logits of a chunk exist at one time, also in the backward pass.
+    """
+    p_hidden, q_hidden = torch.cat(first.hidden), torch.cat(second.hidden)
+    size = _choose_chunk_rows(p_hidden.device)
+    weights = p_hidden.new_ones(len(p_hidden)) if first.weights is None else first.weights
+    chunks = zip(*(torch.split(part, size) for part in (p_hidden, q_hidden, weights)), strict=True)
+    dtype = torch.promote_types(p_hidden.dtype, torch.float32)
+
+    def sum_chunk(p: Tensor, q: Tensor, weights: Tensor) -> Tensor:
+        log_p, log_q = (first.output(hidden).to(dtype).log_softmax(-1) for hidden in (p, q))
+        total: Tensor = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1) @ weights.to(dtype)
+        return total
+
+    sums = [checkpoint(sum_chunk, *chunk, use_reentrant=False) for chunk in chunks]
+    return torch.stack(sums).sum() if sums else p_hidden.new_zeros((), dtype=dtype)
 
 
 @torch.no_grad()
@@ -393,6 +450,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         bias: Tensor | None,
         labels: Tensor,
         smoothing: float,
+        weights: Tensor | None,
         training: bool,
     ) -> tuple[Tensor, Tensor]:
         """Compute the smoothed and the plain sum, and keep the gradients in `ctx` if they are needed."""
@@ -401,7 +459,7 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         mean_weight = weight.mean(0, dtype=exact)
         mean_bias = 0.0 if bias is None else bias.mean(dtype=exact)
         plain = hidden.new_zeros((), dtype=exact)
-        spread = plain.clone()
+        total, spread = plain.clone(), plain.clone()
         d_hidden = torch.empty_like(hidden) if wanted else None
         d_weight = torch.zeros_like(weight) if wanted else None
         d_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
@@ -409,29 +467,37 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         room = hidden.new_empty(2, min(size, hidden.size(0)), weight.size(0))
         for start in range(0, hidden.size(0), size):
             h, label = hidden[start : start + size], labels[start : start + size]
+            row_weights = None if weights is None else weights[start : start + size].to(exact)
             logits, probable = room[:, : h.size(0)]
             _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
             torch.softmax(logits, -1, out=probable)
             columns = label.unsqueeze(1)
             chosen = probable.gather(1, columns).squeeze(1)
-            plain -= _log_probability(chosen.to(exact), logits, label=label).sum()
+            log_probs = _log_probability(chosen.to(exact), logits, label=label)
+            plain -= log_probs.sum()
+            total -= _sum_weighted(log_probs, row_weights)
             if smoothing:
-                spread += (logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias).sum()
+                margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias
+                spread += _sum_weighted(margins, row_weights)
             if d_hidden is None or d_weight is None:
                 continue
             probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))
+            if row_weights is not None:
+                probable.mul_(row_weights.unsqueeze(1).to(probable.dtype))
             torch.mm(probable, weight, out=d_hidden[start : start + size])
             d_weight.addmm_(probable.T, h)
             if d_bias is not None:
                 d_bias += probable.sum(0)
         if smoothing and d_hidden is not None and d_weight is not None:
-            d_hidden.sub_((smoothing * mean_weight).to(d_hidden.dtype))
-            d_weight.sub_((smoothing / weight.size(0)) * hidden.sum(0))
+            shift = smoothing * mean_weight
+            d_hidden.sub_((shift if weights is None else weights.unsqueeze(1) * shift).to(d_hidden.dtype))
+            hidden_sum = hidden.sum(0) if weights is None else weights.to(hidden.dtype) @ hidden
+            d_weight.sub_((smoothing / weight.size(0)) * hidden_sum)
             if d_bias is not None:
-                d_bias -= smoothing * hidden.size(0) / weight.size(0)
+                d_bias -= smoothing * (hidden.size(0) if weights is None else weights.sum()) / weight.size(0)
         ctx.gradients = (d_hidden, d_weight, None if bias is None or d_bias is None else d_bias.to(bias.dtype))
         ctx.mark_non_differentiable(plain)
-        return plain + smoothing * spread, plain
+        return total + smoothing * spread, plain
 
     @staticmethod
     def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
@@ -439,7 +505,12 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         factor = upstream[0]
         d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
         ctx.gradients = ()
-        return d_hidden, d_weight, d_bias, None, None, None
+        return d_hidden, d_weight, d_bias, None, None, None, None
+
+
+def _sum_weighted(terms: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
+    """Return the sum of the terms, each multiplied by its weight if there are weights."""
+    return terms.sum() if weights is None else terms @ weights
 
 
 def _log_probability(

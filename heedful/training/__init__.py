@@ -22,6 +22,8 @@ from heedful.training.distributed import DistributedContext, init_distributed
 from heedful.training.history import HistoryPoint, TrainingHistory
 from heedful.training.optimizers import (
     SGD,
+    AdaDelta,
+    Adafactor,
     Adam,
     BF16WithMasters,
     ConstantSchedule,
@@ -33,12 +35,16 @@ from heedful.training.optimizers import (
     MovingAverage,
     NoamSchedule,
     Optimizer,
+    PlateauSchedule,
     Precision,
+    StepDecaySchedule,
 )
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 __all__ = [
     "SGD",
+    "AdaDelta",
+    "Adafactor",
     "Adam",
     "BF16WithMasters",
     "BestWeightsSaver",
@@ -59,7 +65,9 @@ __all__ = [
     "NoamSchedule",
     "NullCheckpointSaver",
     "Optimizer",
+    "PlateauSchedule",
     "Precision",
+    "StepDecaySchedule",
     "StepMetrics",
     "StoppingLimits",
     "TrainState",

@@ -29,6 +29,7 @@ class TrainState:
         best_step: the step of that value.
         stale: number of evaluations since then.
         evaluated: the step of the last evaluation; an interruption may come between an update and its evaluation.
+        reductions: how often the schedule has reduced the learning rate because of evaluations without improvement.
     """
 
     step: int = 0
@@ -40,6 +41,7 @@ class TrainState:
     best_step: int | None = None
     stale: int = 0
     evaluated: int = 0
+    reductions: int = 0
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,14 @@ import platform
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, final
+from typing import ClassVar, Final, final
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.optim.adadelta import adadelta
 from torch.optim.adamw import adamw
+from torch.optim.sgd import sgd
 
 from heedful.training.callbacks import require_same_tensors
 
@@ -30,13 +33,20 @@ class _ParameterGroup:
 class Optimizer(ABC):
     """Abstract base of optimizers with decoupled weight decay.
 
-    Only matrices are decayed, vectors (biases, gains) are not.
+    Only matrices are decayed, vectors (biases, gains) are not. The state of a parameter is a few tensors, which are
+    read and restored as such, so a checkpoint needs no pickle. `build_state_templates` declares them; they are zero
+    before the first update.
 
     Args:
         parameters: by name, fp32.
         weight_decay: share of a matrix that is removed, per unit of learning rate.
         factors: factor on the learning rate of single parameters; 1 for those that are not named.
+
+    Attributes:
+        state_prefix: what precedes the names of the state's tensors in a checkpoint.
     """
+
+    state_prefix: ClassVar[str] = "optimizer"
 
     def __init__(
         self,
@@ -46,6 +56,7 @@ class Optimizer(ABC):
         factors: Mapping[str, float] | None = None,
     ) -> None:
         self._parameters = dict(parameters)
+        self._states: dict[str, dict[str, Tensor]] = {}
         names_by_group: dict[tuple[float, bool], list[str]] = {}
         for name, parameter in self._parameters.items():
             names_by_group.setdefault(((factors or {}).get(name, 1.0), parameter.dim() > 1), []).append(name)
@@ -68,9 +79,41 @@ class Optimizer(ABC):
     @abstractmethod
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None: ...
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the optimizer state, by parameter and name; usually empty before the first step."""
+    def build_state_templates(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Return a tensor with the shape and dtype of each part of a parameter's state, by the part's name; empty by
+        default.
+        """
         return {}
+
+    @final
+    def count_state_numbers(self) -> int:
+        """Count the numbers that the optimizer stores for all parameters, without counters of updates."""
+        return sum(
+            template.numel()
+            for parameter in self._parameters.values()
+            for name, template in self.build_state_templates(parameter).items()
+            if name != _STEP
+        )
+
+    def _select_updated(self, group: _ParameterGroup) -> tuple[list[Tensor], list[Tensor], list[dict[str, Tensor]]]:
+        """Return the parameters of a group that have a gradient, these gradients, and the states."""
+        names = [name for name in group.names if self._parameters[name].grad is not None]
+        parameters = [self._parameters[name] for name in names]
+        gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+        return parameters, gradients, [self._get_state(name) for name in names]
+
+    def _get_state(self, name: str) -> dict[str, Tensor]:
+        """Return the state of the parameter `name`; zeros before its first update."""
+        if name not in self._states:
+            templates = self.build_state_templates(self._parameters[name].detach())
+            self._states[name] = {part: torch.zeros_like(template) for part, template in templates.items()}
+        return self._states[name]
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Return the state as "PARAMETER.PART"; empty before the first update."""
+        return {
+            f"{name}.{part}": tensor for name in self._parameters for part, tensor in self._states.get(name, {}).items()
+        }
 
     def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
         """Load the tensors that `state_dict` returned; errors name the file that contains them (`location`) and precede
@@ -79,26 +122,84 @@ class Optimizer(ABC):
         Raises:
             RunError: a tensor is missing, unknown, or does not fit its parameter.
         """
-        require_same_tensors(tensors, {}, location=location, prefix=prefix)
+        names_with_state = {name.rpartition(".")[0] for name in tensors}
+        templates = {
+            name: self.build_state_templates(parameter.detach())
+            for name, parameter in self._parameters.items()
+            if name in names_with_state
+        }
+        expected = {f"{name}.{part}": template for name, parts in templates.items() for part, template in parts.items()}
+        require_same_tensors(tensors, expected, location=location, prefix=prefix)
+        for name, parts in templates.items():
+            device = self._parameters[name].device
+            self._states[name] = {part: tensors[f"{name}.{part}"].clone().to(device) for part in parts}
+
+
+_STEP: Final = "step"
+"""Name of the part of a state that counts the updates of a parameter."""
+
+
+def _build_step_template(parameter: Tensor) -> Tensor:
+    return torch.empty((), dtype=torch.float32, device=parameter.device)
+
+
+def _decay_weights(parameters: Sequence[Tensor], share: float) -> None:
+    """Subtract this share of each parameter."""
+    if share and parameters:
+        torch._foreach_mul_(list(parameters), 1 - share)
 
 
 @final
 class SGD(Optimizer):
-    """Stochastic gradient descent, w - rate g (Robbins & Monro 1951), without momentum."""
+    """Stochastic gradient descent, w - rate v, where v is the gradient g (Robbins & Monro 1951) or, with momentum,
+    v = momentum v + g (Polyak 1964), computed by torch.
+
+    Args:
+        parameters: see `Optimizer`.
+        momentum: decay of the sum of gradients; 0 has none and stores nothing.
+        nesterov: step by g + momentum v instead (Nesterov 1983, in the form of Sutskever et al. 2013, section 2).
+        weight_decay: see `Optimizer`.
+        factors: likewise.
+    """
+
+    state_prefix = "sgd"
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        *,
+        momentum: float = 0.0,
+        nesterov: bool = False,
+        weight_decay: float = 0.0,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(parameters, weight_decay=weight_decay, factors=factors)
+        self._momentum, self._nesterov = momentum, nesterov
+
+    def build_state_templates(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Return the parameter as the template of its momentum; nothing without momentum."""
+        return {"momentum": parameter} if self._momentum else {}
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
-        """Subtract the gradients times the learning rate from the parameters of one group, after weight decay."""
-        for name in group.names:
-            parameter = self._parameters[name]
-            if parameter.grad is not None:
-                parameter.mul_(1 - learning_rate * group.weight_decay).add_(parameter.grad, alpha=-learning_rate)
+        """Decay one group, then subtract its gradients, or the sums of them, times the learning rate."""
+        parameters, gradients, states = self._select_updated(group)
+        _decay_weights(parameters, learning_rate * group.weight_decay)
+        sgd(
+            parameters,
+            gradients,
+            [state.get("momentum") for state in states],
+            weight_decay=0.0,
+            momentum=self._momentum,
+            lr=learning_rate,
+            dampening=0.0,
+            nesterov=self._nesterov,
+            maximize=False,
+        )
 
 
 @final
 class Adam(Optimizer):
     """Adam with decoupled weight decay (Kingma & Ba 2015; Loshchilov & Hutter 2019), computed by torch.
-
-    Moments are read and restored as plain tensors, so a checkpoint needs no pickle.
 
     Args:
         parameters: see `Optimizer`.
@@ -108,7 +209,7 @@ class Adam(Optimizer):
         factors: likewise.
     """
 
-    _MOMENTS = ("exp_avg", "exp_avg_sq", "step")
+    state_prefix = "adam"
 
     def __init__(
         self,
@@ -121,23 +222,25 @@ class Adam(Optimizer):
     ) -> None:
         super().__init__(parameters, weight_decay=weight_decay, factors=factors)
         self._betas, self._epsilon = betas, epsilon
-        self._moments: dict[str, dict[str, Tensor]] = {}
+
+    def build_state_templates(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Return templates of both moments and of the number of updates."""
+        return {"exp_avg": parameter, "exp_avg_sq": parameter, _STEP: _build_step_template(parameter)}
 
     def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
         """Update one group, with this learning rate, by the function behind `torch.optim.AdamW`.
 
         Calling it through the class takes as long as the step of a small model.
         """
-        gradients = {name: grad for name in group.names if (grad := self._parameters[name].grad) is not None}
-        moments = [self._get_moments(name) for name in gradients]
+        parameters, gradients, states = self._select_updated(group)
         beta1, beta2 = self._betas
         adamw(
-            [self._parameters[name] for name in gradients],
-            list(gradients.values()),
-            [moment["exp_avg"] for moment in moments],
-            [moment["exp_avg_sq"] for moment in moments],
+            parameters,
+            gradients,
+            [state["exp_avg"] for state in states],
+            [state["exp_avg_sq"] for state in states],
             [],
-            [moment["step"] for moment in moments],
+            [state[_STEP] for state in states],
             fused=True,
             amsgrad=False,
             maximize=False,
@@ -148,50 +251,128 @@ class Adam(Optimizer):
             weight_decay=group.weight_decay,
         )
 
-    def _get_moments(self, name: str) -> dict[str, Tensor]:
-        """Return the moments of the parameter `name` by their names; zeros before its first update."""
-        if name not in self._moments:
-            templates = _build_moment_templates(self._parameters[name])
-            self._moments[name] = {moment: torch.zeros_like(template) for moment, template in templates.items()}
-        return self._moments[name]
 
-    def state_dict(self) -> dict[str, Tensor]:
-        """Return the moments as "PARAMETER.MOMENT"; empty before the first update."""
-        return {
-            f"{name}.{moment}": self._moments[name][moment]
-            for name in self._parameters
-            if name in self._moments
-            for moment in self._MOMENTS
-        }
+@final
+class AdaDelta(Optimizer):
+    """AdaDelta (Zeiler 2012, algorithm 1): each number has a step of its own, the root mean square of its past changes
+    divided by that of its gradients; computed by torch. The learning rate multiplies these steps; it is 1 in the paper.
 
-    def load_state_dict(self, tensors: Mapping[str, Tensor], *, location: str = "moments", prefix: str = "") -> None:
-        """Load the moments that `state_dict` returned; errors name the file that contains them (`location`) and precede
-        their names by `prefix`, as the file does.
+    Args:
+        parameters: see `Optimizer`.
+        rho: decay of both mean squares; 0.95 in the paper and in Bahdanau et al. 2015, B.2.
+        epsilon: added to both mean squares; 1e-6 there.
+        weight_decay: see `Optimizer`.
+        factors: likewise.
+    """
 
-        Raises:
-            RunError: a moment is missing, unknown, or does not fit its parameter.
+    state_prefix = "adadelta"
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        *,
+        rho: float = 0.95,
+        epsilon: float = 1e-6,
+        weight_decay: float = 0.0,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(parameters, weight_decay=weight_decay, factors=factors)
+        self._rho, self._epsilon = rho, epsilon
+
+    def build_state_templates(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Return templates of the mean squares of gradients and of changes."""
+        return {"square_avg": parameter, "acc_delta": parameter}
+
+    def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
+        """Decay one group, then update it by the function behind `torch.optim.Adadelta`."""
+        parameters, gradients, states = self._select_updated(group)
+        _decay_weights(parameters, learning_rate * group.weight_decay)
+        adadelta(
+            parameters,
+            gradients,
+            [state["square_avg"] for state in states],
+            [state["acc_delta"] for state in states],
+            [_build_step_template(parameter) for parameter in parameters],  # torch counts updates and uses them nowhere
+            lr=learning_rate,
+            rho=self._rho,
+            eps=self._epsilon,
+            weight_decay=0.0,
+            maximize=False,
+        )
+
+
+@final
+class Adafactor(Optimizer):
+    """Adafactor without momentum (Shazeer & Stern 2018, algorithms 4 and 5): of the second moment of a matrix, only the
+    means of rows and columns are stored.
+
+    The schedule gives the paper's relative step size rho_t, such as min(1e-2, 1/sqrt(t)) in table 4. It is multiplied
+    by the root mean square of the parameter if `scale_parameter` is on, as there and in T5 (Raffel et al. 2020, 3.1.2).
+
+    Args:
+        parameters: see `Optimizer`.
+        decay_exponent: c in the decay of the second moment at update t, 1 - t^-c.
+        clip_threshold: largest root mean square of a parameter's change before it is multiplied by the step size.
+        epsilon: the paper's epsilon_1, added to squared gradients.
+        min_scale: its epsilon_2, least value of the parameter's root mean square.
+        scale_parameter: whether steps are relative to the size of the parameter.
+        weight_decay: see `Optimizer`.
+        factors: likewise.
+    """
+
+    state_prefix = "adafactor"
+
+    def __init__(
+        self,
+        parameters: Mapping[str, Tensor],
+        *,
+        decay_exponent: float = 0.8,
+        clip_threshold: float = 1.0,
+        epsilon: float = 1e-30,
+        min_scale: float = 1e-3,
+        scale_parameter: bool = True,
+        weight_decay: float = 0.0,
+        factors: Mapping[str, float] | None = None,
+    ) -> None:
+        super().__init__(parameters, weight_decay=weight_decay, factors=factors)
+        self._decay_exponent, self._clip_threshold, self._epsilon = decay_exponent, clip_threshold, epsilon
+        self._min_scale, self._scale_parameter = min_scale, scale_parameter
+
+    def build_state_templates(self, parameter: Tensor) -> Mapping[str, Tensor]:
+        """Return templates of the mean squares of rows and columns of a matrix (of the last two dimensions of a larger
+        tensor), or of all numbers of a vector.
         """
-        names_with_moments = {name.rpartition(".")[0] for name in tensors}
-        parameters = {name: parameter for name, parameter in self._parameters.items() if name in names_with_moments}
-        expected = {
-            f"{name}.{moment}": template
-            for name, p in parameters.items()
-            for moment, template in _build_moment_templates(p).items()
-        }
-        require_same_tensors(tensors, expected, location=location, prefix=prefix)
-        for name, parameter in parameters.items():
-            self._moments[name] = {
-                moment: tensors[f"{name}.{moment}"].clone().to(parameter.device) for moment in self._MOMENTS
-            }
+        step = {_STEP: _build_step_template(parameter)}
+        if parameter.dim() < 2:
+            return {"square_avg": parameter, **step}
+        return {"row_square_avg": parameter.select(-1, 0), "column_square_avg": parameter.select(-2, 0), **step}
+
+    def _step_group(self, group: _ParameterGroup, learning_rate: float) -> None:
+        """Decay one group, then subtract its clipped, scaled changes."""
+        for parameter, gradient, state in zip(*self._select_updated(group), strict=True):
+            change = self._compute_change(gradient, state)
+            change /= (_compute_rms(change) / self._clip_threshold).clamp(min=1.0)
+            if self._scale_parameter:
+                change *= _compute_rms(parameter).clamp(min=self._min_scale)
+            _decay_weights([parameter], learning_rate * group.weight_decay)
+            parameter.sub_(change, alpha=learning_rate)
+
+    def _compute_change(self, gradient: Tensor, state: Mapping[str, Tensor]) -> Tensor:
+        """Update the mean squares in `state`; return the gradient divided by their root (algorithm 4, lines 5-9)."""
+        squares = gradient.square().add_(self._epsilon)
+        share = state[_STEP].add_(1).pow(-self._decay_exponent).to(squares.dtype)
+        if "square_avg" in state:
+            return gradient * state["square_avg"].lerp_(squares, share).rsqrt()
+        rows = state["row_square_avg"].lerp_(squares.mean(-1), share)
+        columns = state["column_square_avg"].lerp_(squares.mean(-2), share)
+        row_shares = rows / rows.mean(-1, keepdim=True)
+        return gradient * row_shares.rsqrt().unsqueeze(-1) * columns.rsqrt().unsqueeze(-2)
 
 
-def _build_moment_templates(parameter: Tensor) -> dict[str, Tensor]:
-    """Return a tensor with the shape and dtype of each moment of a parameter."""
-    return {
-        "exp_avg": parameter,
-        "exp_avg_sq": parameter,
-        "step": torch.empty((), dtype=torch.float32, device=parameter.device),
-    }
+def _compute_rms(tensor: Tensor) -> Float[Tensor, ""]:
+    """Return the root mean square of the numbers of a tensor."""
+    rms: Tensor = tensor.norm() / math.sqrt(tensor.numel())
+    return rms
 
 
 class MovingAverage:
@@ -224,6 +405,14 @@ class LearningRateSchedule(ABC):
             time_fraction: share of the training time that has passed; 0 where training does not end by the clock.
         """
 
+    def is_reduced_after(self, stale: int) -> bool:
+        """Return whether the rate is reduced after `stale` evaluations without an improvement; never by default."""
+        return False
+
+    def get_reduction(self, count: int) -> float:
+        """Return the factor of the rate that was reduced `count` times; 1 by default."""
+        return 1.0
+
 
 @dataclass(frozen=True)
 class NoamSchedule(LearningRateSchedule):
@@ -241,14 +430,21 @@ class NoamSchedule(LearningRateSchedule):
 
 @dataclass(frozen=True)
 class InverseSquareRootSchedule(LearningRateSchedule):
-    """Linear warm-up to `peak`, then peak sqrt(warmup / step): Noam with its peak as parameter."""
+    """Linear warm-up to `peak`, then `hold` updates at it, then peak sqrt((warmup + hold) / step).
+
+    Without `hold` it is Noam with its peak as parameter. With peak 1e-2, `warmup=0` and `hold=10_000` it is
+    1/sqrt(max(step, 10^4)), the schedule of T5 (Raffel et al. 2020, 3.1.2) and the relative step size of Adafactor
+    (Shazeer and Stern 2018, table 4).
+    """
 
     peak: float
     warmup: int
+    hold: int = 0
 
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
-        """Return a rate that rises for `warmup` updates, then falls with the square root of the step."""
-        return self.peak * min(step / self.warmup, math.sqrt(self.warmup / step))
+        """Return a rate that rises for `warmup` updates, stays for `hold`, then falls with the root of the step."""
+        rising = step / self.warmup if self.warmup else 1.0
+        return self.peak * min(rising, 1.0, math.sqrt(max(1, self.warmup + self.hold) / step))
 
 
 @dataclass(frozen=True)
@@ -319,6 +515,46 @@ class ConstantSchedule(LearningRateSchedule):
     def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
         """Return `peak` after the warm-up."""
         return self.peak * min(1.0, step / self.warmup) if self.warmup else self.peak
+
+
+@dataclass(frozen=True)
+class PlateauSchedule(ConstantSchedule):
+    """Linear warm-up to `peak`, then a constant rate that is multiplied by `factor` after each `patience` evaluations
+    in a row in which the monitored metric did not improve, but is not reduced below `floor`.
+
+    How often it was reduced is part of the state of training, `TrainState.reductions`.
+    """
+
+    patience: int = 1
+    factor: float = 0.5
+    floor: float = 0.0
+
+    def is_reduced_after(self, stale: int) -> bool:
+        """Return whether `stale` evaluations without an improvement are a multiple of `patience`."""
+        return stale > 0 and stale % self.patience == 0
+
+    def get_reduction(self, count: int) -> float:
+        """Return factor^count, or what leads to `floor` if that is more."""
+        return max(self.factor**count, min(1.0, self.floor / self.peak))
+
+
+@dataclass(frozen=True)
+class StepDecaySchedule(LearningRateSchedule):
+    """Linear warm-up to `peak`, which is kept for `start` updates and then multiplied by `factor` every `every` updates
+    (Luong et al. 2015, 4.1: by a half after each epoch, from the fifth on).
+    """
+
+    peak: float
+    start: int
+    every: int
+    factor: float = 0.5
+    warmup: int = 0
+
+    def get_rate(self, step: int, *, time_fraction: float = 0.0) -> float:
+        """Return peak factor^n, where n counts the intervals of `every` updates that began after update `start`."""
+        rising = min(1.0, step / self.warmup) if self.warmup else 1.0
+        count = 0 if step <= self.start else 1 + (step - self.start - 1) // self.every
+        return float(self.peak * rising * self.factor**count)
 
 
 class Precision:

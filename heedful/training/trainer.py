@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks.objective import Batch, Loss, RowIndices, TrainingObjective
+from heedful.tasks.objective import Batch, Loss, RowIndices, TrainingObjective, combine_passes
 from heedful.training.callbacks import (
     Callback,
     CheckpointSaver,
@@ -78,6 +78,7 @@ class TrainerConfig:
         evaluate_every: updates between evaluations, each followed by a checkpoint.
         monitor: the metric whose best checkpoint is kept.
         higher_is_better: whether a higher value of that metric is better.
+        r_drop: weight of the divergence between two passes with different dropout (`combine_passes`); 0 makes one pass.
     """
 
     seed: int = 1
@@ -86,6 +87,7 @@ class TrainerConfig:
     evaluate_every: int = 1000
     monitor: str = "loss"
     higher_is_better: bool = False
+    r_drop: float = 0.0
 
 
 class Trainer(Generic[Batch]):
@@ -173,6 +175,12 @@ class Trainer(Generic[Batch]):
                 f"with one of {known}"
             )
 
+        if self.config.r_drop and not objective.has_predictions:
+            raise TrainingError(
+                f"config: r_drop = {self.config.r_drop:g} compares predicted distributions, but this task's losses "
+                "have no predictions; set it to 0"
+            )
+
     def run(self) -> int:
         """Train until a limit is reached or a signal asks to stop; return the number of that signal, or 0.
 
@@ -197,7 +205,8 @@ class Trainer(Generic[Batch]):
     def take_snapshot(self) -> TrainingSnapshot:
         """Return everything that another process needs to go on with training."""
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
-        training = {f"adam.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
+        prefix = self.optimizer.state_prefix
+        training = {f"{prefix}.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
         training |= {f"task.{name}": tensor for name, tensor in self.objective.state_dict().items()}
         callback_state = self.callback.get_state()
         if self.average is None:
@@ -218,9 +227,8 @@ class Trainer(Generic[Batch]):
             require_same_tensors(masters, parameters, location=training_file, prefix="master.")
         objective_tensors = _select_prefix("task.", snapshot.training)
         require_same_tensors(objective_tensors, self.objective.state_dict(), location=training_file, prefix="task.")
-        self.optimizer.load_state_dict(
-            _select_prefix("adam.", snapshot.training), location=training_file, prefix="adam."
-        )
+        prefix = f"{self.optimizer.state_prefix}."
+        self.optimizer.load_state_dict(_select_prefix(prefix, snapshot.training), location=training_file, prefix=prefix)
         _copy_weights(masters or snapshot.weights, parameters)
         if self.average is not None:
             _copy_weights(snapshot.weights, self.average.weights)
@@ -273,7 +281,7 @@ class Trainer(Generic[Batch]):
         start_time = time.perf_counter()
         step = self.progress.step + 1
         self._seed_generators(step)
-        losses = LossAccumulator(self.objective.part_names)
+        losses = LossAccumulator(self.objective.part_names | ({"r_drop"} if self.config.r_drop else frozenset()))
         for rows in batches:
             own_rows = rows[self.distributed.rank :: self.distributed.size]
             if len(own_rows):
@@ -286,23 +294,23 @@ class Trainer(Generic[Batch]):
             raise self._build_divergence_error(
                 f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}"
             )
-        rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)
+        rate = self._get_rate(step)
         self.optimizer.step(rate)
         self.precision.copy_to_model()
         if self.average is not None:
             self.average.update(self.precision.masters, step=step)
-        nll = parts["nll"].mean
+        nll, num_labels = parts["nll"].mean, int(parts["nll"].count)
         self.objective.on_update(nll, member=member_name)
         progress = self.progress
         self.progress = replace(
             progress,
             step=step,
             position=progress.position + len(batches),
-            labels=progress.labels + int(loss.count),
+            labels=progress.labels + num_labels,
         )
         seconds = time.perf_counter() - start_time
         metrics = StepMetrics(
-            step, progress.epoch, loss.mean, nll, rate, gradient_norm, int(loss.count), seconds, member_name, parts
+            step, progress.epoch, loss.mean, nll, rate, gradient_norm, num_labels, seconds, member_name, parts
         )
         examples = sum(len(rows) for rows in batches)
         self.callback.on_step_end(replace(metrics, examples=examples, elapsed=self._elapsed_seconds()))
@@ -318,8 +326,11 @@ class Trainer(Generic[Batch]):
             torch.manual_seed(seed)
 
     def _run_backward(self, rows: RowIndices) -> Loss:
-        """Run forward and backward pass of the batch of these examples; return its loss."""
-        loss = self.objective.loss(self.model, self.objective.build_batch(rows))
+        """Run forward pass (two with R-Drop) and backward pass of the batch of these examples; return its loss."""
+        batch = self.objective.build_batch(rows)
+        loss = self.objective.loss(self.model, batch)
+        if self.config.r_drop:
+            loss = combine_passes(loss, self.objective.loss(self.model, batch), alpha=self.config.r_drop)
         loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss
@@ -358,6 +369,8 @@ class Trainer(Generic[Batch]):
             progress = replace(progress, best=value, best_step=progress.step, stale=0)
         else:
             progress = replace(progress, stale=progress.stale + 1)
+            if self.schedule.is_reduced_after(progress.stale):
+                progress = replace(progress, reductions=progress.reductions + 1)
         self.progress = progress
         evaluation = ValidationResult(progress, metrics, improved, time.perf_counter() - start_time)
         # logged before it is saved: after a kill in between, a line may come twice, but none is missing
@@ -414,12 +427,17 @@ class Trainer(Generic[Batch]):
         minutes = self.limits.minutes
         return 0.0 if minutes is None else min(1.0, self.progress.seconds / (60 * minutes))
 
+    def _get_rate(self, step: int) -> float:
+        """Return the learning rate of update `step`, after the reductions so far."""
+        rate = self.schedule.get_rate(step, time_fraction=self._time_fraction)
+        return rate * self.schedule.get_reduction(self.progress.reductions)
+
     def _elapsed_seconds(self) -> float:
         return time.perf_counter() - self._start_time
 
     def _build_divergence_error(self, value_name: str) -> TrainingError:
         """Build the error about a value that is not finite, with remedies; `value_name` names it, with the update."""
-        rate = self.schedule.get_rate(self.progress.step or 1, time_fraction=self._time_fraction)
+        rate = self._get_rate(self.progress.step or 1)
         return TrainingError(
             f"{value_name} is not finite; lower the learning rate (now {rate:.2g}), "
             "lengthen the warm-up or set training.clip. Checkpoints saved before are untouched"

@@ -1,4 +1,4 @@
-"""Each dropout of a model acts in training, and none acts afterwards."""
+"""Each dropout of a model acts in training, and none acts afterwards; layers that are computed again drop the same."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import torch
 from pydantic import TypeAdapter
 from torch import Tensor, nn
 
+from heedful.adapters.adapter import LoraAdapter
 from heedful.architectures.build import (
     build_language_model,
     build_sequence_to_sequence,
@@ -21,6 +22,8 @@ from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import ClassifierConfig, LanguageModelConfig, ModelConfig, TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.attention.dropout import Dropout
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
+from heedful.inspection.capture import watch_attention
 from heedful.tensors import Tokens
 
 VOCABULARY = 11
@@ -128,3 +131,74 @@ def test_a_model_in_evaluation_drops_nothing(name: str) -> None:
         each.p = 0.0
     model.train()
     torch.testing.assert_close(used, read())
+
+
+STACKED = ("transformer", "transformer-pre_norm", "transformer-shaw", "transformer-additive", "gpt", "bert", "tagger")
+
+
+def compute_gradients(model: nn.Module, read: Read) -> tuple[dict[str, Tensor], int, int]:
+    """Return the gradients of a step, how often layers were called, and the stored numbers outside of checkpoints."""
+    calls: list[nn.Module] = []
+    stored: list[int] = []
+    hooks = [
+        layer.register_forward_pre_hook(lambda module, _: calls.append(module))
+        for layer in model.modules()
+        if isinstance(layer, TransformerLayer)
+    ]
+
+    def pack(tensor: Tensor) -> Tensor:
+        stored.append(tensor.numel())
+        return tensor
+
+    torch.manual_seed(5)
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
+        output = read()
+        sum_stored = sum(stored)
+        output.square().sum().backward()
+    for hook in hooks:
+        hook.remove()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    model.zero_grad()
+    return gradients, len(calls), sum_stored
+
+
+def set_checkpointing(model: nn.Module) -> None:
+    for module in model.modules():
+        if isinstance(module, TransformerStack):
+            module.gradient_checkpointing = True
+
+
+@pytest.mark.parametrize("adapter", [None, LoraAdapter(rank=2, alpha=4.0, dropout=0.3)], ids=["all", "lora"])
+@pytest.mark.parametrize("name", STACKED)
+def test_layers_that_are_computed_again_have_the_same_gradients(name: str, adapter: LoraAdapter | None) -> None:
+    """With dropout, and with inputs of layers that need no gradient, as those of a frozen model."""
+    model, read = build_model(name)
+    if adapter is not None:
+        for parameter in model.parameters():
+            parameter.requires_grad_(False)
+        adapter.attach(model)
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter.add_(torch.randn_like(parameter), alpha=0.1 if parameter.requires_grad else 0.0)
+    expected, calls, stored = compute_gradients(model, read)
+    assert expected
+    set_checkpointing(model)
+    found, more_calls, less_stored = compute_gradients(model, read)
+    assert found.keys() == expected.keys()
+    for key, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[key], rtol=1e-6, atol=1e-7)
+    assert more_calls == 2 * calls
+    assert less_stored < stored / 2
+
+
+def test_only_training_computes_layers_again_and_never_watched_ones() -> None:
+    model, read = build_model("transformer")
+    expected, calls, _ = compute_gradients(model, read)
+    set_checkpointing(model)
+    with watch_attention(model, detach=False) as weights:
+        found, watched_calls, _ = compute_gradients(model, read)
+    assert watched_calls == calls
+    assert all(len(recorded) == 1 for recorded in weights.values())
+    for key, gradient in found.items():
+        torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-6)
+    assert compute_gradients(model.eval(), read)[1] == calls

@@ -61,6 +61,25 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
     compare_with_formula(hidden, labels, output=output, smoothing=smoothing)
 
 
+@pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
+@pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
+def test_rows_with_weights(bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
+    hidden, labels, output = draw_problem(2 * CHUNK + 1, 7, bias=bias)
+    weights, leaves = torch.rand(len(labels)), [hidden, *output.parameters()]
+    weights[3] = 0.0
+    found, plain = cross_entropy(hidden, labels, output=output, smoothing=smoothing, weights=weights)
+    singles = zip(hidden.split(1), labels.split(1), strict=True)
+    rows = [compute_loss(*single, output=output, smoothing=smoothing) for single in singles]
+    expected = sum(weight * total for weight, (total, _) in zip(weights, rows, strict=True))
+    torch.testing.assert_close(found, expected)
+    torch.testing.assert_close(plain, torch.stack([each for _, each in rows]).sum())
+    gradients = torch.autograd.grad(found, leaves)
+    for mine, other in zip(gradients, torch.autograd.grad(expected, leaves), strict=True):
+        torch.testing.assert_close(mine, other)
+    assert not gradients[0][3].any(), "exactly nothing"
+
+
 @pytest.mark.parametrize("rows", [0, 1, CHUNK, 3 * CHUNK + 1])
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 def test_the_metrics_are_the_likelihood_and_the_number_of_best_labels(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Final
 
 import numpy as np
@@ -32,7 +32,7 @@ from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
 from heedful.tasks.generation_objective import decorrelation_penalty as penalty_of
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, cross_entropy
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, Predictions, RowIndices, cross_entropy
 
 METRICS: Mapping[AnswerType, tuple[MetricName, ...]] = {
     "class": ("accuracy", "macro_f1", "matthews"),
@@ -65,6 +65,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
     def __post_init__(self) -> None:
         self.metric_names = frozenset(("loss", *METRICS[self.answer_type], *(() if self.positive is None else ("f1",))))
         self.part_names = frozenset({"nll", "decorrelation"} if self.decorrelation else {"nll"})
+        self.has_predictions = self.answer_type == "class"
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> ClassificationBatch:
         """Collate texts or candidates into a batch."""
@@ -86,14 +87,15 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         penalty = penalty_of(call_weights for calls in weights.values() for call_weights in calls)
         parts = {"nll": LossPart(loss.total.detach(), loss.count), **loss.parts}
         parts["decorrelation"] = LossPart(penalty.detach(), loss.count)
-        return Loss(loss.total + self.decorrelation * penalty, loss.count, parts)
+        return replace(loss, total=loss.total + self.decorrelation * penalty, parts=parts)
 
     def _plain_loss(self, model: TextClassifier, batch: ClassificationBatch) -> Loss:
         """Compute the loss of a batch without the decorrelation penalty."""
         summaries = model(batch.tokens)
         if self.answer_type == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
-            return Loss(smoothed, len(batch.labels), {"nll": LossPart(nll, len(batch.labels))})
+            part, predictions = LossPart(nll, len(batch.labels)), Predictions((summaries,), model.output)
+            return Loss(smoothed, len(batch.labels), {"nll": part}, predictions)
         return Loss(self._sum_losses(model.output(summaries).float(), batch), len(batch.counts))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:

@@ -21,6 +21,7 @@ from heedful.recipes.training import (
     FloatBelowOne,
     LinearConfig,
     NonNegativeFloat,
+    PredictionTrainingConfig,
 )
 from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.benchmarks.recipe import BenchmarkConfig, guess_file_kind
@@ -270,7 +271,7 @@ class ClassificationDataConfig(FineTuningDataConfig):
         return definition.labels[-1] if {"f1", "f1a"} & {*definition.metrics} else None
 
 
-class ClassificationTrainingConfig(FineTuningTrainingConfig):
+class ClassificationTrainingConfig(FineTuningTrainingConfig, PredictionTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     schedule: FineTuningScheduleConfig = LinearConfig(rate=1e-4, warmup_share=0.1)

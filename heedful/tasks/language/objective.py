@@ -17,7 +17,15 @@ from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.generative import LanguageModel
-from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, cross_entropy, log_likelihoods
+from heedful.tasks.objective import (
+    Loss,
+    LossPart,
+    Predictions,
+    RowIndices,
+    TrainingObjective,
+    cross_entropy,
+    log_likelihoods,
+)
 from heedful.tensors import Tokens, detach, move_to_device
 
 TokenStream = Integer[np.ndarray, " N"]
@@ -183,6 +191,7 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
 
     metric_names = frozenset({"loss", "perplexity"})
     part_names = frozenset({"nll"})
+    has_predictions = True
 
     def __init__(
         self,
@@ -219,15 +228,16 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
         """Compute the label-smoothed negative log-likelihood of each next token of a batch; gradients stop after
         `truncation` tokens if it is set.
         """
-        state, sums = model.init_state(), []
+        state, sums, vectors = model.init_state(), [], []
         step = self.truncation or batch.labels.size(1)
         for start in range(0, batch.labels.size(1), step):
             hidden, state = model(batch.tokens.slice_columns(start, start + step), detach(state))
             labelled = _select_labelled(hidden, batch.labels[:, start : start + step])
             sums.append(cross_entropy(*labelled, output=model.output, smoothing=self.smoothing))
+            vectors.append(labelled[0])
         smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
         count = int((batch.labels >= 0).sum())
-        return Loss(smoothed, count, {"nll": LossPart(nll, count)})
+        return Loss(smoothed, count, {"nll": LossPart(nll, count)}, Predictions(tuple(vectors), model.output))
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per token) and the perplexity of the validation text, cut into pieces."""

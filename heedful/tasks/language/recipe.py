@@ -12,7 +12,7 @@ from heedful.recipes.config import Config, FieldRole, InputPath, PositiveInt, co
 from heedful.recipes.generation import ContinuationConfig, SampledContinuationConfig
 from heedful.recipes.recipe import DataConfig, FineTunableRecipe, is_model_known
 from heedful.recipes.text import TextConfig, TextTokenizerConfig, TextVocabularyConfig
-from heedful.recipes.training import FineTunableTrainingConfig, FloatBelowOne
+from heedful.recipes.training import FineTunableTrainingConfig, FloatBelowOne, PredictionTrainingConfig
 
 
 class LanguageDataConfig(DataConfig):
@@ -30,7 +30,7 @@ class LanguageDataConfig(DataConfig):
     """whether pieces are cut anywhere in the stream of all documents, or never hold tokens of two"""
 
 
-class LanguageTrainingConfig(FineTunableTrainingConfig):
+class LanguageTrainingConfig(FineTunableTrainingConfig, PredictionTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0

@@ -83,7 +83,7 @@ class SpanObjective(CorpusObjective[WindowBatch]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per window), and exact match and F1 of answers at the threshold with the best F1."""
         assert isinstance(model, TokenClassifier)
-        total, count = 0.0, 0
+        total, count = 0.0, 0.0
         for batch in self.validation_batches():
             loss = self.loss(model, batch)
             total += float(loss.total)

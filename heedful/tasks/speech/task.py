@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import KW_ONLY, dataclass, replace
 from functools import partial
 from typing import Any, ClassVar, Final, TypeAlias, final
 
@@ -215,9 +215,8 @@ class JointCTCCriterion(Criterion):
         log_probabilities, slots = model.labels(memory)
         ctc_total = ctc_loss(log_probabilities, slots, labels, blank=self.blank).sum()
         total = (1 - self.weight) * decoder_loss.total + self.weight * ctc_total
-        return Loss(
-            total, decoder_loss.count, {**decoder_loss.parts, "ctc": LossPart(ctc_total.detach(), decoder_loss.count)}
-        )
+        parts = {**decoder_loss.parts, "ctc": LossPart(ctc_total.detach(), decoder_loss.count)}
+        return replace(decoder_loss, total=total, parts=parts)
 
 
 @final

@@ -220,13 +220,13 @@ class StoriesObjective(CorpusObjective[StoryBatch]):
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per known answer) and the accuracy of all answers, with the model's softmax."""
         assert isinstance(model, MemoryNetwork)
-        total, num_known, num_correct = 0.0, 0, 0
+        total, num_known, num_correct = 0.0, 0.0, 0
         for batch in self.validation_batches():
             logits = model(batch.story)
             loss = _compute_loss(logits, batch)
             total, num_known = total + float(loss.total), num_known + loss.count
             num_correct += int((logits.argmax(1) == batch.answers).sum())
-        return {"loss": total / max(num_known, 1), "accuracy": num_correct / len(self.validation)}
+        return {"loss": total / max(num_known, 1.0), "accuracy": num_correct / len(self.validation)}
 
 
 def insert_empty_memories(ages: Int[Tensor, "B S"], *, share: float) -> Int[Tensor, "B S"]:

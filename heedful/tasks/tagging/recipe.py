@@ -11,7 +11,7 @@ from heedful.architectures.model import TaggerConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.config import FieldRole, InputPath, PositiveInt, add_inferred_kind
 from heedful.recipes.text import ColumnIndex, FileConfig, TokenizerConfig, WordsTokenizerConfig
-from heedful.recipes.training import FineTuningTrainingConfig, FloatBelowOne
+from heedful.recipes.training import FineTuningTrainingConfig, FloatBelowOne, PredictionTrainingConfig
 from heedful.tasks.auto_settings import FITTED_KEYS
 from heedful.tasks.fine_tuning import FineTuningDataConfig, FineTuningRecipe
 
@@ -84,7 +84,7 @@ class TaggingDataConfig(FineTuningDataConfig):
         return config.reader()
 
 
-class TaggingTrainingConfig(FineTuningTrainingConfig):
+class TaggingTrainingConfig(FineTuningTrainingConfig, PredictionTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
 
     label_smoothing: Annotated[FloatBelowOne, FieldRole.FIXED] = 0.0

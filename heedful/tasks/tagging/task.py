@@ -22,7 +22,7 @@ from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, UnitNames, cross_entropy
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, Predictions, RowIndices, UnitNames, cross_entropy
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.tagging.data import (
     TaggedBatch,
@@ -51,6 +51,7 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
     smoothing: float = 0.0
     tags: LabelVocabulary
     part_names = frozenset({"nll"})
+    has_predictions = True
 
     def __post_init__(self) -> None:
         self.has_entities = are_entity_tags(self.tags.names)
@@ -64,7 +65,8 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
         """Compute the label-smoothed negative log-likelihood of the tags of a batch."""
         hidden, labels = _select_tagged(model, batch)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
-        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))})
+        predictions = Predictions((hidden,), model.output)
+        return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))}, predictions)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per word with a known tag), tag accuracy, and F1 of entities if tags mark them."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, final
 
 import torch
@@ -116,6 +116,5 @@ class GuidedCriterion(AddedTermCriterion):
         probabilities = weights[row, label, column].float().clamp_min(_MIN_WEIGHT)
         alignment_loss = -(batch.link_weights * probabilities.log()).sum()
         total = loss.total + self.config.weight * alignment_loss
-        return Loss(
-            total, loss.count, {**loss.parts, "guided": LossPart(alignment_loss.detach(), batch.num_linked_labels)}
-        )
+        part = LossPart(alignment_loss.detach(), batch.num_linked_labels)
+        return replace(loss, total=total, parts={**loss.parts, "guided": part})

@@ -85,10 +85,11 @@ class TranslationDataConfig(DataConfig):
                             f"is {target or 'not given'}, but the training text is in {', '.join(target_languages)}"
                         )
                         raise config_error(f"data.{key}.target_language", f"{problem}: give one of these")
-                if text.alignments is not None:
-                    raise config_error(
-                        f"data.{key}.alignments", "have no effect there: they belong to the training text"
-                    )
+                for name in ("alignments", "sentence_weights"):
+                    if getattr(text, name) is not None:
+                        raise config_error(
+                            f"data.{key}.{name}", "have no effect there: they belong to the training text"
+                        )
                 if unknown := [tag for tag in text.tags if tag not in tags]:
                     raise config_error(f"data.{key}.tags", f"has {unknown[0]}, which no training text has")
         return self
@@ -144,6 +145,11 @@ class TranslationDataConfig(DataConfig):
     def has_alignments(self) -> bool:
         """Whether some training text has word alignments."""
         return any(text.alignments is not None for text in self._training_texts.values())
+
+    @property
+    def has_weights(self) -> bool:
+        """Whether the pairs of some training text have weights."""
+        return any(text.sentence_weights is not None for text in self._training_texts.values())
 
     @property
     def labelled_keys(self) -> Sequence[str]:
@@ -302,6 +308,10 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
     """other pieces of the training text in each epoch, drawn at random; 0 is none. With `tokenizer.kind = "bpe"` the
     probability of leaving out a merge (BPE-dropout; 0.1 in the paper), with `"unigram"` the exponent of the
     probabilities of splits (Kudo 2018; 0.1 to 0.5)"""
+    dropout_source: Annotated[Probability, FieldRole.FIXED] = 0.0
+    """share of the source tokens whose embeddings are dropped as a whole in each update (Sennrich et al. 2016)"""
+    dropout_target: Annotated[Probability, FieldRole.FIXED] = 0.0
+    """share of the target tokens whose embeddings are dropped as a whole where the decoder reads them"""
     decorrelation: Annotated[NonNegativeFloat, FieldRole.FIXED] = 0.0
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None

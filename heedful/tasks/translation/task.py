@@ -14,6 +14,8 @@ from torch import nn
 from heedful.architectures.build import build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes, TranslationArchitecture
 from heedful.atomic_io import MODEL_FILE, read_checked_json, read_manifest
+from heedful.attention.dropout import Dropout
+from heedful.blocks.embedding import InputEmbedding
 from heedful.data.batches import collate_pairs
 from heedful.data.corpus import Corpus, ExampleEncoder, build_factored_encoder, build_pair_encoder
 from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder, load_factor, split_factors
@@ -22,6 +24,7 @@ from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
 from heedful.data.readers import SentencePair
+from heedful.data.sentence_weights import build_weighted_encoder
 from heedful.data.subword_sampling import PairSampling, build_sampler
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
@@ -178,16 +181,14 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         )
 
     def build_encoding(self, run: TranslationRun) -> ExampleEncoder[SentencePair]:
-        """Build the encoding of pairs, with word alignments for guided attention, and with factors."""
+        """Build the encoding of pairs, with word alignments for guided attention, with factors and with weights."""
         tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
         max_length = run.recipe.data.max_length
         pairs = build_pair_encoder(*tokenizers, max_length=max_length)
         encoding = pairs if run.recipe.training.guided is None else build_aligned_encoder(pairs, *tokenizers)
-        return (
-            build_factored_encoder(encoding, _build_source_encoder(run), max_length=max_length)
-            if run.recipe.factors
-            else encoding
-        )
+        if run.recipe.factors:
+            encoding = build_factored_encoder(encoding, _build_source_encoder(run), max_length=max_length)
+        return build_weighted_encoder(encoding) if run.recipe.data.has_weights else encoding
 
     def build_model(self, recipe: TranslationRecipe, sizes: VocabSizes) -> TranslationModel:
         """Build an encoder-decoder model; `sizes` are those of the vocabularies by file. Raise RecipeError if the
@@ -198,6 +199,11 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         model = build_sequence_to_sequence(recipe.model, entries)
         if recipe.training.guided is not None:
             GuidedAttention.from_config(model, recipe.training.guided)  # raises an error early if there is none
+        training = recipe.training
+        for side, dropout in ((model.encoder, training.dropout_source), (model.decoder, training.dropout_target)):
+            for module in side.modules() if dropout else ():
+                if isinstance(module, InputEmbedding):
+                    module.token_dropout = Dropout(dropout)
         return model
 
     def embedding_modules(

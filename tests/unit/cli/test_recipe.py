@@ -35,10 +35,10 @@ def test_a_part_of_a_key_will_do_and_so_will_what_others_call_it(say: Say, word:
 
 def test_a_table_tells_its_keys(say: Say) -> None:
     told = say("recipe", "training.optimizer", "--task", "translation").out
-    assert "  table: adam, sgd; adam by default" in told
+    assert "  table: adam, sgd, adadelta, adafactor; adam by default" in told
     for key in ("kind", "beta1", "epsilon", "weight_decay"):
         assert f"    training.optimizer.{key} " in told
-    assert '    training.optimizer.kind          "adam", "sgd"; "adam" by default\n' in told
+    assert '    training.optimizer.kind             "adam", "sgd", "adadelta", "adafactor"; "adam" by default\n' in told
 
 
 def test_tasks_that_share_a_key_are_named(say: Say) -> None:

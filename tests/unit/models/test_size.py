@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import PUBLISHED_MODELS, TransformerConfig
 from heedful.architectures.recurrent import RecurrentConfig
+from heedful.blocks.transformer import TransformerStack
 from heedful.cli.describe import get_published_size
 from heedful.data.batches import build_pair_batch, to_tokens
 from heedful.models.model_size import TrainingMemory, estimate_training_memory, measure_model
@@ -154,7 +155,9 @@ def test_gpt3_by_the_rule_of_twelve() -> None:
 
 
 def memory(model: nn.Module, **given: Any) -> TrainingMemory:
-    settings: dict[str, Any] = {"moments": 2, "use_bf16": False, "has_average": False, "tokens": 4096, "length": 25}
+    trained = sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad)
+    settings: dict[str, Any] = {"state_numbers": 2 * trained, "use_bf16": False, "has_average": False}
+    settings |= {"tokens": 4096, "length": 25}
     return estimate_training_memory(model, **settings | given)
 
 
@@ -168,7 +171,23 @@ def test_training_needs_weights_gradients_and_moments() -> None:
     assert (half.weights, half.gradients) == (10 * count, 6 * count), "bf16 beside fp32, and an average"
     assert exact.activations is not None
     assert half.activations == exact.activations // 2
-    assert memory(model, moments=0).moments == 0
+    assert memory(model, state_numbers=7).moments == 28
+
+
+def test_of_layers_that_are_computed_again_one_is_stored() -> None:
+    model, deeper = (on_paper(100, d_model=64, d_ff=256, layers=layers) for layers in (3, 5))
+    plain = memory(model)
+    for module in (*model.modules(), *deeper.modules()):
+        if isinstance(module, TransformerStack):
+            module.gradient_checkpointing = True
+    less, deeper_less = memory(model), memory(deeper)
+    assert plain.activations is not None
+    assert less.activations is not None
+    assert deeper_less.activations is not None
+    assert less.bytes_without_activations == plain.bytes_without_activations
+    assert less.activations < plain.activations / 2
+    # the inputs of two more layers on each side
+    assert deeper_less.activations - less.activations == 4 * 4096 * 2 * 2 * 64
 
 
 def test_what_stands_still_has_no_gradients() -> None:

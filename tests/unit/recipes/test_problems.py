@@ -210,6 +210,10 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
             "data.validation.alignments have no effect there: they belong to the training text",
         ),
         (
+            "--data.validation.sentence_weights a",
+            "data.validation.sentence_weights have no effect there: they belong to the training text",
+        ),
+        (
             "--data.train.alignments a --training.guided.weight 1 --model.kind recurrent "
             "--model.reading.weights sampled",
             "training.guided does not support attention that is sampled: leave training.guided out",
@@ -247,6 +251,15 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ("--data.test.path a --data.test.source_column 1", "must be another column than source_column"),
         ("--training.steps none", "give training.steps, epochs or minutes, or training never ends"),
         ("--training.schedule.kind cosine --training.schedule.floor 1", "must not exceed"),
+        (
+            "--training.optimizer.kind sgd --training.optimizer.nesterov true",
+            "needs training.optimizer.momentum above 0",
+        ),
+        ("--training.schedule.kind step --training.schedule.every 9", "training.schedule.start is missing"),
+        (
+            "--training.schedule.kind plateau --training.schedule.patience 2 --training.patience 2",
+            "training.patience = 2 must exceed training.schedule.patience = 2, or training stops before the rate",
+        ),
         ("--training.average 4 --training.keep 3", "must be at least training.average = 4"),
         (
             "--training.schedule.rat 1",
@@ -262,7 +275,7 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         (
             "--training.lr 0.1",
             "training.lr = 0.1 is not a known key; the peak learning rate is training.schedule.rate, which needs "
-            'training.schedule.kind = "inverse_sqrt" or "cosine" or "linear" or "constant"',
+            'training.schedule.kind = "inverse_sqrt" or "cosine" or "linear" or "constant" or "step" or "plateau"',
         ),
         (
             "--training.lr 0.1 --training.schedule.kind cosine",
@@ -284,7 +297,10 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ("--gpu 0", "gpu = 0 is not a known key; the device is set by --device, an option of heedful train"),
         ("--stpes 5", "stpes = 5 is not a known key; did you mean training.steps?"),
         ("--training.precision float32", 'must be one of "auto", "fp32", "bf16"; did you mean "fp32"?'),
-        ("--training.optimizer.kind adamw", 'must be one of "adam", "sgd"; did you mean "adam"?'),
+        (
+            "--training.optimizer.kind adamw",
+            'must be one of "adam", "sgd", "adadelta", "adafactor"; did you mean "adam"?',
+        ),
         ("--model.kind lstm", 'did you mean "recurrent"?'),
         (
             "--frobnicate 3",

@@ -6,9 +6,11 @@ import pytest
 import torch
 from torch import nn
 
+from heedful.architectures.build import DataSizes, build_sequence_to_sequence
+from heedful.architectures.model import TransformerConfig
 from heedful.models.model_size import TrainingMemory
 from heedful.recipes.training import TrainingConfig
-from heedful.runs.trainer_factory import CostReporter, describe_memory, format_bytes
+from heedful.runs.trainer_factory import CostReporter, describe_memory, format_bytes, set_gradient_checkpointing
 from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
 
 PLAN = EpochPlan(TrainState(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
@@ -59,6 +61,21 @@ def test_weights_of_attention_are_estimated_for_examples_of_mean_length(monkeypa
 
 def test_what_remembers_nothing_needs_no_moments() -> None:
     assert "training needs 7.8 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "sgd"}}).told[0]
+    assert "training needs 11.7 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "sgd", "momentum": 0.9}}).told[0]
+    assert "training needs 7.8 MiB for" in Clock({"steps": 9, "optimizer": {"kind": "adafactor"}}).told[0], "nearly"
+
+
+def test_layers_that_are_computed_again_need_less_memory() -> None:
+    config = TransformerConfig(d_model=32, heads=2, d_ff=64, layers=4)
+    model = build_sequence_to_sequence(config, DataSizes(50, 50, 9))
+    told: list[str] = []
+    for checkpointing in (False, True):
+        options = {"steps": 9, "batch_tokens": 1000, "precision": "fp32", "gradient_checkpointing": checkpointing}
+        training = TrainingConfig.model_validate(options)
+        set_gradient_checkpointing(model, training)
+        CostReporter(training, model, log=told.append, device=torch.device("cpu")).on_epoch_begin(PLAN)
+    stored, again = (float(line.partition("roughly ")[2].split()[0]) for line in told if "roughly" in line)
+    assert again < stored / 2
 
 
 def test_the_time_is_told_after_ten_updates() -> None:

@@ -10,6 +10,7 @@ import socket
 import subprocess
 import sys
 import time
+import tomllib
 import zipfile
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -20,9 +21,10 @@ import pytest
 import torch
 
 import heedful
-from heedful import DataError, RunError, TrainingError, load_recipe, train
+from heedful import DataError, RecipeError, RunError, TrainingError, load_recipe, train
 from heedful import atomic_io as files
 from heedful.atomic_io import load_tensors, read_manifest
+from heedful.recipes import toml
 from heedful.runs import train as training_run
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.load import open_run
@@ -128,6 +130,89 @@ def test_same_recipe_and_seed_make_the_same_bytes(trained: Path, small: Path) ->
     assert contents(fit(small)) == contents(trained)
 
 
+def test_layers_that_are_computed_again_make_the_same_bytes(trained: Path, small: Path) -> None:
+    """With dropout, also from the middle of training on."""
+    fit(small, "--training.steps", "6")
+    found, expected = contents(fit(small, "--training.gradient_checkpointing", "true")), contents(trained)
+    assert {n: d for n, d in found.items() if "00000006" not in n} == {
+        n: d for n, d in expected.items() if "00000004" not in n
+    }
+
+
+TEXTS = {
+    "translation": ("t.en", "t.de"),
+    "language_modelling": ("t.en",),
+    "classification": ("t.tsv",),
+    "tagging": ("t.tags",),
+}
+DROPPED = ("--training.r_drop", "5", "--model.dropout", "0.3")
+
+
+SLOW_TASKS = [pytest.param(task, marks=pytest.mark.slow) for task in TEXTS if task != "tagging"]
+
+
+@pytest.mark.parametrize("task", ["tagging", *SLOW_TASKS])
+def test_two_passes_without_dropout_are_one_in_every_task(tmp_path: Path, task: str) -> None:
+    lines = [f"{a} {b} {a}" for a in "abcd" for b in "abcd"]
+    (tmp_path / "t.en").write_text("\n".join(lines) + "\n")
+    (tmp_path / "t.de").write_text("\n".join(line.upper() for line in lines) + "\n")
+    (tmp_path / "t.tsv").write_text("text\tlabel\n" + "".join(f"{line}\t{line[0]}\n" for line in lines))
+    tagged = ("".join(f"{word}\t{word.upper()}\n" for word in line.split()) for line in lines)
+    (tmp_path / "t.tags").write_text("\n".join(tagged))
+    keys = ("source", "target") if task == "translation" else ("path",)
+    text = toml.format_value({key: str(tmp_path / name) for key, name in zip(keys, TEXTS[task], strict=True)})
+    length = "length = 8" if task == "language_modelling" else ""
+    (tmp_path / "r.toml").write_text(
+        f'task = "{task}"\n[data]\ntrain = {text}\nvalidation = {text}\n{length}\n[tokenizer]\nkind = "words"\n'
+        + "[model]\nd_model = 8\nheads = 2\nd_ff = 8\nlayers = 1\ndropout = 0.0\n"
+        + '[training]\nsteps = 4\nbatch_tokens = 200\nprecision = "fp32"\nevaluate_every = 2\n'
+        + 'schedule = { kind = "constant", rate = 5e-2 }\noptimizer = { epsilon = 1e-4 }\n'
+    )
+    losses = {}
+    for name, more in {"one": (), "two": ("--training.r_drop", "5"), "dropped": DROPPED}.items():
+        lines_of_run = measured(fit(tmp_path / "r.toml", "--output", str(tmp_path / name), *more))
+        losses[name] = [line["loss"] for line in lines_of_run if line["kind"] == "validation"]
+    assert losses["one"] == pytest.approx(losses["two"], rel=1e-5)
+    assert losses["dropped"] != pytest.approx(losses["one"], rel=1e-5)
+
+
+@pytest.mark.slow
+def test_pairs_of_weight_0_might_as_well_not_be_there(small: Path, another: Another) -> None:
+    weights = [(0, 0.5, 2)[number % 3] for number in range(120)]
+    (small.parent / "w").write_text("".join(f"{weight}\n" for weight in weights))
+    whole = contents(fit(small, "--data.train.sentence_weights", str(small.parent / "w")))
+    less = another("less")
+    for language in ("en", "de"):
+        lines = (small.parent / f"train.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
+        kept = "".join(line for line, weight in zip(lines, weights, strict=True) if weight)
+        (less.parent / f"train.{language}").write_text(kept, encoding="utf-8")
+    (less.parent / "w").write_text("".join(f"{weight}\n" for weight in weights if weight))
+    option = ("--data.train.sentence_weights", str(less.parent / "w"))
+    rest = contents(fit(less, *option))
+    (less.parent / "w").write_text("1\n" * 80)
+    alike = contents(fit(less, *option, "--output", str(less.parent / "alike")))
+    name = "model.safetensors"
+    assert whole[name] == rest[name] != alike[name]
+
+
+def test_only_predictions_can_be_compared(small: Path, tmp_path: Path) -> None:
+    (tmp_path / "t.tsv").write_text("text\tlabel\n" + "".join(f"{number} {number}\t{number}\n" for number in range(9)))
+    table = '{ path = "t.tsv" }'
+    recipe = tmp_path / "r.toml"
+    recipe.write_text(
+        f'task = "classification"\n[data]\nnumbers = true\ntrain = {table}\nvalidation = {table}\n'
+        '[tokenizer]\nkind = "words"\n'
+        "[model]\nd_model = 8\nheads = 2\nd_ff = 8\nlayers = 1\n[training]\nsteps = 1\nr_drop = 1.0\n"
+    )
+    with pytest.raises(RecipeError, match=r"training\.r_drop = 1: compares predicted distributions"):
+        fit(recipe)
+
+
+def test_only_transformers_have_layers_to_compute_again(small: Path) -> None:
+    with pytest.raises(RecipeError, match=r"training\.gradient_checkpointing = true: this model has no Transformer"):
+        fit(small, "--model.kind", "recurrent", "--model.d_model", "8", "--training.gradient_checkpointing", "true")
+
+
 def test_another_seed_makes_another_model(trained: Path, small: Path) -> None:
     again = contents(fit(small, "--seed", "4"))
     assert again["model.safetensors"] != contents(trained)["model.safetensors"]
@@ -158,6 +243,35 @@ def test_two_sittings_are_as_one(small: Path, another: Another, ema: tuple[str, 
         n: d for n, d in theirs.items() if "00000004" not in n
     }
     assert f"{LAST}.training.safetensors" in ours
+
+
+@pytest.mark.parametrize(
+    ("page", "sign"),
+    [
+        pytest.param("recurrent.md", '"adadelta"', id="bahdanau", marks=pytest.mark.slow),
+        pytest.param("recurrent.md", '"step"', id="luong"),
+        pytest.param("translation.md", "hold = 10_000", id="t5", marks=pytest.mark.slow),
+    ],
+)
+def test_training_as_in_the_papers_in_two_sittings_is_as_in_one(
+    small: Path, another: Another, page: str, sign: str
+) -> None:
+    """The recipes of the documentation, with small numbers and the small text."""
+    text = (Path(__file__).parents[3] / "docs" / page).read_text(encoding="utf-8")
+    block = next(block for block in re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL) if sign in block)
+    tables = tomllib.loads(block)
+    model = {"d_model": 8, "d_embedding": 8, "d_ff": 16, "layers": 1, "heads": 2}
+    tables["model"] = {key: model.get(key, value) for key, value in tables["model"].items()}
+    overrides = ["--model", toml.format_value(tables["model"]), "--training.average", "1"]
+    for key in ("optimizer", "schedule", "clip", "label_smoothing"):
+        if key in tables["training"]:
+            overrides += [f"--training.{key}", toml.format_value(tables["training"][key])]
+    whole = fit(small, *overrides)
+    parts = another("parts")
+    fit(parts, "--training.steps", "8", *overrides)
+    assert contents(fit(parts, *overrides)) == contents(whole)
+    losses = [line["loss"] for line in measured(whole) if line["kind"] == "validation"]
+    assert losses[-1] < losses[0]
 
 
 @pytest.mark.parametrize("at", [1, 4, 7, 12])

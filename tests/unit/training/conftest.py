@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,7 @@ from heedful.training.optimizers import (
     FullPrecision,
     LearningRateSchedule,
     MovingAverage,
+    Optimizer,
 )
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
@@ -177,6 +179,7 @@ def bench() -> Callable[..., Bench]:
         dropout: float = 0.0,
         half: bool = False,
         world: DistributedContext | None = None,
+        optimizer: Callable[[Mapping[str, Tensor]], Optimizer] | None = None,
     ) -> Bench:
         dtype = torch.float32 if half else torch.float64
         task = task or Toy(dtype=torch.bfloat16 if half else torch.float64)
@@ -188,7 +191,7 @@ def bench() -> Callable[..., Bench]:
         trainer = Trainer(
             model,
             task,
-            optimizer=Adam(precision.masters, weight_decay=0.01),
+            optimizer=(optimizer or partial(Adam, weight_decay=0.01))(precision.masters),
             precision=precision,
             schedule=schedule or ConstantSchedule(0.01),
             distributed=world or DistributedContext(0, 1, torch.device("cpu")),

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,7 +10,7 @@ import torch
 from torch import Tensor
 
 from heedful.errors import RunError
-from heedful.training.optimizers import SGD, Adam, MovingAverage
+from heedful.training.optimizers import SGD, AdaDelta, Adafactor, Adam, MovingAverage, Optimizer
 
 RATES = (0.1, 0.03, 0.2, 0.01, 0.3)
 
@@ -109,26 +111,150 @@ def test_gradients_are_dropped_after_their_step() -> None:
     assert all(torch.equal(weights[name], before[name]) for name in weights)
 
 
+OPTIMIZERS: dict[str, Callable[..., Optimizer]] = {
+    "adam": Adam,
+    "sgd": SGD,
+    "momentum": partial(SGD, momentum=0.9),
+    "nesterov": partial(SGD, momentum=0.9, nesterov=True),
+    "adadelta": AdaDelta,
+    "adafactor": Adafactor,
+    "unscaled adafactor": partial(Adafactor, scale_parameter=False),
+}
+
+
+@pytest.mark.parametrize("build", OPTIMIZERS.values(), ids=OPTIMIZERS)
 @pytest.mark.parametrize("cut", range(len(RATES)))
-def test_restored_moments_go_on_bit_for_bit(cut: int) -> None:
+def test_restored_moments_go_on_bit_for_bit(cut: int, build: Callable[..., Optimizer]) -> None:
     whole, parts = parameters(), parameters()
-    adam = Adam(whole, weight_decay=0.1)
+    unbroken = build(whole, weight_decay=0.1)
     for step, rate in enumerate(RATES):
         give(whole, step)
-        adam.step(rate)
-    first = Adam(parts, weight_decay=0.1)
+        unbroken.step(rate)
+    first = build(parts, weight_decay=0.1)
     for step, rate in enumerate(RATES[:cut]):
         give(parts, step)
         first.step(rate)
-    second = Adam(parts, weight_decay=0.1)
+    second = build(parts, weight_decay=0.1)
     kept = {name: tensor.clone() for name, tensor in first.state_dict().items()}
     second.load_state_dict(kept)
     for step, rate in enumerate(RATES[cut:], cut):
         give(parts, step)
         second.step(rate)
     assert all(torch.equal(whole[name], parts[name]) for name in whole)
-    assert all(torch.equal(tensor, second.state_dict()[name]) for name, tensor in adam.state_dict().items())
+    assert all(torch.equal(tensor, second.state_dict()[name]) for name, tensor in unbroken.state_dict().items())
     assert all(torch.equal(tensor, kept[name]) for name, tensor in first.state_dict().items()), "restore must copy"
+
+
+def run_both(
+    ours: Optimizer, weights: dict[str, Tensor], theirs: torch.optim.Optimizer, twin: dict[str, Tensor]
+) -> None:
+    """Make a few updates with an optimizer and with an independent one, whose weights must stay the same."""
+    for step, rate in enumerate(RATES):
+        give(weights, step)
+        give(twin, step)
+        for group in theirs.param_groups:
+            group["lr"] = rate
+        ours.step(rate)
+        theirs.step()
+        for name, weight in weights.items():
+            torch.testing.assert_close(weight.detach(), twin[name].detach(), rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("nesterov", [False, True])
+def test_momentum_is_torchs(nesterov: bool) -> None:
+    weights, twin = parameters(), parameters()
+    theirs = torch.optim.SGD(twin.values(), lr=1, momentum=0.8, nesterov=nesterov)
+    run_both(SGD(weights, momentum=0.8, nesterov=nesterov), weights, theirs, twin)
+
+
+def test_adadelta_is_the_papers() -> None:
+    """Zeiler 2012, algorithm 1, whose changes the learning rate multiplies."""
+    weights = parameters()
+    expected = weights["matrix"].detach().double()
+    optimizer = AdaDelta(weights, rho=0.8, epsilon=1e-4)
+    square, change_square = torch.zeros(3, 4).double(), torch.zeros(3, 4).double()
+    for step, rate in enumerate(RATES):
+        give(weights, step)
+        assert weights["matrix"].grad is not None
+        gradient = weights["matrix"].grad.double()
+        square = 0.8 * square + 0.2 * gradient**2
+        change = -(change_square + 1e-4).sqrt() / (square + 1e-4).sqrt() * gradient
+        change_square = 0.8 * change_square + 0.2 * change**2
+        expected = expected + rate * change
+        optimizer.step(rate)
+    torch.testing.assert_close(weights["matrix"].detach().double(), expected, rtol=1e-5, atol=1e-6)
+    twin = parameters()
+    run_both(AdaDelta(again := parameters()), again, torch.optim.Adadelta(twin.values(), rho=0.95, eps=1e-6), twin)
+
+
+@pytest.mark.parametrize("scale", [True, False])
+@pytest.mark.parametrize("threshold", [1.0, 0.2])
+def test_adafactor_is_hugging_faces(scale: bool, threshold: float) -> None:
+    pytest.importorskip("transformers")
+    from transformers.optimization import Adafactor as HuggingFaceAdafactor
+
+    weights, twin = parameters(), parameters()
+    for chosen in (weights, twin):
+        torch.manual_seed(8)
+        chosen["kernel"] = torch.randn(2, 3, 4, requires_grad=True)
+        with torch.no_grad():
+            chosen["bias"] *= 1e-4  # smaller than the least scale
+    theirs = HuggingFaceAdafactor(
+        [*twin.values()],
+        lr=1.0,
+        clip_threshold=threshold,
+        decay_rate=-0.8,
+        scale_parameter=scale,
+        relative_step=False,
+        warmup_init=False,
+    )
+    ours = Adafactor(weights, clip_threshold=threshold, decay_exponent=0.8, scale_parameter=scale)
+    run_both(ours, weights, theirs, twin)
+
+
+def test_adafactor_is_torchs_where_the_rate_is_relative() -> None:
+    """torch limits the rate by 1/sqrt(step) itself; below that both have the same steps."""
+    weights, twin = parameters(), parameters()
+    run_both(Adafactor(weights), weights, torch.optim.Adafactor(twin.values(), lr=1.0), twin)
+
+
+def test_adafactor_stores_rows_and_columns() -> None:
+    matrices = {"a": torch.randn(30, 40, requires_grad=True), "b": torch.randn(2, 5, 7), "c": torch.randn(9)}
+    optimizer = Adafactor(matrices)
+    assert optimizer.count_state_numbers() == (30 + 40) + (2 * 5 + 2 * 7) + 9
+    assert [each(matrices).count_state_numbers() for each in (Adam, AdaDelta, SGD, OPTIMIZERS["momentum"])] == [
+        factor * (1200 + 70 + 9) for factor in (2, 2, 0, 1)
+    ]
+    matrices["a"].grad = torch.ones(30, 40)
+    optimizer.step(1.0)
+    stored = {name: tuple(tensor.shape) for name, tensor in optimizer.state_dict().items()}
+    assert stored == {"a.row_square_avg": (30,), "a.column_square_avg": (40,), "a.step": ()}
+
+
+@pytest.mark.parametrize("build", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_each_optimizer_decays_matrices_by_the_rate(build: Callable[..., Optimizer]) -> None:
+    """With a zero gradient nothing else changes a weight."""
+    weights = parameters()
+    before = {name: weight.detach().clone() for name, weight in weights.items()}
+    optimizer = build(weights, weight_decay=0.5, factors={"matrix": 0.2})
+    for weight in weights.values():
+        weight.grad = torch.zeros_like(weight)
+    optimizer.step(0.1)
+    torch.testing.assert_close(weights["matrix"].detach(), before["matrix"] * (1 - 0.1 * 0.2 * 0.5))
+    assert all(torch.equal(weights[name], before[name]) for name in ("bias", "gain"))
+
+
+@pytest.mark.parametrize("build", OPTIMIZERS.values(), ids=OPTIMIZERS)
+def test_each_optimizer_finds_the_weights_of_a_linear_map(build: Callable[..., Optimizer]) -> None:
+    torch.manual_seed(0)
+    inputs, goal = torch.randn(64, 4), torch.randn(4, 3)
+    weight = torch.zeros(4, 3, requires_grad=True)
+    optimizer = build({"weight": weight})
+    rate = {"AdaDelta": 30.0, "Adafactor": 0.3}.get(type(optimizer).__name__, 0.1)
+    for step in range(300):
+        (inputs @ (weight - goal)).square().mean().backward()
+        optimizer.step(rate * (1 - step / 300))
+    assert (weight - goal).detach().abs().max() < 0.05
 
 
 def test_moments_are_named_after_parameters() -> None:

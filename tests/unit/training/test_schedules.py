@@ -14,6 +14,8 @@ from heedful.training.optimizers import (
     LearningRateSchedule,
     LinearSchedule,
     NoamSchedule,
+    PlateauSchedule,
+    StepDecaySchedule,
     TimeBasedSchedule,
 )
 
@@ -50,6 +52,8 @@ ALL: dict[str, Callable[[int], LearningRateSchedule]] = {
     "cosine": lambda warmup: CosineSchedule(3.0, warmup, 1000, 0.5),
     "linear": lambda warmup: LinearSchedule(3.0, warmup, 1000),
     "constant": lambda warmup: ConstantSchedule(3.0, warmup),
+    "step": lambda warmup: StepDecaySchedule(3.0, 300, 100, 0.5, warmup),
+    "plateau": lambda warmup: PlateauSchedule(3.0, warmup),
 }
 
 
@@ -111,3 +115,34 @@ def test_by_the_clock_a_warm_up_is_still_counted_in_updates() -> None:
     wave = TimeBasedSchedule(CosineSchedule(2.0, 0, TimeBasedSchedule.TICKS, 0.5), 20)
     assert wave.get_rate(5, time_fraction=0.5) == pytest.approx((0.5 + 1.5 / 2) * 5 / 20, abs=1e-3)
     assert wave.get_rate(20, time_fraction=1.0) == wave.get_rate(500, time_fraction=1.0) == pytest.approx(0.5)
+
+
+@pytest.mark.parametrize(("peak", "hold", "multiple"), [(1e-2, 10_000, 1.0), (0.5, 25, 2.5)])
+def test_the_schedule_of_t5_holds_its_rate_and_then_falls(peak: float, hold: int, multiple: float) -> None:
+    """Raffel et al. 2020, 3.1.2: 1/sqrt(max(n, k)), k = 10^4; Shazeer and Stern 2018, table 4: min(1e-2, 1/sqrt(t))."""
+    schedule = InverseSquareRootSchedule(peak, 0, hold)
+    for step in (1, 7, hold - 1, hold, hold + 1, 4 * hold, 77_777):
+        assert schedule.get_rate(step) == pytest.approx(multiple / math.sqrt(max(step, hold)), rel=1e-12)
+
+
+def test_a_warm_up_may_come_before_the_hold() -> None:
+    schedule = InverseSquareRootSchedule(2.0, 10, 30)
+    assert [schedule.get_rate(step) for step in (1, 5, 10, 11, 40, 160)] == pytest.approx([0.2, 1, 2, 2, 2, 1])
+    assert [InverseSquareRootSchedule(2.0, 0).get_rate(step) for step in (1, 4)] == pytest.approx([2, 1])
+
+
+def test_luongs_rate_is_halved_after_every_epoch_from_the_fifth_on() -> None:
+    """Luong et al. 2015, 4.1: 10 epochs; after 5, the rate is halved every epoch."""
+    updates = 7
+    schedule = StepDecaySchedule(1.0, start=5 * updates, every=updates)
+    rates = [schedule.get_rate(step) for step in range(1, 10 * updates + 1)]
+    assert rates == [rate for rate in (1, 1, 1, 1, 1, 1 / 2, 1 / 4, 1 / 8, 1 / 16, 1 / 32) for _ in range(updates)]
+
+
+def test_a_plateau_is_reduced_by_its_factor_down_to_its_floor() -> None:
+    schedule = PlateauSchedule(2.0, patience=3, factor=0.1, floor=0.05)
+    assert [stale for stale in range(10) if schedule.is_reduced_after(stale)] == [3, 6, 9]
+    assert [2.0 * schedule.get_reduction(count) for count in range(4)] == pytest.approx([2, 0.2, 0.05, 0.05])
+    assert PlateauSchedule(1.0, floor=5.0).get_reduction(3) == 1.0, "a floor never raises the rate"
+    others = [make(10) for name, make in ALL.items() if name != "plateau"]
+    assert not any(other.is_reduced_after(stale) for other in others for stale in range(10))

@@ -4,6 +4,7 @@ import math
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,7 +14,14 @@ from torch import Tensor, nn
 from heedful.errors import RunError, TrainingError
 from heedful.training.callbacks import LossSum
 from heedful.training.distributed import DistributedContext
-from heedful.training.optimizers import LinearSchedule, TimeBasedSchedule
+from heedful.training.optimizers import (
+    SGD,
+    AdaDelta,
+    Adafactor,
+    LinearSchedule,
+    PlateauSchedule,
+    TimeBasedSchedule,
+)
 from heedful.training.trainer import StoppingLimits, TrainerConfig
 
 Make = Callable[..., Any]
@@ -421,6 +429,51 @@ def test_going_on_from_any_checkpoint_is_as_if_nothing_happened(
         assert same(dict(last.weights), dict(expected.weights))
         assert same(dict(last.training), dict(expected.training))
         assert replace(last.progress, seconds=0) == replace(expected.progress, seconds=0)
+
+
+@pytest.mark.parametrize(
+    ("prefix", "optimizer"),
+    [("sgd", partial(SGD, momentum=0.9, nesterov=True)), ("adadelta", AdaDelta), ("adafactor", Adafactor)],
+)
+def test_every_optimizer_goes_on_from_any_checkpoint(bench: Make, prefix: str, optimizer: Callable[..., Any]) -> None:
+    arguments = {"half": True, "dropout": 0.3, "optimizer": optimizer, "habits": TrainerConfig(evaluate_every=3)}
+    whole = bench(**arguments)
+    whole.trainer.run()
+    for snapshot, _ in whole.diary.saved[:-1]:
+        assert snapshot.training
+        assert {name.partition(".")[0] for name in snapshot.training} == {prefix}
+        later = bench(**arguments)
+        later.trainer.restore(snapshot)
+        later.trainer.run()
+        assert same(later.weights, whole.weights)
+        assert same(dict(later.diary.saved[-1][0].training), dict(whole.diary.saved[-1][0].training))
+
+
+@pytest.mark.parametrize("higher", [False, True])
+def test_a_plateau_reduces_the_rate_also_after_a_resumption(bench: Make, toy: Make, higher: bool) -> None:
+    """Two evaluations without a new best reduce the rate; one in which the best is reached again is no new best."""
+    values = [5.0, 4.0, 4.5, 4.0, 3.0, 3.5, 9.0, 3.2, 3.1, 3.0]
+    signed = [-value if higher else value for value in values]
+
+    def make(used: int) -> Any:
+        scripted = iter(signed[used:])
+        return bench(
+            toy(metric=lambda _: next(scripted)),
+            schedule=PlateauSchedule(0.5, patience=2, factor=0.1),
+            habits=TrainerConfig(evaluate_every=1, monitor="score", higher_is_better=higher),
+            limits=StoppingLimits(steps=9),
+        )
+
+    whole = make(0)
+    whole.trainer.run()
+    rates = [update.rate for update in whole.diary.updates]
+    assert rates == pytest.approx([0.5] * 4 + [0.05] * 3 + [0.005] * 2)
+    for used, (snapshot, _) in enumerate(whole.diary.saved[:-1], 1):
+        later = make(used)
+        later.trainer.restore(snapshot)
+        later.trainer.run()
+        assert [update.rate for update in later.diary.updates] == rates[snapshot.progress.step :]
+        assert later.trainer.progress.reductions == whole.trainer.progress.reductions == 3
 
 
 @pytest.mark.parametrize(
