@@ -120,7 +120,8 @@ class _PretrainedTokenizer(Tokenizer):
             "format": FILE_FORMAT,
             "kind": kind,
             "size": self.size,
-            "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")},
+            "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")}
+            | ({"doubles_separator": True} if special.doubles_separator else {}),
             "others": sorted(number for number in special.others if number < self.num_known_ids),
             "opening": list(self.prefix_ids),
             **content,

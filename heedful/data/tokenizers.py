@@ -67,6 +67,8 @@ class SpecialIds:
         unk: id of text without a piece; None if everything has a piece.
         mask: id that hides a token from a masked language model; None if there is none.
         others: ids without a meaning to the model, such as another project's padding.
+        doubles_separator: whether two texts are joined as RoBERTa joins them, `bos A eos eos B eos` in one segment,
+            instead of `bos A eos B eos` in two.
     """
 
     bos: int
@@ -74,6 +76,12 @@ class SpecialIds:
     unk: int | None = None
     mask: int | None = None
     others: frozenset[int] = frozenset()
+    doubles_separator: bool = False
+
+    @property
+    def separator(self) -> tuple[int, ...]:
+        """Ids between two texts that are joined."""
+        return (self.eos,) * (2 if self.doubles_separator else 1)
 
     @property
     def skipped_ids(self) -> frozenset[int]:

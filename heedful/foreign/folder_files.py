@@ -113,13 +113,37 @@ def read_text_vocabulary(
     if (pad := ids.get(names.get("pad_token", ""))) is not None:
         other_ids.add(pad)
     start = special_ids["bos"] if side.start is None else side.start
-    special = SpecialIds(start, eos, unk, special_ids.get("mask"), others=frozenset(other_ids - {eos, unk}))
+    special = SpecialIds(
+        start,
+        eos,
+        unk,
+        special_ids.get("mask"),
+        others=frozenset(other_ids - {eos, unk}),
+        doubles_separator=_doubles_separator(content.get("post_processor"), default=family.doubles_separator),
+    )
     try:
         return HuggingFaceTokenizer(
             content, special=special, size=size, prefix_ids=() if side.opening is None else (side.opening,)
         )
     except DataError as error:
         raise RunError(f"{folder}: {error}") from None
+
+
+def _doubles_separator(processor: Any, *, default: bool) -> bool:
+    """Return whether the post-processor of a tokenizer.json joins two texts with two separators; `default` if it does
+    not say how.
+    """
+    if not isinstance(processor, Mapping):
+        return default
+    match processor.get("type"):
+        case "RobertaProcessing" | "BertProcessing" as kind:
+            return bool(kind == "RobertaProcessing")
+        case "TemplateProcessing":
+            kinds = [next(iter(part), "") for part in processor.get("pair") or () if isinstance(part, Mapping)]
+            return "Sequence SpecialToken SpecialToken Sequence" in " ".join(kinds)
+        case "Sequence":
+            return any(_doubles_separator(part, default=False) for part in processor.get("processors") or ())
+    return default
 
 
 def read_marian_vocabularies(

@@ -57,11 +57,11 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     Raises:
         RunError: the run cannot be read, uses a feature that the format does not support, or `folder` is not empty.
     """
-    family = open_hugging_face(Path(run)).family if is_hugging_face_folder(Path(run)) else None
-    return (
-        *save_hugging_face(open_origin(Path(run), step=step), folder, family=family),
-        *_describe_lost_pooling(Path(run)),
-    )
+    path = Path(run)
+    family = open_hugging_face(path).family if is_hugging_face_folder(path) else None
+    exact = family is not None and step is None
+    origin = open_hugging_face(path).exact_origin if exact else open_origin(path, step=step)
+    return (*save_hugging_face(origin, folder, family=family), *_describe_lost_pooling(path))
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:
