@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import build_language_model, build_sequence_to_sequence
 from heedful.architectures.build_stack import build_activation, build_transformer_encoder
-from heedful.architectures.classifiers import EncoderClassifierConfig, FirstTokenConfig, MeanConfig, SummaryActivation
+from heedful.architectures.classifiers import EncoderClassifierConfig, FirstTokenConfig
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -147,9 +147,9 @@ class HuggingFaceFolder:
                 raise RunError(
                     f"{location}: does not contain tensor {pooler}.weight; take a complete copy of this model"
                 )
-            if head_location.reads_summary or head_location.reads_mean:
-                assert isinstance(config, EncoderConfig)
-                config = _add_summary(config, self.family.heads.activation if head_location.reads_summary else None)
+            summary = FirstTokenConfig(activation=self.family.heads.activation)
+            if head_location.reads_summary and summary != FirstTokenConfig():
+                config = EncoderClassifierConfig.model_validate({**dict(config), "summary": summary})
         return PortableModel(self.folder, config, tokenizer, converted, self.max_positions, head=head)
 
     @cached_property
@@ -406,14 +406,6 @@ def load_for_inference(
     return prepare_for_inference(
         model, origin.tensors, origin=str(origin.folder), device=device, engine=engine, log=log
     )
-
-
-def _add_summary(config: EncoderConfig, activation: SummaryActivation | None) -> EncoderClassifierConfig:
-    """Return the architecture of an encoder with that of a classifier of texts, which reads the first token through a
-    map with an activation, or the mean of all tokens if that is None.
-    """
-    summary = MeanConfig() if activation is None else FirstTokenConfig(activation=activation)
-    return EncoderClassifierConfig.model_validate({**dict(config), "summary": summary})
 
 
 def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: str) -> None:

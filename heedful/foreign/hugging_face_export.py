@@ -24,6 +24,8 @@ from heedful.tasks.portable_model import PortableModel
 
 _DEFAULT_MAX_POSITIONS: Final = 1024
 """Number of positions of an exported Marian or GPT-NeoX, because heedful has no limit if positions are computed."""
+_PARTS: Final = ("d_embedding", "share_layers", "distance_bias")
+"""Settings that add or remove parts of a model."""
 GENERATOR_FOLDER: Final = "generator"
 """Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
 
@@ -105,9 +107,9 @@ def choose_family(model: ModelConfig) -> ModelFamily:
     """
 
     def count_differences(family: ModelFamily) -> tuple[int, int]:
-        """Return how many kinds of positions and windows, and how many settings, the family does not support."""
+        """Return how many parts of the architecture, and how many settings, the family does not support."""
         unsupported = find_unsupported(model, family.exportable)
-        return sum(key.endswith(".kind") for key in unsupported), len(unsupported)
+        return sum(key.endswith(".kind") or key in _PARTS for key in unsupported), len(unsupported)
 
     return min(
         (family for family in EXPORTED_FAMILIES if isinstance(model, family.config_class)), key=count_differences

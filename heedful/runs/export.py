@@ -41,10 +41,10 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     tokens, a class in a file next to the weights, which needs `trust_remote_code=True`). An encoder that detects
     replaced tokens becomes ELECTRA, with its generator in the subfolder `generator`; a pre-norm encoder becomes
     RoBERTa-PreLayerNorm in the same way. Any other model becomes the first family of
-    `heedful.foreign.families.registry` that supports it: a language model GPT-2, GPT-NeoX, Llama, Mistral or Qwen, a
-    translation model Marian, BART, mBART, M2M100, Pegasus or T5. The exported model computes the same numbers, up to
-    the order of additions. The vocabulary is written in the format of transformers where an exact conversion is
-    possible, and in heedful's own format.
+    `heedful.foreign.families.registry` that supports it: an encoder RoBERTa, ELECTRA, ALBERT, DistilBERT or MPNet, a
+    language model GPT-2, OPT, GPT-NeoX, Llama, Mistral or Qwen, a translation model Marian, BART, mBART, M2M100,
+    Pegasus or T5. The exported model computes the same numbers, up to the order of additions. The vocabulary is written
+    in the format of transformers where an exact conversion is possible, and in heedful's own format.
 
     Args:
         run: a run folder, or a Hugging Face folder.

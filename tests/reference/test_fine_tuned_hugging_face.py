@@ -23,6 +23,7 @@ from heedful.errors import RunError
 from heedful.foreign.hugging_face import load_for_inference
 from heedful.runs.export import export_hugging_face
 from heedful.runs.resolve import open_origin
+from heedful.runs.train import train
 from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
@@ -32,6 +33,7 @@ from reference.test_hugging_face import (  # noqa: E402, F401 - a fixture
     MODELS_OF_HEADS,
     _silence_transformers,
     batch,
+    create_albert,
     create_bert,
     create_electra,
     create_mpnet,
@@ -313,6 +315,78 @@ def test_mismatches_are_reported(changes: dict[str, Any], message: str, tmp_path
         heedful.load(tmp_path, device="cpu")
 
 
+def write_recipe(folder: Path, init: Path, *, task: str, data: dict[str, Any], model: dict[str, Any]) -> Path:
+    part = {key: f'"{value}"' for key, value in data.items()}
+    inputs = "{ " + ", ".join(f"{key} = {value}" for key, value in part.items()) + " }"
+    tables = "".join(f'model.{key} = "{value}"\n' for key, value in model.items())
+    path = folder / "recipe.toml"
+    path.write_text(
+        f'task = "{task}"\ninit = "{init}"\noutput = "{folder / "run"}"\n{tables}data = {{ train = {inputs}, '
+        f"validation = {inputs}, max_length = 32 }}\n[training]\nsteps = 1\nbatch_tokens = 100\nthreads = 1\n"
+        'precision = "fp32"\nschedule = { kind = "constant", rate = 1e-3 }\nevaluate_every = 1\n',
+        encoding="utf-8",
+    )
+    return path
+
+
+STARTS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "roberta": ("Roberta", "RobertaForMaskedLM", {}, {}),
+    "albert": ("Albert", "AlbertForPreTraining", {}, {}),
+    "mpnet": ("MPNet", "MPNetModel", {}, {}),
+    "distilbert": ("DistilBert", "DistilBertForSequenceClassification", {}, {}),
+    "electra": ("Electra", "ElectraForPreTraining", {"embedding_size": 10}, {"summary.activation": "gelu"}),
+}
+"""Models that training starts from: the family, the class, its options, and the table [model] of the recipe."""
+
+
+@pytest.mark.parametrize(
+    "name", ["albert", *(pytest.param(n, marks=pytest.mark.slow) for n in STARTS if n != "albert")]
+)
+def test_training_starts_from_a_folder_and_ends_as_one(name: str, tmp_path: Path) -> None:
+    family, kind, options, model = STARTS[name]
+    MODELS_OF_HEADS[family](tmp_path / "theirs", kind, **options)
+    lines = "".join(
+        f"{text}\t{label}\n" for text, label in (("red dogs sleep", "good"), ("cats", "bad")) for _ in "abcd"
+    )
+    (tmp_path / "texts.tsv").write_text(f"text\tlabel\n{lines}", encoding="utf-8")
+    data = {"path": tmp_path / "texts.tsv", "text": "text", "label": "label"}
+    recipe = heedful.load_recipe(
+        write_recipe(tmp_path, tmp_path / "theirs", task="classification", data=data, model=model)
+    )
+    said: list[str] = []
+    run = train(recipe, device="cpu", say=said.append).folder
+    assert not [line for line in said if "taken over" in line and "new: encoder.stack" in line]
+    export_hugging_face(run, tmp_path / "ours")
+    content = json.loads((tmp_path / "ours/config.json").read_text(encoding="utf-8"))
+    assert content["architectures"] == [f"{family}ForSequenceClassification"]
+    theirs, told = getattr(transformers, content["architectures"][0]).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(told.values()), told
+    expected = compute_logits(theirs.eval(), tmp_path / "theirs", TEXTS).softmax(-1)
+    for folder in (run, tmp_path / "ours"):
+        classifier = heedful.load(folder, kind=heedful.Classifier, device="cpu")
+        assert classifier.labels is not None
+        for each, chances in zip(classifier.classify(TEXTS), expected, strict=True):
+            found = torch.tensor([each.probabilities[label] for label in classifier.labels.names])
+            torch.testing.assert_close(found, chances, atol=1e-5, rtol=0)
+
+
+def test_pre_training_goes_on_with_the_heads_of_a_folder(tmp_path: Path) -> None:
+    create_albert(tmp_path / "theirs")
+    (tmp_path / "text.txt").write_text("Red dogs sleep . Cats walk .\n\n" * 20, encoding="utf-8")
+    data = {"path": tmp_path / "text.txt", "kind": "blocks"}
+    recipe = write_recipe(tmp_path, tmp_path / "theirs", task="pretraining", data=data, model={})
+    recipe.write_text(recipe.read_text(encoding="utf-8") + 'pairing = "sentence_order"\n', encoding="utf-8")
+    said: list[str] = []
+    run = train(heedful.load_recipe(recipe), device="cpu", say=said.append).folder
+    assert any("weights taken over; new: nothing; not used: nothing" in line for line in said), said
+    assert heedful.load(run, device="cpu").fill(["red [MASK] sleep"])
+    export_hugging_face(run, tmp_path / "ours")
+    told = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "ours", output_loading_info=True)[1]
+    assert not any(told.values()), told
+
+
 def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     create_bert_classifier(tmp_path / "classes")
     create_bert(tmp_path / "tags", "BertForTokenClassification", id2label=NAMES)
@@ -320,5 +394,12 @@ def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.split("\t")[0] in NAMES.values()
     assert main(["tag", str(tmp_path / "tags"), "--text", "red dogs", "--device", "cpu"]) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["red", "dogs", ""]
+    create_roberta(tmp_path / "answers", "RobertaForQuestionAnswering")
+    create_albert(tmp_path / "fills")
+    question = ["--question", "red dogs", "--context", "unwashed cats don't sleep"]
+    assert main(["answer", str(tmp_path / "answers"), *question, "--device", "cpu"]) == 0
+    assert main(["fill", str(tmp_path / "fills"), "--text", "red [MASK] sleep", "--device", "cpu"]) == 0
+    assert main(["embed", str(tmp_path / "fills"), "--text", "red dogs", "--device", "cpu"]) == 0
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])) == 24
     assert main(["tag", str(tmp_path / "classes"), "--text", "red dogs", "--device", "cpu"]) == 2
     assert "is a classifier and not a model that tags words" in capsys.readouterr().err

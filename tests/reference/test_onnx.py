@@ -129,7 +129,17 @@ def require_near(found: NDArray[Any], expected: torch.Tensor, tokens: Tokens, *,
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "kind", ["bert", "bert_masked", "bert_plain", "roberta_prelayernorm", "roberta_prelayernorm_plain"]
+    "kind",
+    [
+        "bert",
+        "bert_masked",
+        "bert_plain",
+        "roberta_prelayernorm",
+        "roberta_prelayernorm_plain",
+        "distilbert",
+        "mpnet",
+        "albert_masked",
+    ],
 )
 def test_an_encoder_computes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
