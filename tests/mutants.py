@@ -43,6 +43,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
@@ -2874,9 +2875,44 @@ PRETRAINING = (
         (PRETRAINED,),
     ),
     Mutant(
+        "texts of RoBERTa are joined with one separator",
+        "data/tokenizers.py",
+        "(2 if self.doubles_separator else 1)",
+        "1",
+        (f"{FINE_TUNED}::test_pairs_are_joined_as_in_transformers",),
+    ),
+    Mutant(
+        "layers with the same weights have one hook point",
+        "blocks/transformer.py",
+        "isinstance(module, HookPoint | MultiHeadAttention)",
+        "isinstance(module, MultiHeadAttention)",
+        ("tests/unit/recipes/test_build_stack.py::test_layers_may_share_their_weights",),
+    ),
+    Mutant(
+        "each of several layers with the same map gets a change of its own",
+        "adapters/adapter.py",
+        "if linear not in adapted_maps:",
+        "if linear not in adapted_maps or layer is not None:",
+        ("tests/unit/adapters/test_adapters.py::test_complete_weights_compute_what_the_adapted_model_does",),
+    ),
+    Mutant(
+        "positions of RoBERTa count from the id of padding",
+        "foreign/families/roberta.py",
+        "position_offset=lambda pad: pad + 1",
+        "position_offset=lambda pad: pad",
+        ("tests/reference/test_hugging_face.py::test_import_and_export[roberta]",),
+    ),
+    Mutant(
+        "the heads of ELECTRA have tanh",
+        "foreign/families/electra.py",
+        '        activation="gelu",\n',
+        "",
+        (f"{FINE_TUNED}::test_every_head_both_ways[Electra-SequenceClassification]",),
+    ),
+    Mutant(
         "the first token is squashed by a sigmoid",
         "models/transformer.py",
-        "self.dense(hidden[rows, first]).tanh()",
+        "self.activation(self.dense(hidden[rows, first]))",
         "self.dense(hidden[rows, first]).sigmoid()",
         (ENCODERS,),
     ),

@@ -239,17 +239,20 @@ class LoraAdapter(Adapter):
     def attach(self, model: nn.Module) -> None:
         """Replace the target maps by `LoraLinear`; see `Adapter.attach`."""
         adapted_roles: set[str] = set()
+        adapted_maps: dict[nn.Linear, LoraLinear] = {}  # layers may share their maps
         for layer in list(iter_layers(model)):
             for linear_map in _iter_layer_maps(layer):
                 if parts := frozenset(
                     part for part, roles in linear_map.targets_by_part.items() if roles & {*self.targets}
                 ):
-                    self._require_small_rank(linear_map.linear)
+                    linear = linear_map.linear
+                    if linear not in adapted_maps:
+                        self._require_small_rank(linear)
+                        adapted_maps[linear] = LoraLinear(
+                            linear, rows_by_part=linear_map.rows_by_part, target_parts=parts, lora=self
+                        )
                     adapted_roles |= frozenset[str]().union(*(linear_map.targets_by_part[part] for part in parts))
-                    adapted = LoraLinear(
-                        linear_map.linear, rows_by_part=linear_map.rows_by_part, target_parts=parts, lora=self
-                    )
-                    setattr(linear_map.owner, linear_map.name, adapted)
+                    setattr(linear_map.owner, linear_map.name, adapted_maps[linear])
         if missing := [role for role in self.targets if role not in adapted_roles]:
             raise RecipeError(
                 f'training.adapter.on: "{missing[0]}": the layers of this model do not have this map; leave it out'

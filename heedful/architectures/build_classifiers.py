@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from heedful.architectures.build_recurrent import build_conditional_encoder, build_recurrent_encoder
-from heedful.architectures.build_stack import build_transformer_encoder, get_initializer
+from heedful.architectures.build_stack import build_activation, build_transformer_encoder, get_initializer
 from heedful.architectures.classifiers import (
     BagConfig,
     ConditionalConfig,
@@ -46,9 +46,9 @@ def build_transformer_classifier(
     """Build a text classifier with `outputs` numbers on a given Transformer encoder, or on a new one with `vocabulary`
     entries for at most `longest` tokens; new parts are initialised like the encoder.
     """
-    pooler = (
-        FirstTokenPooler(config.d_model) if encoder is None and isinstance(config.summary, FirstTokenConfig) else None
-    )
+    pooler = None
+    if encoder is None and isinstance(config.summary, FirstTokenConfig):
+        pooler = FirstTokenPooler(config.d_model, activation=build_activation(config.summary.activation))
     if encoder is None:
         encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooler)
     summary = (

@@ -32,6 +32,7 @@ from heedful.architectures.attention import (
     YarnScalingConfig,
 )
 from heedful.architectures.build import build_subsampled_encoder, build_weight_function
+from heedful.architectures.classifiers import SummaryActivation
 from heedful.architectures.frames import FrameTransformerConfig
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
@@ -148,7 +149,7 @@ def build_transformer_encoder(
     """Build a newly initialised encoder-only Transformer with `vocabulary` entries, without a head. `longest` is the
     maximum number of tokens; `summary` pools a text to one vector, by default the mean of its tokens.
     """
-    table = build_embedding(vocabulary, config.d_model)
+    table = build_embedding(vocabulary, config.d_embedding or config.d_model)
     encoder = TransformerEncoder(_build_token_stack(config, table, longest=longest, full_texts=True), summary=summary)
     get_initializer(config)(encoder)
     return encoder
@@ -159,7 +160,7 @@ def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: in
     memory slots.
     """
     embedding = VectorEmbedding(
-        position=_build_absolute_position(config, longest=longest, full_texts=True),
+        position=_build_absolute_position(config, config.d_model, longest=longest, full_texts=True),
         scale=config.d_model**0.5 if config.scale_embedding else 1.0,
         dropout=config.embedding_dropout,
     )
@@ -202,12 +203,16 @@ def _build_stack(
     memory, by name.
     """
     build_relative = _relative_position_factory(config, visibility)
+    built: list[TransformerLayer] = []
+    for _ in range(layers):
+        built.append(
+            _build_layer(config, longest=longest, relative=build_relative(), cross_attentions=cross_attentions)
+        )
+        if isinstance(config, EncoderConfig) and config.share_layers:
+            built[-1].share_weights(built[0])
     return TransformerStack(
         embedding,
-        [
-            _build_layer(config, longest=longest, relative=build_relative(), cross_attentions=cross_attentions)
-            for _ in range(layers)
-        ],
+        built,
         visibility=_build_mask_function(visibility),
         final_norm=build_norm(config, config.d_model) if config.residual == "pre_norm" else None,
     )
@@ -224,16 +229,19 @@ def _build_embedding(
     """Build the embedding of tokens by `table`, for at most `longest` tokens; `factors` are the sizes of further
     tables. `full_texts` says whether it always reads complete texts, which a decoder does not.
     """
-    segments = norm = None
-    if isinstance(config, EncoderConfig) and config.segments > 1:
-        segments = build_embedding(config.segments, config.d_model)
+    segments = norm = projection = None
+    width = table.embedding_dim
+    if isinstance(config, EncoderConfig):
+        segments = build_embedding(config.segments, width) if config.segments > 1 else None
+        projection = None if config.d_embedding is None else nn.Linear(width, config.d_model)
     if isinstance(config, EncoderConfig | TransformerConfig) and config.embedding_norm:
-        norm = build_norm(config, config.d_model)
+        norm = build_norm(config, width)
     return TokenEmbedding(
         table,
-        position=_build_absolute_position(config, longest=longest, full_texts=full_texts),
+        position=_build_absolute_position(config, width, longest=longest, full_texts=full_texts),
         segments=segments,
         norm=norm,
+        projection=projection,
         scaled=config.scale_embedding,
         dropout=config.embedding_dropout,
         factors=[build_embedding(size, config.d_model) for size in factors],
@@ -254,7 +262,7 @@ def _build_layer(
     feed_forward = (GatedFeedForward if config.gated else FeedForward)(
         config.d_model,
         config.d_ff,
-        activation=build_activation(config),
+        activation=build_activation(config.activation),
         dropout=config.activation_dropout,
         bias=config.bias,
     )
@@ -270,15 +278,16 @@ def _build_layer(
     )
 
 
-def build_activation(config: StackConfig) -> nn.Module:
-    """Build the activation of feed-forward networks that the config names."""
-    builders: dict[Activation, Callable[[], nn.Module]] = {
+def build_activation(name: Activation | SummaryActivation) -> nn.Module:
+    """Build the activation of this name."""
+    builders: dict[Activation | SummaryActivation, Callable[[], nn.Module]] = {
         "relu": lambda: nn.ReLU(inplace=True),
         "gelu": nn.GELU,
         "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
         "silu": lambda: nn.SiLU(inplace=True),
+        "tanh": nn.Tanh,
     }
-    return builders[config.activation]()
+    return builders[name]()
 
 
 def _build_attention(
@@ -330,19 +339,21 @@ def build_norm(config: StackConfig, width: int) -> nn.Module:
     return nn.LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
 
 
-def _build_absolute_position(config: StackConfig, *, longest: int, full_texts: bool) -> AbsolutePosition | None:
-    """Build the position encoding that is added to embeddings; None if the config chooses a relative one or none. With
-    `full_texts`, positions in the unit interval depend on each text's length, otherwise on `longest`.
+def _build_absolute_position(
+    config: StackConfig, width: int, *, longest: int, full_texts: bool
+) -> AbsolutePosition | None:
+    """Build the position encoding that is added to embeddings of this width; None if the config chooses a relative one
+    or none. With `full_texts`, positions in the unit interval depend on each text's length, otherwise on `longest`.
     """
     match config.positions:
         case SinusoidalConfig(first=first, longest_included=longest_included):
-            return SinusoidalPosition(config.d_model, first=first, longest_included=longest_included)
+            return SinusoidalPosition(width, first=first, longest_included=longest_included)
         case LearnedConfig(length=length, offset=offset):
-            return LearnedPosition(length, config.d_model, offset=offset)
+            return LearnedPosition(length, width, offset=offset)
         case UnitIntervalConfig(of=unit_length):
-            return UnitIntervalPosition(config.d_model, None if full_texts and unit_length == "sentence" else longest)
+            return UnitIntervalPosition(width, None if full_texts and unit_length == "sentence" else longest)
         case IntegerConfig(first=first):
-            return IntegerPosition(config.d_model, first=first)
+            return IntegerPosition(width, first=first)
         case RotaryConfig() | ShawConfig() | AlibiConfig() | BucketsConfig() | NoPositionsConfig():
             return None
     assert_never(config.positions)
@@ -354,7 +365,8 @@ def _relative_position_factory(
     """Return what builds the position encoding that the attention of each layer uses, for tokens that see as
     `visibility` says; it gives None if the config chooses another one.
     """
-    match config.positions:
+    bias = config.distance_bias if isinstance(config, EncoderConfig) else None
+    match bias or config.positions:
         case RotaryConfig(base=base, scaling=scaling) as rotary:
             width = rotary.compute_width(config.d_key)
             built = None if scaling is None else _build_rotary_scaling(scaling, base=base)

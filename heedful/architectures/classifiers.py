@@ -11,11 +11,15 @@ from heedful.architectures.recurrent import RecurrentEncoderConfig
 from heedful.architectures.stack import EncoderConfig
 from heedful.recipes.config import Config, PositiveInt, Probability, add_default_kind
 
+SummaryActivation = Literal["tanh", "relu", "gelu"]
+
 
 class FirstTokenConfig(Config):
-    """tanh of a map of the first token: BERT's pooler (Devlin et al. 2019)."""
+    """A map of the first token with an activation: BERT's pooler (Devlin et al. 2019)."""
 
     kind: Literal["first"] = "first"
+    activation: SummaryActivation = "tanh"
+    """activation after the map: tanh in BERT and RoBERTa, relu in DistilBERT, gelu in ELECTRA"""
 
 
 class EndsConfig(Config):

@@ -7,16 +7,20 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field, ValidationInfo, field_validator
 
 from heedful.architectures.attention import (
+    BucketsConfig,
     CausalConfig,
     DecoderVisibilityConfig,
     EncoderVisibilityConfig,
     EverythingConfig,
     HeadsConfig,
+    IntegerConfig,
     LearnedConfig,
     LearnedPositionsConfig,
+    NoPositionsConfig,
     PositionsConfig,
     RotaryConfig,
     SinusoidalConfig,
+    UnitIntervalConfig,
 )
 from heedful.architectures.interface import (
     EmbeddedConfig,
@@ -29,6 +33,7 @@ from heedful.recipes.recipe import ArchitectureConfig
 
 Epsilon = Annotated[float, Field(gt=0, lt=1)]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu"]
+_ABSOLUTE_POSITIONS = (LearnedConfig, SinusoidalConfig, IntegerConfig, UnitIntervalConfig, NoPositionsConfig)
 
 
 class StackConfig(ArchitectureConfig):
@@ -234,9 +239,37 @@ class EncoderConfig(SingleStackConfig, EncoderArchitecture):
     """which tokens a token sees"""
     segments: PositiveInt = 2
     """number of text segments, each with a vector that is added to its tokens; with 1 nothing is added"""
+    d_embedding: PositiveInt | None = None
+    """width of the embeddings, which a linear map brings to d_model (Lan et al. 2020, ALBERT); d_model, without a map,
+    if not given"""
+    share_layers: bool = False
+    """whether all layers have the same weights (Lan et al. 2020, ALBERT)"""
+    distance_bias: BucketsConfig | None = None
+    """learned biases of distances, as in T5, beside the positions of the embeddings (Song et al. 2020, MPNet); none if
+    not given"""
     embedding_norm: bool = True
     """normalise the sum of embeddings"""
     norm_epsilon: Epsilon = 1e-12
     """added to the variance that a norm divides by"""
     initialisation: Literal["bert", "xavier"] = "bert"
     """initial values: normal numbers of deviation 0.02, none beyond two deviations, or Xavier's rule"""
+
+    @field_validator("d_embedding")
+    @classmethod
+    def _require_pairs(cls, d_embedding: int | None, info: ValidationInfo) -> int | None:
+        """Raise `ValueError` if embeddings of odd width have sinusoidal positions; otherwise return the width."""
+        if d_embedding is not None and d_embedding % 2 and isinstance(info.data.get("positions"), SinusoidalConfig):
+            raise ValueError("must be even: sinusoidal positions pair sines with cosines")
+        return d_embedding
+
+    @field_validator("distance_bias")
+    @classmethod
+    def _require_absolute_positions(cls, bias: BucketsConfig | None, info: ValidationInfo) -> BucketsConfig | None:
+        """Raise `ValueError` if the attention has relative positions of its own; otherwise return the biases."""
+        positions = info.data.get("positions")
+        if bias is not None and positions is not None and not isinstance(positions, _ABSOLUTE_POSITIONS):
+            raise ValueError(
+                f'needs positions of the embeddings, and model.positions.kind = "{positions.kind}" is one of the '
+                "attention: leave one of them out"
+            )
+        return bias

@@ -134,6 +134,8 @@ class TokenEmbedding(InputEmbedding):
             the sake of the output, are not negligible beside the positions.
         dropout: dropout of the sum.
         factors: a table for each factor of the tokens; vectors of both are scaled alike.
+        projection: map from the width of the embeddings to that of the model, after norm and dropout (Lan et al. 2020,
+            3.1); none if not given.
     """
 
     def __init__(
@@ -146,16 +148,23 @@ class TokenEmbedding(InputEmbedding):
         scaled: bool = True,
         dropout: float = 0.0,
         factors: Iterable[nn.Embedding] = (),
+        projection: nn.Linear | None = None,
     ) -> None:
         super().__init__(position=position, norm=norm, dropout=dropout)
         self.table = table
         self.segments = segments
         self.factors = nn.ModuleList(factors)
+        self.projection = projection
         self.scale = math.sqrt(table.embedding_dim) if scaled else 1.0
 
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
         return f"scale={self.scale:g}"
+
+    def combine(self, terms: EmbeddingSum) -> Float[Tensor, "B T d_model"]:
+        """Add the terms, then apply norm, dropout and projection."""
+        x = super().combine(terms)
+        return x if self.projection is None else self.projection(x)
 
     def embed_parts(self, tokens: Tokens) -> EmbeddingSum:
         """Return the token, position, segment and factor vectors."""

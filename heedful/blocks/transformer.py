@@ -175,6 +175,15 @@ class TransformerLayer(nn.Module):
         for name, attention_across in attentions.items():
             assign_roles(attention_across, replace(CROSS, keys=name))
 
+    def share_weights(self, other: TransformerLayer) -> None:
+        """Replace all maps and norms by those of another layer without memories, which both layers then have (Lan et
+        al. 2020, 3.1). Each keeps its own hook point, so that their attention weights can be told apart.
+        """
+        for own, shared in ((self.attention, other.attention), (self, other)):
+            for name, module in shared.named_children():
+                if not isinstance(module, HookPoint | MultiHeadAttention):
+                    own.add_module(name, module)
+
     def init_state(self, memories: Mapping[str, Memory]) -> LayerState:
         """Return the state before the first token; a layer may attend to some of the memories, or to none."""
         return LayerState(None, {name: self._project_memory(name, memories[name]) for name in self.memory_names})
@@ -248,7 +257,7 @@ class TransformerStack(nn.Module):
 
     Args:
         embedding: of the tokens, or of vectors.
-        layers: from the first to the last; they share no weights.
+        layers: from the first to the last.
         visibility: mask function of self-attention.
         final_norm: norm after the last layer; pre-norm stacks need it.
 

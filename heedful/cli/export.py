@@ -82,10 +82,10 @@ _Quantization = Literal["int8", "int16", "float16", "bfloat16"]
 class ExportArguments:
     """Write a model in the format of another project.
 
-    An encoder becomes BERT (or RoBERTa, if it is pre-norm), with its head if it classifies, tags or answers; a language
-    model becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support all three
-    kinds. See docs/foreign.md. A run with an adapter (training.adapter) is written as the combined model, with --merge
-    as a run, and with --format peft as the adapter alone.
+    An encoder becomes BERT (or RoBERTa, ALBERT, MPNet or ELECTRA), with its head if it classifies, tags or answers; a
+    language model becomes GPT-2 or GPT-NeoX; a translation model becomes Marian or BART. CTranslate2 and ONNX support
+    all three kinds. See docs/foreign.md. A run with an adapter (training.adapter) is written as the combined model,
+    with --merge as a run, and with --format peft as the adapter alone.
     """
 
     run: PositionalPath

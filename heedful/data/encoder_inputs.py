@@ -1,7 +1,8 @@
 """Build encoder inputs from one or two texts, and split long texts into overlapping windows.
 
 A sequence is `bos A eos`, or `bos A eos B eos`; segments are 0 up to the first `eos` and 1 after it (Devlin et al.
-2019). `max_length` counts these special ids too.
+2019). RoBERTa joins two texts as `bos A eos eos B eos` in segment 0 (`SpecialIds.doubles_separator`). `max_length`
+counts these special ids too.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ class EncoderInput:
 
 @dataclass(frozen=True)
 class ContextWindow:
-    """A question and a part of its context: `bos question eos context eos`.
+    """A question and a part of its context: `bos question eos context eos`, or with two `eos` between them.
 
     Attributes:
         ids: ids of the sequence.
-        segments: 0 for the question, 1 for the context.
+        segments: 0 for the question, 1 for the context; 0 for both if the separator is doubled.
         context_start: index in `ids` of the first id of the context.
         offsets: start and stop of each context id here, in characters of the context.
         first_index: index of the first context id here among all ids of the context.
@@ -83,7 +84,7 @@ def build_encoder_input(
     `bos eos`, `bos eos B eos` and `bos A eos eos` are valid sequences. Raises `RecipeError` if `max_length` has no
     room for the special ids.
     """
-    num_special = 2 if b is None else 3
+    num_special = 2 if b is None else 2 + len(special.separator)
     room = max_length - num_special
     if room < 0:
         raise RecipeError(f"max_length is {max_length}; begin and end alone need {num_special}")
@@ -92,12 +93,17 @@ def build_encoder_input(
     # Each may use the room that the other leaves, and at least half of all.
     kept_a = min(len(a), max(room - length_b, room - half_room))
     kept_b = min(length_b, max(room - len(a), half_room))
-    ids = [special.bos, *a[:kept_a], special.eos]
+    ids = [special.bos, *a[:kept_a], *(special.separator if b is not None else (special.eos,))]
     segments = [0] * len(ids)
     if b is not None:
         ids += [*b[:kept_b], special.eos]
-        segments += [1] * (kept_b + 1)
+        segments += [_get_second_segment(special)] * (kept_b + 1)
     return EncoderInput(tuple(ids), tuple(segments), len(a) + length_b - kept_a - kept_b)
+
+
+def _get_second_segment(special: SpecialIds) -> int:
+    """Return the segment of the second of two joined texts."""
+    return 0 if special.doubles_separator else 1
 
 
 def build_windows(
@@ -127,7 +133,8 @@ def build_windows(
     """
     assert len(context) == len(offsets), f"{len(context)} ids and {len(offsets)} offsets"
     question_ids = question[:max_question]
-    room = max_length - len(question_ids) - 3
+    prefix = (special.bos, *question_ids, *special.separator)
+    room = max_length - len(prefix) - 1
     if room < 1:
         raise RecipeError(
             f"max_length is {max_length}, which leaves no room for context behind a question of {len(question_ids)}; "
@@ -139,11 +146,10 @@ def build_windows(
     while starts[-1] + room < len(context):
         starts.append(starts[-1] + stride)
     ranges = [range(start, min(start + room, len(context))) for start in starts]
-    prefix = (special.bos, *question_ids, special.eos)
     return [
         ContextWindow(
             ids=(*prefix, *(context[i] for i in context_range), special.eos),
-            segments=(0,) * len(prefix) + (1,) * (len(context_range) + 1),
+            segments=(0,) * len(prefix) + (_get_second_segment(special),) * (len(context_range) + 1),
             context_start=len(prefix),
             offsets=tuple(offsets[i] for i in context_range),
             first_index=context_range.start,

@@ -144,7 +144,8 @@ class PretrainedTokenizer(Tokenizer):
             "kind": kind,
             "size": self.size,
             "special": {name: getattr(special, name) for name in ("bos", "eos", "unk", "mask")}
-            | ({} if special.document_bos is None else {"document_bos": special.document_bos}),
+            | ({} if special.document_bos is None else {"document_bos": special.document_bos})
+            | ({"doubles_separator": True} if special.doubles_separator else {}),
             "others": sorted(number for number in special.others if number < self.num_known_ids),
             "opening": list(self.prefix_ids),
             **({"tags": dict(self.tag_ids)} if self.tag_ids else {}),

@@ -70,6 +70,8 @@ class SpecialIds:
         mask: id that hides a token from a masked language model; None if there is none.
         others: ids without a meaning to the model, such as another project's padding.
         document_bos: id before the first token of a language model's text, as in Llama; None if that is `eos`.
+        doubles_separator: whether two texts are joined as RoBERTa joins them, `bos A eos eos B eos` in one segment,
+            instead of `bos A eos B eos` in two.
     """
 
     bos: int
@@ -83,6 +85,13 @@ class SpecialIds:
     def document_start(self) -> int:
         """Id before the first token of a language model's text: by default the end of the text before it."""
         return self.eos if self.document_bos is None else self.document_bos
+
+    doubles_separator: bool = False
+
+    @property
+    def separator(self) -> tuple[int, ...]:
+        """Ids between two texts that are joined."""
+        return (self.eos,) * (2 if self.doubles_separator else 1)
 
     @property
     def skipped_ids(self) -> frozenset[int]:

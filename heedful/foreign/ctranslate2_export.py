@@ -38,6 +38,12 @@ _SUPPORTED_STACK: Final = {
     "self_attention.weights": ("softmax",),
     **CLASSIC_LAYERS,
 }
+_SUPPORTED_ENCODER: Final = {
+    "visibility": ("everything",),
+    "d_embedding": (None,),
+    "distance_bias": (None,),
+    "summary.activation": ("tanh",),
+}
 _PLAIN_ROTATIONS: Final = {"positions.base": (10000.0,), "positions.share": (1.0,), "positions.scaling": (None,)}
 _ACTIVATIONS: Final = {"relu": "RELU", "gelu": "GELU", "gelu_tanh": "GELUTanh", "silu": "SWISH"}
 
@@ -329,12 +335,13 @@ def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenize
     """
     from ctranslate2 import specs
 
-    _require_supported(config, {**_SUPPORTED_STACK, "visibility": ("everything",)})
+    _require_supported(config, {**_SUPPORTED_STACK, **_SUPPORTED_ENCODER})
+    has_segments = config.segments > 1
     encoder = specs.TransformerEncoderSpec(
         config.layers,
         config.heads,
         layernorm_embedding=config.embedding_norm,
-        num_source_embeddings=2 if config.segments else 1,
+        num_source_embeddings=2 if has_segments else 1,
         embeddings_merge=specs.EmbeddingsMerge.ADD,
         **_get_spec_options(config),
     )
@@ -342,7 +349,7 @@ def _build_encoder_spec(config: EncoderConfig, weights: _ExportWeights, tokenize
     spec = specs.TransformerEncoderModelSpec(encoder, pooling_layer=f"{summary}.weight" in weights.tensors)
     weight_names = _select_weight_names(config, _LAYER_WEIGHTS)
     weights.copy_stack("encoder.stack", spec.encoder, spec.encoder.embeddings[0], weight_names, config=config)
-    if config.segments:
+    if has_segments:
         weights.copy_into(spec.encoder.embeddings[1], ["encoder.stack.embedding.segments"])
     if f"{summary}.weight" in weights.tensors:
         weights.copy_into(spec.pooler_dense, [summary])

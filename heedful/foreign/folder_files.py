@@ -100,11 +100,13 @@ class _FolderPieces:
     Attributes:
         ids: ids of all pieces.
         special_ids: those that are marked as special.
+        doubles_separator: see `SpecialIds`.
         build: builds the tokenizer from its special ids, size and the other options of all of them.
     """
 
     ids: Mapping[str, int]
     special_ids: frozenset[int]
+    doubles_separator: bool
     build: Callable[..., PretrainedTokenizer]
 
 
@@ -160,6 +162,7 @@ def read_text_vocabulary(
             special_ids.get("mask"),
             others=other_ids - {eos, unk},
             document_bos=start if begins_documents and start != eos else None,
+            doubles_separator=pieces.doubles_separator,
         )
         return pieces.build(
             special=special,
@@ -171,6 +174,23 @@ def read_text_vocabulary(
         )
     except DataError as error:
         raise RunError(f"{folder}: {error}") from None
+
+
+def _doubles_separator(processor: Any, *, default: bool) -> bool:
+    """Return whether the post-processor of a tokenizer.json joins two texts with two separators; `default` if it does
+    not say how.
+    """
+    if not isinstance(processor, Mapping):
+        return default
+    match processor.get("type"):
+        case "RobertaProcessing" | "BertProcessing" as kind:
+            return bool(kind == "RobertaProcessing")
+        case "TemplateProcessing":
+            kinds = [next(iter(part), "") for part in processor.get("pair") or () if isinstance(part, Mapping)]
+            return "Sequence SpecialToken SpecialToken Sequence" in " ".join(kinds)
+        case "Sequence":
+            return any(_doubles_separator(part, default=False) for part in processor.get("processors") or ())
+    return default
 
 
 def read_marian_vocabularies(
@@ -243,7 +263,7 @@ def _read_pieces(folder: Path, settings: Mapping[str, Any], *, family: ModelFami
     is the unknown piece.
     """
     if settings.get("tokenizer_class") == BYTE_CLASS:
-        return _FolderPieces(ByteTokenizer.ids_by_piece, frozenset(), ByteTokenizer)
+        return _FolderPieces(ByteTokenizer.ids_by_piece, frozenset(), False, ByteTokenizer)
     content = _read_tokenizer_content(folder, settings, bert=family.has_word_pieces, unk=unk)
     if content is None:
         return _read_sentencepiece(folder, settings, family=family)
@@ -254,7 +274,8 @@ def _read_pieces(folder: Path, settings: Mapping[str, Any], *, family: ModelFami
         vocabulary = {entry[0]: number for number, entry in enumerate(vocabulary) if isinstance(entry, list) and entry}
     ids = _validate_ids(vocabulary, folder) | {entry["content"]: entry["id"] for entry in added}
     special_ids = frozenset(int(entry["id"]) for entry in added if entry.get("special"))
-    return _FolderPieces(ids, special_ids, partial(HuggingFaceTokenizer, content))
+    doubles_separator = _doubles_separator(content.get("post_processor"), default=family.doubles_separator)
+    return _FolderPieces(ids, special_ids, doubles_separator, partial(HuggingFaceTokenizer, content))
 
 
 def _read_sentencepiece(folder: Path, settings: Mapping[str, Any], *, family: ModelFamily) -> _FolderPieces:
@@ -281,7 +302,8 @@ def _read_sentencepiece(folder: Path, settings: Mapping[str, Any], *, family: Mo
     for name in dict.fromkeys(special_names):
         ids.setdefault(name, max(ids.values()) + 1)
     special_ids = frozenset(ids[name] for name in special_names)
-    return _FolderPieces(ids, special_ids, partial(MappedSentencePieceTokenizer, model, ids))
+    build = partial(MappedSentencePieceTokenizer, model, ids)
+    return _FolderPieces(ids, special_ids, family.doubles_separator, build)
 
 
 def _list_extra_tokens(folder: Path, settings: Mapping[str, Any]) -> list[str]:

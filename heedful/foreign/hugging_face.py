@@ -12,7 +12,9 @@ from typing import Any, Final, assert_never
 import torch
 from torch import Tensor, nn
 
-from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import build_language_model, build_sequence_to_sequence
+from heedful.architectures.build_stack import build_activation, build_transformer_encoder
+from heedful.architectures.classifiers import EncoderClassifierConfig, FirstTokenConfig
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -25,7 +27,6 @@ from heedful.foreign.families.bert import fold_single_segment
 from heedful.foreign.families.heads import read_head_tensors
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily
 from heedful.foreign.families.registry import MODEL_FAMILIES
-from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.folder_files import (
     HEEDFUL_SIDES,
     HEEDFUL_VOCABULARY,
@@ -67,6 +68,7 @@ from heedful.tasks.translation.translator import Translator
 
 _SOURCE: Final = "encoder.stack.embedding.table.weight"
 _TARGET: Final = "decoder.stack.embedding.table.weight"
+_SUMMARY: Final = "encoder.summary.dense"
 _TASKS: Final[Mapping[OutputType, str]] = {
     "class": "classification",
     "number": "classification",
@@ -118,23 +120,36 @@ class HuggingFaceFolder:
         """
         return self.build_origin(read_folder_tensors(self.folder))
 
-    def build_origin(self, tensors: Mapping[str, Tensor]) -> PortableModel:
+    @property
+    def exact_origin(self) -> PortableModel:
+        """The same as `origin` for another export to Hugging Face: the vector of the only segment stays a tensor of its
+        own, which no model of heedful has.
+        """
+        return self.build_origin(read_folder_tensors(self.folder), folds_segment=False)
+
+    def build_origin(self, tensors: Mapping[str, Tensor], *, folds_segment: bool = True) -> PortableModel:
         """Build configuration, vocabulary and converted tensors from tensors of the folder that are already read;
-        raises the same errors as `origin`.
+        raises the same errors as `origin`. `folds_segment` says whether the vector of the only segment is added to the
+        positions.
         """
         location = str(self.folder)
         config = self.family.read_config(self.content, frozenset(tensors), str(self.folder / CONFIG_FILE))
         require_enough_tensors(config, len(tensors), location=location)
-        converted = fold_single_segment(
-            config, self.family.build_mapping(config).import_tensors(tensors, location=location)
-        )
+        converted = self.family.build_mapping(config).import_tensors(tensors, location=location)
+        if folds_segment:
+            converted = fold_single_segment(config, converted)
         tokenizer, head = self._read_tokenizer(converted), self.head
         if head is not None:
             head_location = self.family.heads.find_named_head(head, self.content["architectures"])
             converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
-            if head_location.reads_summary and "encoder.summary.dense.weight" not in converted:
-                pooler = f"{self.family.build_mapping(config).prefix}pooler.dense.weight"
-                raise RunError(f"{location}: does not contain tensor {pooler}; take a complete copy of this model")
+            if head_location.reads_summary and f"{_SUMMARY}.weight" not in converted:
+                pooler = self.family.build_mapping(config).find_foreign_name(_SUMMARY)
+                raise RunError(
+                    f"{location}: does not contain tensor {pooler}.weight; take a complete copy of this model"
+                )
+            summary = FirstTokenConfig(activation=self.family.heads.activation)
+            if head_location.reads_summary and summary != FirstTokenConfig():
+                config = EncoderClassifierConfig.model_validate({**dict(config), "summary": summary})
         return PortableModel(self.folder, config, tokenizer, converted, self.max_positions, head=head)
 
     @cached_property
@@ -159,9 +174,7 @@ class HuggingFaceFolder:
         )
         if type(value) is not int:
             raise RunError(f"{self.folder / CONFIG_FILE}: does not give max_position_embeddings; take a complete copy")
-        # RoBERTa counts from the id after that of padding
-        pad = read_token_id({"pad_token_id": 1, **self.content}, "pad_token_id") or 0
-        return value - pad - 1 if self.family is ROBERTA_PRELAYERNORM else value
+        return value - self.family.get_position_offset(self.content)
 
     @cached_property
     def generation_settings(self) -> Mapping[str, Any]:
@@ -291,7 +304,7 @@ class HuggingFaceFolder:
             )
         length = max_length if reading.max_length is not None else min(max_length, _ANSWER_WINDOW)
         max_question = min(reading.max_question or _MAX_QUESTION, length // 3)
-        text_length = length - max_question - 3
+        text_length = length - max_question - 2 - len(tokenizer.special.separator)
         stride = min(reading.stride or max(1, text_length // 2), text_length)
         return QuestionAnsweringPredictor(
             model,
@@ -393,7 +406,11 @@ def load_for_inference(
 
 
 def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: str) -> None:
-    """Raise RunError, which names `location`, if a configuration has more layers than there are tensors."""
+    """Raise RunError, which names `location`, if a configuration has more layers than there are tensors, although they
+    do not share their weights.
+    """
+    if isinstance(config, EncoderConfig) and config.share_layers:
+        return
     for key in ("layers", "encoder_layers", "decoder_layers"):
         if (layers := getattr(config, key, 0)) > num_tensors:
             raise RunError(
@@ -443,11 +460,14 @@ def _build_encoder(config: EncoderConfig, origin: PortableModel) -> nn.Module:
         model = build_detector_alone(config, **sizes)
     else:
         model = nn.Module()
-        model.encoder = build_encoder(config, **sizes)
+        model.encoder = build_transformer_encoder(config, vocabulary=sizes["vocabulary"], longest=sizes["longest"])
         if has_relation:
             model.relation = nn.Linear(config.d_model, 2)
-    if "encoder.summary.dense.weight" in origin.tensors:
-        model.get_submodule("encoder").summary = FirstTokenPooler(config.d_model)
+    if f"{_SUMMARY}.weight" in origin.tensors:
+        summary = config.summary if isinstance(config, EncoderClassifierConfig) else None
+        name = summary.activation if isinstance(summary, FirstTokenConfig) else "tanh"
+        pooler = FirstTokenPooler(config.d_model, activation=build_activation(name))
+        model.get_submodule("encoder").summary = pooler
     return model if origin.head is None else _replace_head(origin, model)
 
 

@@ -16,13 +16,12 @@ from heedful.data.pretrained_tokenizers import (
     PretrainedTokenizer,
 )
 from heedful.data.tokenizers import PAD, SentencePieceTokenizer, Tokenizer
-from heedful.foreign.families.bert import add_single_segment
+from heedful.foreign.families.bert import add_position_offset, add_single_segment
 from heedful.foreign.families.electra import ELECTRA, split_detector_and_generator
 from heedful.foreign.families.heads import MODELING_FILE as CODE
 from heedful.foreign.families.heads import build_auto_map, build_modeling_code, drop_head_tensors, export_head
 from heedful.foreign.families.model_family import ModelConfig, ModelFamily, find_unsupported
 from heedful.foreign.families.registry import EXPORTED_FAMILIES
-from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM, add_position_offset
 from heedful.foreign.folder_files import BYTE_CLASS, HEEDFUL_SIDES, HEEDFUL_VOCABULARY
 from heedful.tasks.portable_model import PortableModel
 
@@ -34,6 +33,8 @@ _TOKENIZER_CLASSES: Final = {
     "Metaspace": "PreTrainedTokenizerFast",
 }
 """Tokenizer classes of families that have none of their own, by how pieces show where words begin."""
+_PARTS: Final = ("d_embedding", "share_layers", "distance_bias")
+"""Settings that add or remove parts of a model."""
 GENERATOR_FOLDER: Final = "generator"
 """Subfolder of an exported detector that holds the generator, which replaced tokens in training."""
 
@@ -61,8 +62,8 @@ def save_hugging_face(
 
 def _save_model(origin: PortableModel, folder: Path, *, family: ModelFamily) -> tuple[str, ...]:
     """Write the model `origin` into an existing folder, in the format of a family, and return notes for the user."""
-    if family is ROBERTA_PRELAYERNORM:
-        origin = add_position_offset(origin, _pad_id(_tokenizer_pair(origin)[0]) or 0)
+    if family.position_offset is not None:
+        origin = add_position_offset(origin, family.position_offset(_pad_id(_tokenizer_pair(origin)[0]) or 0))
     model_content, tensors = _export_config_and_tensors(origin, family)
     code = _build_model_code(origin, family)
     ids = _special_ids(origin, family)
@@ -88,14 +89,16 @@ def _build_model_code(origin: PortableModel, family: ModelFamily) -> str | None:
     """Return the code of a model class that transformers lacks for the head of `origin`; None if it has the class."""
     if origin.head is None or not family.heads.locations:
         return None
-    return build_modeling_code(family.model_type, family.heads.locate_head(origin.head, origin.tensors))
+    prefix = family.build_mapping(origin.model).prefix.removesuffix(".")
+    return build_modeling_code(prefix, family.heads.locate_head(origin.head, origin.tensors))
 
 
 def _export_config_and_tensors(origin: PortableModel, family: ModelFamily) -> tuple[dict[str, Any], dict[str, Tensor]]:
     """Return the entries of config.json for the architecture and head of `origin`, and its tensors by the names of the
     family.
     """
-    origin = replace(origin, tensors=add_single_segment(origin.model, origin.tensors))
+    if family.has_segments:
+        origin = replace(origin, tensors=add_single_segment(origin.model, origin.tensors))
     head, table = origin.head, family.build_mapping(origin.model)
     if head is None or not family.heads.locations:
         return family.write_config(origin.model, origin.tensors), table.export_tensors(origin.tensors)
@@ -113,9 +116,9 @@ def choose_family(model: ModelConfig) -> ModelFamily:
     """
 
     def count_differences(family: ModelFamily) -> tuple[int, int]:
-        """Return how many kinds of positions and windows, and how many settings, the family does not support."""
-        unsupported = find_unsupported(model, family.heedful_supported)
-        return sum(key.endswith(".kind") for key in unsupported), len(unsupported)
+        """Return how many parts of the architecture, and how many settings, the family does not support."""
+        unsupported = find_unsupported(model, family.exportable)
+        return sum(key.endswith(".kind") or key in _PARTS for key in unsupported), len(unsupported)
 
     return min(
         (family for family in EXPORTED_FAMILIES if isinstance(model, family.config_class)), key=count_differences

@@ -157,19 +157,19 @@ class MaskedLMHead(nn.Module):
 
     Args:
         d_model: width of the hidden vectors.
-        output: E' and c, from vectors to logits over the vocabulary.
+        output: E' and c, from vectors as wide as the embeddings to logits over the vocabulary.
         activation: f, GELU in BERT.
         epsilon: of the norm.
     """
 
     def __init__(self, d_model: int, *, output: nn.Linear, activation: nn.Module, epsilon: float) -> None:
         super().__init__()
-        self.dense = nn.Linear(d_model, d_model)
+        self.dense = nn.Linear(d_model, output.in_features)
         self.activation = activation
-        self.norm = nn.LayerNorm(d_model, eps=epsilon)
+        self.norm = nn.LayerNorm(output.in_features, eps=epsilon)
         self.output = output
 
-    def forward(self, hidden: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_model"]:
+    def forward(self, hidden: Float[Tensor, "*B d_model"]) -> Float[Tensor, "*B d_embedding"]:
         """Transform hidden vectors into the input of `output`."""
         vectors: Tensor = self.norm(self.activation(self.dense(hidden)))
         return vectors

@@ -59,11 +59,17 @@ class MeanPooler(Pooler):
 
 @final
 class FirstTokenPooler(Pooler):
-    """BERT's pooler tanh(W_s z_0 + b_s), where z_0 is the token at position 0, [CLS] (Devlin et al. 2019)."""
+    """BERT's pooler tanh(W_s z_0 + b_s), where z_0 is the token at position 0, [CLS] (Devlin et al. 2019).
 
-    def __init__(self, d_model: int) -> None:
+    Args:
+        d_model: width of the hidden vectors and of the result.
+        activation: replaces tanh, as in other encoders.
+    """
+
+    def __init__(self, d_model: int, *, activation: nn.Module | None = None) -> None:
         super().__init__()
         self.dense = nn.Linear(d_model, d_model)
+        self.activation = activation or nn.Tanh()
 
     def forward(
         self, hidden: Float[Tensor, "B T d_model"], positions: Int[Tensor, "B T"]
@@ -71,7 +77,7 @@ class FirstTokenPooler(Pooler):
         """Return the pooled vector of the token at position 0 of each text, wherever padding is."""
         first = (positions == 0).byte().argmax(1)
         rows = torch.arange(hidden.size(0), device=hidden.device)
-        pooled: Tensor = self.dense(hidden[rows, first]).tanh()
+        pooled: Tensor = self.activation(self.dense(hidden[rows, first]))
         return pooled
 
 

@@ -49,10 +49,10 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     tokens, a class in a file next to the weights, which needs `trust_remote_code=True`). An encoder that detects
     replaced tokens becomes ELECTRA, with its generator in the subfolder `generator`; a pre-norm encoder becomes
     RoBERTa-PreLayerNorm in the same way. Any other model becomes the first family of
-    `heedful.foreign.families.registry` that supports it: a language model GPT-2, GPT-NeoX, Llama, Mistral or Qwen, a
-    translation model Marian, BART, mBART, M2M100, Pegasus or T5. The exported model computes the same numbers, up to
-    the order of additions. The vocabulary is written in the format of transformers where an exact conversion is
-    possible, and in heedful's own format.
+    `heedful.foreign.families.registry` that supports it: an encoder RoBERTa, ELECTRA, ALBERT, DistilBERT or MPNet, a
+    language model GPT-2, OPT, GPT-NeoX, Llama, Mistral or Qwen, a translation model Marian, BART, mBART, M2M100,
+    Pegasus or T5. The exported model computes the same numbers, up to the order of additions. The vocabulary is written
+    in the format of transformers where an exact conversion is possible, and in heedful's own format.
 
     Args:
         run: a run folder, or a Hugging Face folder.
@@ -65,11 +65,11 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     Raises:
         RunError: the run cannot be read, uses a feature that the format does not support, or `folder` is not empty.
     """
-    family = open_hugging_face(Path(run)).family if is_hugging_face_folder(Path(run)) else None
-    return (
-        *save_hugging_face(open_origin(Path(run), step=step), folder, family=family),
-        *_describe_lost_pooling(Path(run)),
-    )
+    path = Path(run)
+    family = open_hugging_face(path).family if is_hugging_face_folder(path) else None
+    exact = family is not None and step is None
+    origin = open_hugging_face(path).exact_origin if exact else open_origin(path, step=step)
+    return (*save_hugging_face(origin, folder, family=family), *_describe_lost_pooling(path))
 
 
 def export_marian(run: str | Path, folder: str | Path, *, step: int | None = None) -> None:

@@ -31,6 +31,9 @@ VARIANTS: dict[str, dict[str, Any]] = {name: {"positions": positions} for name, 
     "window": {"visibility": {"kind": "window", "before": 1, "after": 2}},
     "concat": {"aggregation": "concat"},
     "mean": {"aggregation": "mean"},
+    "shared layers": {"share_layers": True},
+    "narrow embeddings": {"d_embedding": 6},
+    "biases of distances": {"distance_bias": {"count": 8, "max_distance": 6}},
 }
 
 
@@ -78,9 +81,11 @@ def test_capture_law(name: str) -> None:
         torch.testing.assert_close(module.aggregation(told.context.transpose(1, 2)), output)
     (summands,) = captured.embedded.values()
     embedding: Any = model.get_submodule("encoder.stack.embedding")
-    torch.testing.assert_close(
-        embedding(tokens), summands.compute_sum() if not embedding.norm else embedding.norm(summands.compute_sum())
-    )
+    expected = summands.compute_sum()
+    for step in (embedding.norm, embedding.projection):
+        expected = expected if step is None else step(expected)
+    torch.testing.assert_close(embedding(tokens), expected)
+    assert (embedding.projection is not None) == (name == "narrow embeddings")
     assert (summands.segments is None) == (name == "bare")
 
 

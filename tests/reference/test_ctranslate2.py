@@ -30,18 +30,27 @@ def load_encoders(folder: Path) -> tuple[Any, Any]:
 
 
 @pytest.mark.parametrize(
-    "kind", ["bert", "bert_masked", "bert_plain", "roberta_prelayernorm", "roberta_prelayernorm_plain"]
+    "kind",
+    [
+        "bert",
+        "bert_masked",
+        "bert_plain",
+        "roberta",
+        "roberta_prelayernorm",
+        "roberta_prelayernorm_plain",
+        "distilbert_plain",
+    ],
 )
 def test_an_encoder_computes_the_same_vectors(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     notes = export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2")
-    assert bool(notes) == (kind not in ("bert_plain", "roberta_prelayernorm_plain"))
+    assert bool(notes) == (not kind.endswith("_plain"))
     ours = heedful.load(tmp_path / "theirs", device="cpu")
     encoder = getattr(ours, "model", ours).encoder
     theirs, tokenizer = load_encoders(tmp_path / "ct2")
     rows = [[7, 8, 9, 10, 11], [12, 13]]
     segments = [[0, 0, 0, 1, 1], [0, 0]] if kind.startswith("bert") else [[0] * 5, [0] * 2]
-    found = theirs.forward_batch(rows, token_type_ids=segments)
+    found = theirs.forward_batch(rows, token_type_ids=None if kind.startswith("distilbert") else segments)
     hidden = np.array(found.last_hidden_state)
     for number, (ids, parts) in enumerate(zip(rows, segments, strict=True)):
         with torch.no_grad():
@@ -53,7 +62,37 @@ def test_an_encoder_computes_the_same_vectors(kind: str, tmp_path: Path) -> None
     assert tokenizer.encode(TEXTS[0]) == own.encode(TEXTS[0])
 
 
-@pytest.mark.parametrize("kind", ["gpt2", "gpt2_untied"])
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("albert", r"model\.d_embedding = 10: CTranslate2 has only None"),
+        ("mpnet", r"model\.distance_bias\.kind = buckets: CTranslate2 has only None"),
+    ],
+)
+def test_encoders_that_it_does_not_have_are_refused(kind: str, message: str, tmp_path: Path) -> None:
+    MAKERS[kind](tmp_path / "theirs")
+    with pytest.raises(RunError, match=message):
+        export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2")
+
+
+def test_encoders_whose_layers_share_their_weights(tmp_path: Path) -> None:
+    run = create_classifier_run(tmp_path, {"red dog": "a", "old man": "b"}, model={"share_layers": True, "layers": 3})
+    export_ctranslate2(run, tmp_path / "ct2")
+    encoder = heedful.load(run, kind=heedful.Classifier, device="cpu").model.encoder
+    ids = [7, 8, 9, 10, 11, 7]
+    found = load_encoders(tmp_path / "ct2")[0].forward_batch([ids], token_type_ids=[[0] * 6])
+    with torch.no_grad():
+        memory = encoder(Tokens(torch.tensor([ids]), torch.arange(6).unsqueeze(0)))
+    np.testing.assert_allclose(np.array(found.last_hidden_state)[0], memory.values[0].numpy(), atol=5e-5)
+    (tmp_path / "relu").mkdir()
+    relu = create_classifier_run(
+        tmp_path / "relu", {"red dog": "a", "old man": "b"}, model={"summary": {"activation": "relu"}}
+    )
+    with pytest.raises(RunError, match=r"model\.summary\.activation = relu: CTranslate2 has only tanh"):
+        export_ctranslate2(relu, tmp_path / "never")
+
+
+@pytest.mark.parametrize("kind", ["gpt2", "gpt2_untied", "opt"])
 def test_a_generator_gives_the_same_scores(kind: str, tmp_path: Path) -> None:
     MAKERS[kind](tmp_path / "theirs")
     assert export_ctranslate2(tmp_path / "theirs", tmp_path / "ct2") == ()

@@ -3,26 +3,41 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.nn import functional
 
 import heedful
 from heedful.__main__ import main
+from heedful.data.encoder_inputs import build_windows, encode_texts
+from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
+from heedful.foreign.hugging_face import load_for_inference
 from heedful.runs.export import export_hugging_face
+from heedful.runs.resolve import open_origin
+from heedful.runs.train import train
+from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
 pytest.importorskip("tokenizers", reason="tokenizers is not installed (extra: hf)")
 
 from reference.test_hugging_face import (  # noqa: E402, F401 - a fixture
+    MODELS_OF_HEADS,
     _silence_transformers,
+    batch,
+    create_albert,
     create_bert,
     create_electra,
+    create_mpnet,
+    create_roberta,
     create_roberta_prelayernorm,
     write,
 )
@@ -41,6 +56,122 @@ def compute_logits(model: Any, folder: Path, texts: list[Any]) -> Tensor:
         with torch.no_grad():
             found.append(model(**tokenizer(*parts, return_tensors="pt")).logits[0])
     return torch.stack(found)
+
+
+HEADS = ("SequenceClassification", "TokenClassification", "QuestionAnswering", "MultipleChoice")
+SLOW_HEADS = ("XLMRoberta", "Camembert", "RobertaPreLayerNorm")
+"""Models whose heads take the same way through the code as those of RoBERTa."""
+
+
+def compute_head_outputs(theirs: Any, ours: Any, kind: str) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield logits and, where both sides define it alike, the loss of ours and theirs for a padded batch."""
+    ids, positions = batch(85)
+    segments, real = (torch.arange(11) > 3).long().repeat(3, 1), positions >= 0
+    inputs = {"input_ids": ids, "attention_mask": real.long()}
+    if theirs.config.model_type not in ("distilbert", "mpnet"):
+        inputs["token_type_ids"] = segments
+    logits = ours.output(ours(Tokens(ids, positions, segments)))
+    if kind == "QuestionAnswering":
+        found = theirs(**inputs)
+        yield logits[real], torch.stack((found.start_logits, found.end_logits), -1)[real]
+        return
+    if kind == "TokenClassification":
+        labels = torch.where(real, ids % 3, -100)
+        found = theirs(**inputs, labels=labels)
+        yield logits[real], found.logits[real]
+        yield functional.cross_entropy(logits[real], labels[real]), found.loss
+        return
+    if kind == "MultipleChoice":
+        logits, labels = logits.T, torch.tensor([2])
+        inputs = {name: each.unsqueeze(0) for name, each in inputs.items()}
+    else:
+        labels = torch.tensor([2, 0, 1])
+    found = theirs(**inputs, labels=labels)
+    yield logits, found.logits
+    yield functional.cross_entropy(logits, labels), found.loss
+
+
+@pytest.mark.parametrize("kind", HEADS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.slow if name in SLOW_HEADS else ()) for name in MODELS_OF_HEADS]
+)
+def test_every_head_both_ways(name: str, kind: str, tmp_path: Path) -> None:
+    """Heads compute the same numbers, and an export has the same tensors, bit by bit, which transformers loads."""
+    labels = {"id2label": NAMES} if kind in HEADS[:2] else {}
+    theirs = MODELS_OF_HEADS[name](tmp_path / "theirs", f"{name}For{kind}", **labels)
+    ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
+    assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
+    before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "again"))
+    assert before.keys() == after.keys()
+    assert not [each for each in before if not torch.equal(before[each], after[each])]
+    again, told = type(theirs).from_pretrained(tmp_path / "again", output_loading_info=True)
+    assert not any(told.values()), told
+    with torch.no_grad():
+        for model in (theirs, again.eval()):
+            for found, expected in compute_head_outputs(model, ours, kind):
+                assert expected.dim() == 0 or expected.std() > 0.1
+                torch.testing.assert_close(
+                    found, expected, atol=1e-5 * max(1.0, float(expected.abs().max())), rtol=1e-5
+                )
+
+
+@pytest.mark.parametrize("make", [create_bert, create_roberta, create_mpnet], ids=lambda make: make.__name__)
+def test_pairs_are_joined_as_in_transformers(make: Callable[..., nn.Module], tmp_path: Path) -> None:
+    """RoBERTa and MPNet put two separators between two texts, and both texts into the same segment."""
+    make(tmp_path / "theirs")
+    origin = open_origin(tmp_path / "theirs").tokenizer
+    assert isinstance(origin, Tokenizer)
+    origin.save(tmp_path / "vocabulary")
+    theirs, count = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs"), 1 + (make is not create_bert)
+    for mine in (origin, load_tokenizer(tmp_path / "vocabulary")):
+        for pair in [*PAIRS, ("", "42")]:
+            expected = theirs(*pair, return_token_type_ids=True)
+            row = encode_texts(mine, pair, max_length=40)
+            assert list(row.ids) == expected["input_ids"]
+            assert list(row.segments) == expected["token_type_ids"]
+            (window,) = build_windows(
+                mine.encode(pair[0]), mine.encode(pair[1]), compute_offsets(mine, pair[1]), special=mine.special,
+                max_length=40, stride=5,
+            )  # fmt: skip
+            assert (window.ids, window.segments) == (row.ids, row.segments)
+            assert [*row.ids[: window.context_start]].count(mine.special.eos) == count
+        shortened = encode_texts(mine, PAIRS[2], max_length=9)
+        assert len(shortened.ids) == 9
+        assert list(shortened.ids).count(mine.special.eos) == count + 1
+
+
+_NAMES = {"sep": ["[SEP]", 3], "cls": ["[CLS]", 2]}
+_OPTIONS = {"add_prefix_space": True, "trim_offsets": True}
+_BYTES = {"type": "ByteLevel", **_OPTIONS, "use_regex": True}
+
+
+def build_template(pair: str) -> dict[str, Any]:
+    """The post-processor that joins the texts A and B with separators S."""
+    text = {name: {"Sequence": {"id": name, "type_id": 0}} for name in "AB"}
+    parts = [{**text, "S": {"SpecialToken": {"id": "[SEP]", "type_id": 0}}}[name] for name in pair]
+    special = {"[SEP]": {"id": "[SEP]", "ids": [3], "tokens": ["[SEP]"]}}
+    return {"type": "TemplateProcessing", "single": parts[:2], "pair": parts, "special_tokens": special}
+
+
+@pytest.mark.parametrize(
+    ("processor", "doubled"),
+    [
+        (None, False),
+        ({"type": "BertProcessing", **_NAMES}, False),
+        ({"type": "RobertaProcessing", **_NAMES, **_OPTIONS}, True),
+        (build_template("SASSBS"), True),
+        (build_template("ASBSS"), False),
+        ({"type": "Sequence", "processors": [_BYTES, build_template("ASSB")]}, True),
+    ],
+)
+def test_the_file_says_how_pairs_are_joined(processor: Any, doubled: bool, tmp_path: Path) -> None:
+    create_bert(tmp_path)
+    transformers.AutoTokenizer.from_pretrained(tmp_path, model_max_length=40).save_pretrained(tmp_path)
+    content = json.loads((tmp_path / "tokenizer.json").read_text(encoding="utf-8"))
+    write(tmp_path / "tokenizer.json", {**content, "post_processor": processor})
+    tokenizer = open_origin(tmp_path).tokenizer
+    assert isinstance(tokenizer, Tokenizer)
+    assert tokenizer.special.doubles_separator == doubled
 
 
 def create_bert_classifier(folder: Path, **options: Any) -> nn.Module:
@@ -119,7 +250,9 @@ def test_tags(kind: str, tmp_path: Path) -> None:
     assert [each.name for each in found] == [theirs.config.id2label[n] for n in chances[firsts].argmax(-1).tolist()]
 
 
-@pytest.mark.parametrize(("kind", "make"), [("Bert", create_bert), ("Electra", create_electra)])
+@pytest.mark.parametrize(
+    ("kind", "make"), [("Bert", create_bert), ("Electra", create_electra), ("Roberta", create_roberta)]
+)
 def test_answers(kind: str, make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs: Any = make(tmp_path, f"{kind}ForQuestionAnswering")
     ours = heedful.load(tmp_path, kind=heedful.QuestionAnsweringPredictor, device="cpu")
@@ -141,11 +274,13 @@ def test_answers(kind: str, make: Callable[..., nn.Module], tmp_path: Path) -> N
     assert found.spans[0].score == pytest.approx(best[0], abs=1e-4)
 
 
-def test_pre_norm_classes(tmp_path: Path) -> None:
-    theirs = create_roberta_prelayernorm(tmp_path, "RobertaPreLayerNormForSequenceClassification", id2label=NAMES)
+@pytest.mark.parametrize("name", ["RobertaPreLayerNorm", "DistilBert", "MPNet", "Albert"])
+def test_classes_of_other_models(name: str, tmp_path: Path) -> None:
+    theirs = MODELS_OF_HEADS[name](tmp_path, f"{name}ForSequenceClassification", id2label=NAMES)
     ours = heedful.load(tmp_path, kind=heedful.Classifier, device="cpu")
-    expected = compute_logits(theirs, tmp_path, TEXTS).softmax(-1)
-    for each, chances in zip(ours.classify(TEXTS), expected, strict=True):
+    texts = [*TEXTS, *PAIRS]
+    expected = compute_logits(theirs, tmp_path, texts).softmax(-1)
+    for each, chances in zip(ours.classify(texts), expected, strict=True):
         found = torch.tensor([each.probabilities[name] for name in NAMES.values()])
         torch.testing.assert_close(found, chances, atol=1e-5, rtol=0)
 
@@ -180,6 +315,78 @@ def test_mismatches_are_reported(changes: dict[str, Any], message: str, tmp_path
         heedful.load(tmp_path, device="cpu")
 
 
+def write_recipe(folder: Path, init: Path, *, task: str, data: dict[str, Any], model: dict[str, Any]) -> Path:
+    part = {key: f'"{value}"' for key, value in data.items()}
+    inputs = "{ " + ", ".join(f"{key} = {value}" for key, value in part.items()) + " }"
+    tables = "".join(f'model.{key} = "{value}"\n' for key, value in model.items())
+    path = folder / "recipe.toml"
+    path.write_text(
+        f'task = "{task}"\ninit = "{init}"\noutput = "{folder / "run"}"\n{tables}data = {{ train = {inputs}, '
+        f"validation = {inputs}, max_length = 32 }}\n[training]\nsteps = 1\nbatch_tokens = 100\nthreads = 1\n"
+        'precision = "fp32"\nschedule = { kind = "constant", rate = 1e-3 }\nevaluate_every = 1\n',
+        encoding="utf-8",
+    )
+    return path
+
+
+STARTS: dict[str, tuple[str, str, dict[str, Any], dict[str, Any]]] = {
+    "roberta": ("Roberta", "RobertaForMaskedLM", {}, {}),
+    "albert": ("Albert", "AlbertForPreTraining", {}, {}),
+    "mpnet": ("MPNet", "MPNetModel", {}, {}),
+    "distilbert": ("DistilBert", "DistilBertForSequenceClassification", {}, {}),
+    "electra": ("Electra", "ElectraForPreTraining", {"embedding_size": 10}, {"summary.activation": "gelu"}),
+}
+"""Models that training starts from: the family, the class, its options, and the table [model] of the recipe."""
+
+
+@pytest.mark.parametrize(
+    "name", ["albert", *(pytest.param(n, marks=pytest.mark.slow) for n in STARTS if n != "albert")]
+)
+def test_training_starts_from_a_folder_and_ends_as_one(name: str, tmp_path: Path) -> None:
+    family, kind, options, model = STARTS[name]
+    MODELS_OF_HEADS[family](tmp_path / "theirs", kind, **options)
+    lines = "".join(
+        f"{text}\t{label}\n" for text, label in (("red dogs sleep", "good"), ("cats", "bad")) for _ in "abcd"
+    )
+    (tmp_path / "texts.tsv").write_text(f"text\tlabel\n{lines}", encoding="utf-8")
+    data = {"path": tmp_path / "texts.tsv", "text": "text", "label": "label"}
+    recipe = heedful.load_recipe(
+        write_recipe(tmp_path, tmp_path / "theirs", task="classification", data=data, model=model)
+    )
+    said: list[str] = []
+    run = train(recipe, device="cpu", say=said.append).folder
+    assert not [line for line in said if "taken over" in line and "new: encoder.stack" in line]
+    export_hugging_face(run, tmp_path / "ours")
+    content = json.loads((tmp_path / "ours/config.json").read_text(encoding="utf-8"))
+    assert content["architectures"] == [f"{family}ForSequenceClassification"]
+    theirs, told = getattr(transformers, content["architectures"][0]).from_pretrained(
+        tmp_path / "ours", output_loading_info=True
+    )
+    assert not any(told.values()), told
+    expected = compute_logits(theirs.eval(), tmp_path / "theirs", TEXTS).softmax(-1)
+    for folder in (run, tmp_path / "ours"):
+        classifier = heedful.load(folder, kind=heedful.Classifier, device="cpu")
+        assert classifier.labels is not None
+        for each, chances in zip(classifier.classify(TEXTS), expected, strict=True):
+            found = torch.tensor([each.probabilities[label] for label in classifier.labels.names])
+            torch.testing.assert_close(found, chances, atol=1e-5, rtol=0)
+
+
+def test_pre_training_goes_on_with_the_heads_of_a_folder(tmp_path: Path) -> None:
+    create_albert(tmp_path / "theirs")
+    (tmp_path / "text.txt").write_text("Red dogs sleep . Cats walk .\n\n" * 20, encoding="utf-8")
+    data = {"path": tmp_path / "text.txt", "kind": "blocks"}
+    recipe = write_recipe(tmp_path, tmp_path / "theirs", task="pretraining", data=data, model={})
+    recipe.write_text(recipe.read_text(encoding="utf-8") + 'pairing = "sentence_order"\n', encoding="utf-8")
+    said: list[str] = []
+    run = train(heedful.load_recipe(recipe), device="cpu", say=said.append).folder
+    assert any("weights taken over; new: nothing; not used: nothing" in line for line in said), said
+    assert heedful.load(run, device="cpu").fill(["red [MASK] sleep"])
+    export_hugging_face(run, tmp_path / "ours")
+    told = transformers.AlbertForPreTraining.from_pretrained(tmp_path / "ours", output_loading_info=True)[1]
+    assert not any(told.values()), told
+
+
 def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     create_bert_classifier(tmp_path / "classes")
     create_bert(tmp_path / "tags", "BertForTokenClassification", id2label=NAMES)
@@ -187,5 +394,12 @@ def test_commands_use_the_heads(tmp_path: Path, capsys: pytest.CaptureFixture[st
     assert capsys.readouterr().out.split("\t")[0] in NAMES.values()
     assert main(["tag", str(tmp_path / "tags"), "--text", "red dogs", "--device", "cpu"]) == 0
     assert [line.split("\t")[0] for line in capsys.readouterr().out.splitlines()] == ["red", "dogs", ""]
+    create_roberta(tmp_path / "answers", "RobertaForQuestionAnswering")
+    create_albert(tmp_path / "fills")
+    question = ["--question", "red dogs", "--context", "unwashed cats don't sleep"]
+    assert main(["answer", str(tmp_path / "answers"), *question, "--device", "cpu"]) == 0
+    assert main(["fill", str(tmp_path / "fills"), "--text", "red [MASK] sleep", "--device", "cpu"]) == 0
+    assert main(["embed", str(tmp_path / "fills"), "--text", "red dogs", "--device", "cpu"]) == 0
+    assert len(json.loads(capsys.readouterr().out.splitlines()[-1])) == 24
     assert main(["tag", str(tmp_path / "classes"), "--text", "red dogs", "--device", "cpu"]) == 2
     assert "is a classifier and not a model that tags words" in capsys.readouterr().err

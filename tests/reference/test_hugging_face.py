@@ -85,12 +85,17 @@ def _silence_transformers() -> Iterator[None]:
 # vocabularies
 
 
-def create_word_pieces(folder: Path) -> None:
+BERT_PIECES = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
+MPNET_PIECES = ("<s>", "<pad>", "</s>", "[UNK]", "<mask>")
+ROBERTA_PIECES = ("<s>", "<pad>", "</s>", "<unk>", "<mask>")
+
+
+def create_word_pieces(folder: Path, kind: str = "BertTokenizer", special: tuple[str, ...] = BERT_PIECES) -> None:
     learned = tokenizers.BertWordPieceTokenizer(lowercase=True)
-    learned.train_from_iterator(TEXT, vocab_size=90, min_frequency=1, show_progress=False)
+    learned.train_from_iterator(TEXT, vocab_size=90, min_frequency=1, show_progress=False, special_tokens=list(special))
     folder.mkdir(parents=True, exist_ok=True)
     learned.save_model(str(folder))
-    write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": True})
+    write(folder / "tokenizer_config.json", {"tokenizer_class": kind, "do_lower_case": True})
 
 
 def create_byte_level_pieces(folder: Path, *, special: list[str]) -> int:
@@ -155,22 +160,70 @@ def create_bert(folder: Path, kind: str = "BertForPreTraining", **options: Any) 
 def create_electra(folder: Path, kind: str = "ElectraForPreTraining", **options: Any) -> nn.Module:
     create_word_pieces(folder)
     config = transformers.ElectraConfig(
-        vocab_size=96, embedding_size=24, hidden_size=24, num_hidden_layers=2, num_attention_heads=3,
-        intermediate_size=40, max_position_embeddings=40, **options,
+        vocab_size=96, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=40, **{"embedding_size": 24, **options},
     )  # fmt: skip
     return save_model(getattr(transformers, kind)(config), folder)
 
 
-def create_roberta_prelayernorm(
-    folder: Path, kind: str = "RobertaPreLayerNormForMaskedLM", **options: Any
-) -> nn.Module:
-    size = create_byte_level_pieces(folder, special=["<s>", "<pad>", "</s>", "<unk>", "<mask>"])
+def create_roberta_like(folder: Path, name: str, kind: str = "ForMaskedLM", **options: Any) -> nn.Module:
+    """A descendant of RoBERTa with a byte-level vocabulary, whatever its own vocabularies are."""
+    size = create_byte_level_pieces(folder, special=list(ROBERTA_PIECES))
     write(folder / "tokenizer_config.json", {"tokenizer_class": "RobertaTokenizer"})
-    config = transformers.RobertaPreLayerNormConfig(
+    config = getattr(transformers, f"{name}Config")(
         vocab_size=size, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=42, **{"pad_token_id": 1, "type_vocab_size": 2, **options},
+    )  # fmt: skip
+    return save_model(getattr(transformers, f"{name}{kind.removeprefix(name)}")(config), folder)
+
+
+def create_roberta(folder: Path, kind: str = "ForMaskedLM", **options: Any) -> nn.Module:
+    return create_roberta_like(folder, "Roberta", kind, **options)
+
+
+def create_roberta_prelayernorm(folder: Path, kind: str = "ForMaskedLM", **options: Any) -> nn.Module:
+    return create_roberta_like(folder, "RobertaPreLayerNorm", kind, **options)
+
+
+def create_distilbert(folder: Path, kind: str = "DistilBertForMaskedLM", **options: Any) -> nn.Module:
+    create_word_pieces(folder, "DistilBertTokenizer")
+    config = transformers.DistilBertConfig(
+        vocab_size=96, dim=24, n_layers=2, n_heads=3, hidden_dim=40, max_position_embeddings=40, **options
+    )
+    return save_model(getattr(transformers, kind)(config), folder)
+
+
+def create_mpnet(folder: Path, kind: str = "MPNetForMaskedLM", **options: Any) -> nn.Module:
+    create_word_pieces(folder, "MPNetTokenizer", MPNET_PIECES)
+    config = transformers.MPNetConfig(
+        vocab_size=96, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, intermediate_size=40,
         max_position_embeddings=42, **options,
     )  # fmt: skip
     return save_model(getattr(transformers, kind)(config), folder)
+
+
+def create_albert(folder: Path, kind: str = "AlbertForPreTraining", **options: Any) -> nn.Module:
+    """An ALBERT with word pieces, which real ones do not have."""
+    create_word_pieces(folder)
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    vocabulary = transformers.BertTokenizer.from_pretrained(folder)
+    vocabulary.save_pretrained(folder)
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "BertTokenizer", "do_lower_case": True, **names})
+    config = transformers.AlbertConfig(
+        vocab_size=96, hidden_size=24, num_hidden_layers=3, num_attention_heads=3, intermediate_size=40,
+        max_position_embeddings=40, **{"embedding_size": 10, **options},
+    )  # fmt: skip
+    return save_model(getattr(transformers, kind)(config), folder)
+
+
+def create_opt(folder: Path, **options: Any) -> nn.Module:
+    size = create_byte_level_pieces(folder, special=["<s>", "<pad>", "</s>"])
+    write(folder / "tokenizer_config.json", {"tokenizer_class": "GPT2Tokenizer", "bos_token": "</s>"})
+    config = transformers.OPTConfig(
+        vocab_size=size, hidden_size=24, num_hidden_layers=2, num_attention_heads=3, ffn_dim=40,
+        max_position_embeddings=40, **options,
+    )  # fmt: skip
+    return save_model(transformers.OPTForCausalLM(config), folder)
 
 
 def create_gpt2(folder: Path, **options: Any) -> nn.Module:
@@ -251,6 +304,18 @@ def save_model(model: nn.Module, folder: Path) -> nn.Module:
     return model
 
 
+MODELS_OF_HEADS: dict[str, Callable[..., nn.Module]] = {
+    "Bert": create_bert,
+    "Electra": create_electra,
+    "Roberta": create_roberta,
+    "XLMRoberta": lambda folder, kind, **options: create_roberta_like(folder, "XLMRoberta", kind, **options),
+    "Camembert": lambda folder, kind, **options: create_roberta_like(folder, "Camembert", kind, **options),
+    "RobertaPreLayerNorm": create_roberta_prelayernorm,
+    "DistilBert": create_distilbert,
+    "MPNet": create_mpnet,
+    "Albert": create_albert,
+}
+"""Encoders with fine-tuned heads, by the beginning of their class names."""
 MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "bert": create_bert,
     "bert_masked": lambda folder: create_bert(folder, "BertForMaskedLM", hidden_act="relu"),
@@ -259,13 +324,28 @@ MAKERS: dict[str, Callable[[Path], nn.Module]] = {
     "roberta_prelayernorm_plain": lambda folder: create_roberta_prelayernorm(
         folder, "RobertaPreLayerNormModel", hidden_act="relu"
     ),
+    "roberta": create_roberta,
+    "roberta_plain": lambda folder: create_roberta(folder, "RobertaModel", hidden_act="relu"),
+    "xlm_roberta": lambda folder: create_roberta_like(folder, "XLMRoberta"),
+    "camembert": lambda folder: create_roberta_like(folder, "Camembert"),
+    "distilbert": create_distilbert,
+    "distilbert_plain": lambda folder: create_distilbert(folder, "DistilBertModel", activation="relu"),
+    "mpnet": create_mpnet,
+    "mpnet_plain": lambda folder: create_mpnet(folder, "MPNetModel", hidden_act="silu"),
+    "albert": create_albert,
+    "albert_masked": lambda folder: create_albert(folder, "AlbertForMaskedLM", hidden_act="relu"),
+    "albert_plain": lambda folder: create_albert(folder, "AlbertModel", embedding_size=24),
     "electra": lambda folder: create_electra(folder, hidden_act="relu"),
     "electra_masked": lambda folder: create_electra(folder, "ElectraForMaskedLM"),
     "electra_plain": lambda folder: create_electra(folder, "ElectraModel", hidden_act="silu"),
+    "electra_small": lambda folder: create_electra(folder, embedding_size=10),
+    "electra_small_masked": lambda folder: create_electra(folder, "ElectraForMaskedLM", embedding_size=10),
     "gpt2": create_gpt2,
     "gpt2_untied": lambda folder: create_gpt2(
         folder, tie_word_embeddings=False, n_inner=40, activation_function="gelu"
     ),
+    "opt": create_opt,
+    "opt_untied": lambda folder: create_opt(folder, tie_word_embeddings=False, activation_function="gelu"),
     "gpt_neox": create_gpt_neox,
     "gpt_neox_tied": lambda folder: create_gpt_neox(folder, tie_word_embeddings=True, hidden_act="relu"),
     "pythia": lambda folder: create_gpt_neox(
@@ -328,21 +408,23 @@ def compute_both_outputs(theirs: nn.Module, ours: nn.Module) -> Iterator[tuple[T
     ids, positions = batch(high)
     real, mask = positions >= 0, (positions >= 0).long()
     kind = theirs.config.model_type
-    if kind in ("bert", "roberta-prelayernorm", "electra"):
+    if hasattr(ours, "encoder") and not hasattr(ours, "decoder"):
         segments = (torch.arange(11) > 3).long().repeat(3, 1)
-        found = theirs(input_ids=ids, attention_mask=mask, token_type_ids=segments, output_hidden_states=True)
+        kinds = {} if kind in ("distilbert", "mpnet") else {"token_type_ids": segments}
+        found = theirs(input_ids=ids, attention_mask=mask, **kinds, output_hidden_states=True)
         memory = ours.encoder(Tokens(ids, positions, segments))
         yield memory.values[real], found.hidden_states[-1][real]
         if "pooler_output" in found:
             yield memory.summary, found.pooler_output
-        if "seq_relationship_logits" in found:
-            yield ours.relation(memory.summary).flip(1), found.seq_relationship_logits
+        if "prediction_logits" in found:
+            order = "seq_relationship_logits" if kind == "bert" else "sop_logits"
+            yield ours.relation(memory.summary).flip(1), found[order]
             yield ours.masked.output(ours.masked(memory.values[real])), found.prediction_logits[real]
         elif "logits" in found and hasattr(ours, "verdict"):
             yield ours(Tokens(ids, positions, segments))[real], found.logits[real]
         elif "logits" in found:
             yield ours.masked.output(ours.masked(memory.values[real])), found.logits[real]
-    elif kind in ("gpt2", "gpt_neox", "llama", "mistral", "qwen2", "qwen3"):
+    elif kind in ("gpt2", "gpt_neox", "opt", "llama", "mistral", "qwen2", "qwen3"):
         logits, _ = ours.step(Tokens(ids, positions), ours.init_state())
         yield logits[real], theirs(input_ids=ids, attention_mask=mask).logits[real]
     else:
@@ -389,12 +471,17 @@ def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "make", [create_bert, create_electra, create_roberta_prelayernorm], ids=lambda make: make.__name__
+    "make",
+    [create_bert, create_electra, create_roberta, create_roberta_prelayernorm, create_albert],
+    ids=lambda make: make.__name__,
 )
 def test_the_segment_vector_of_single_texts_is_used(make: Callable[..., nn.Module], tmp_path: Path) -> None:
     theirs = make(tmp_path / "theirs", type_vocab_size=1)
     ours = load_for_inference(open_origin(tmp_path / "theirs"), device=torch.device("cpu"))
     assert export_hugging_face(tmp_path / "theirs", tmp_path / "again") == ()
+    before, after = (load_file(tmp_path / folder / "model.safetensors") for folder in ("theirs", "again"))
+    assert before.keys() == after.keys()
+    assert not [each for each in before if not torch.equal(before[each], after[each])]
     again = type(theirs).from_pretrained(tmp_path / "again").eval()
     ids, positions = batch(85)
     real, mask = positions >= 0, (positions >= 0).long()
@@ -407,7 +494,9 @@ def test_the_segment_vector_of_single_texts_is_used(make: Callable[..., nn.Modul
     torch.testing.assert_close(found, expected, atol=1e-5, rtol=1e-5)
 
 
-@pytest.mark.parametrize("name", ["bert", "electra", "roberta_prelayernorm", "gpt2", "marian", "bart"])
+@pytest.mark.parametrize(
+    "name", ["bert", "electra", "roberta", "roberta_prelayernorm", "distilbert", "mpnet", "gpt2", "marian", "bart"]
+)
 def test_vocabularies_give_the_same_tokens(name: str, tmp_path: Path) -> None:
     MAKERS[name](tmp_path / "theirs")
     theirs = transformers.AutoTokenizer.from_pretrained(tmp_path / "theirs")
@@ -712,7 +801,7 @@ def edit_config(folder: Path, **changes: Any) -> None:
         (
             "bert",
             {"model_type": "reformer"},
-            "model_type = 'reformer': heedful reads bert, roberta-prelayernorm, gpt2, gpt_neox, llama,",
+            "model_type = 'reformer': heedful reads bert, roberta, roberta-prelayernorm, electra, albert,",
         ),
         ("bert", {"num_attention_heads": 5}, "heads = 5 must divide .* correct it"),
         ("bert", {"num_hidden_layers": 3}, r"does not contain tensor bert\.encoder\.layer\.2\."),

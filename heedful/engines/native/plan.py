@@ -63,6 +63,7 @@ def is_supported(stack: TransformerStack) -> bool:
         and len(layers) == len(stack.layers)
         and type(stack.embedding) in (TokenEmbedding, VectorEmbedding)
         and not len(getattr(stack.embedding, "factors", ()))
+        and getattr(stack.embedding, "projection", None) is None
         and type(stack.embedding.position) in (type(None), SinusoidalPosition, LearnedPosition, IntegerPosition)
         and (stack.visibility in (causal, bidirectional) or isinstance(stack.visibility, SlidingWindow))
         and all(_is_supported_layer(layer) and layer.memory_names == layers[0].memory_names for layer in layers)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, Final
 
+import torch
 from torch import Tensor
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.stack import EncoderConfig
-from heedful.foreign.families.heads import FamilyHeads, HeadLocation
+from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.model_family import (
     ACTIVATIONS,
     CLASSIC_LAYERS,
@@ -25,6 +28,7 @@ from heedful.foreign.families.tensor_names import (
     rename_layers,
     rename_part,
 )
+from heedful.tasks.portable_model import PortableModel
 
 ENCODER_SETTINGS: Final = (
     KeyMapping("d_model", ("hidden_size",)),
@@ -53,9 +57,46 @@ ENCODER_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     "positions.kind": ("learned",),
     "embedding_norm": (True,),
     "scale_embedding": (False,),
+    "d_embedding": (None,),
+    "share_layers": (False,),
+    "distance_bias": (None,),
     **CLASSIC_LAYERS,
     **SCALED_SOFTMAX,
 }
+
+
+def rename_encoder_layer(
+    query_key_value: tuple[str, str, str], output: str, *, norms: tuple[str, str], network: tuple[str, str]
+) -> tuple[TensorRename, ...]:
+    """Map one layer of an encoder, whose parts have these foreign names, to heedful's.
+
+    Args:
+        query_key_value: maps of the attention to queries, keys and values.
+        output: map after the heads.
+        norms: of the attention and of the feed-forward network.
+        network: both maps of the feed-forward network.
+    """
+    return (
+        TensorRename(("attention.query", "attention.key_value"), query_key_value, shares=(1, 2)),
+        rename_part("attention.aggregation.output", output),
+        rename_part("around_attention.norm", norms[0]),
+        rename_part("feed_forward.inner", network[0]),
+        rename_part("feed_forward.outer", network[1]),
+        rename_part("around_feed_forward.norm", norms[1]),
+    )
+
+
+def rename_bert_layer(norms: tuple[str, str]) -> tuple[TensorRename, ...]:
+    """Map one layer of BERT or of a variant that differs in the names of the two norms."""
+    return rename_encoder_layer(
+        ("attention.self.query", "attention.self.key", "attention.self.value"),
+        "attention.output.dense",
+        norms=norms,
+        network=("intermediate.dense", "output.dense"),
+    )
+
+
+BERT_LAYER: Final = rename_bert_layer(("attention.output.LayerNorm", "output.LayerNorm"))
 
 
 def build_encoder_mapping(
@@ -65,7 +106,9 @@ def build_encoder_mapping(
     prefix: str,
     output: str,
     output_bias: str | None = None,
-    norms: tuple[str, str] = ("attention.output.LayerNorm", "output.LayerNorm"),
+    layer: tuple[TensorRename, ...] = BERT_LAYER,
+    layers: str = "encoder.layer",
+    has_segments: bool = True,
     classifiers: str = "classifier|qa_outputs",
     aliases: Mapping[str, str] | None = None,
 ) -> StateDictMapping:
@@ -78,33 +121,27 @@ def build_encoder_mapping(
         prefix: first part of all names of the encoder.
         output: name of the output layer over the vocabulary, whose weight is the embedding table.
         output_bias: second name of its bias; None if it is stored once.
-        norms: names of a layer's norms, of the attention and of the feed-forward network.
+        layer: the mapping of one layer.
+        layers: name of the layers behind the prefix.
+        has_segments: whether segments have vectors.
         classifiers: pattern of the names of fine-tuned heads, which are not read here.
         aliases: see `StateDictMapping`.
     """
-    embeddings = f"{prefix}.embeddings"
-    layer = (
-        TensorRename(
-            ("attention.query", "attention.key_value"),
-            ("attention.self.query", "attention.self.key", "attention.self.value"),
-            shares=(1, 2),
-        ),
-        rename_part("attention.aggregation.output", "attention.output.dense"),
-        rename_part("around_attention.norm", norms[0]),
-        rename_part("feed_forward.inner", "intermediate.dense"),
-        rename_part("feed_forward.outer", "output.dense"),
-        rename_part("around_feed_forward.norm", norms[1]),
-    )
+    stack, embeddings = "encoder.stack", f"{prefix}.embeddings"
+    tables = {"table": "word_embeddings", "position.table": "position_embeddings"}
+    if has_segments:
+        tables["segments"] = "token_type_embeddings"
     return StateDictMapping(
         prefix=f"{prefix}.",
         renames=(
-            rename_part("encoder.stack.embedding.table", f"{embeddings}.word_embeddings", TABLE_PARAMETERS),
-            rename_part(
-                "encoder.stack.embedding.position.table", f"{embeddings}.position_embeddings", TABLE_PARAMETERS
+            *(
+                rename_part(f"{stack}.embedding.{name}", f"{embeddings}.{foreign_name}", TABLE_PARAMETERS)
+                for name, foreign_name in tables.items()
             ),
-            rename_part("encoder.stack.embedding.segments", f"{embeddings}.token_type_embeddings", TABLE_PARAMETERS),
-            rename_part("encoder.stack.embedding.norm", f"{embeddings}.LayerNorm"),
-            *rename_layers(config.layers, layer, stack="encoder.stack", foreign_layers=prefix + ".encoder.layer"),
+            rename_part(f"{stack}.embedding.norm", f"{embeddings}.LayerNorm"),
+            *rename_layers(
+                1 if config.share_layers else config.layers, layer, stack=stack, foreign_layers=f"{prefix}.{layers}"
+            ),
             *heads,
         ),
         copies={
@@ -165,9 +202,7 @@ BERT: Final = ModelFamily(
     },
     tokenizer_class="BertTokenizer",
     has_word_pieces=True,
-    heads=FamilyHeads.from_class_name(
-        "Bert", HeadLocation("BertForSequenceClassification", "classifier", reads_summary=True)
-    ),
+    heads=FamilyHeads.from_class_name("Bert"),
 )
 
 
@@ -186,14 +221,28 @@ def fold_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> d
 
 
 def add_single_segment(config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Add a zero vector for the only segment, which BERT and its variants have. Return the tensors unchanged if there
-    are several segments, or none.
+    """Add a zero vector for the only segment, which BERT and its variants have. Return the tensors unchanged if they
+    have it, and if there are several segments, or none.
     """
-    if not _has_single_segment(config) or _POSITIONS not in tensors:
+    if not _has_single_segment(config) or _POSITIONS not in tensors or _SEGMENTS in tensors:
         return dict(tensors)
-    return {**tensors, _SEGMENTS: tensors[_POSITIONS].new_zeros(1, config.d_model)}
+    return {**tensors, _SEGMENTS: torch.zeros_like(tensors[_POSITIONS][:1])}
 
 
 def _has_single_segment(config: ModelConfig) -> bool:
     """Return whether the configuration is an encoder with exactly one segment."""
     return isinstance(config, EncoderConfig) and config.segments == 1
+
+
+def add_position_offset(origin: PortableModel, offset: int) -> PortableModel:
+    """Prepend rows to the position table of a model until it has `offset` of them before the first position."""
+    config = origin.model
+    if not isinstance(config.positions, LearnedConfig) or config.positions.offset == offset:
+        return origin
+    rows = origin.tensors[_POSITIONS][config.positions.offset :]
+    positions = config.positions.model_copy(update={"offset": offset})
+    return replace(
+        origin,
+        model=config.model_copy(update={"positions": positions}),
+        tensors={**origin.tensors, _POSITIONS: torch.cat((rows.new_zeros(offset, rows.size(1)), rows))},
+    )

@@ -11,7 +11,7 @@ from typing import Any, Final
 from heedful.architectures.stack import EncoderConfig
 from heedful.errors import RunError
 from heedful.foreign.families.bert import BERT, ENCODER_FOREIGN_SUPPORTED, build_encoder_mapping
-from heedful.foreign.families.heads import FamilyHeads, HeadLocation
+from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.tensor_names import StateDictMapping, rename_part
 from heedful.tasks.portable_model import PortableModel
 
@@ -25,26 +25,45 @@ _HEADS: Final = (
 )
 
 
+_PROJECTION: Final = rename_part("encoder.stack.embedding.projection", "electra.embeddings_project")
+_CHOICE_SUMMARY: Final = "sequence_summary.summary"
+_CHOICE_SETTINGS: Final = {"summary_type": "first", "summary_activation": "gelu"}
+"""Settings of the summary that the head for multiple choice makes, as heedful has it."""
+
+
 def _build_mapping(config: EncoderConfig) -> StateDictMapping:
-    return build_encoder_mapping(config, _HEADS, prefix="electra", output="generator_lm_head")
+    return build_encoder_mapping(
+        config,
+        _HEADS if config.d_embedding is None else (_PROJECTION, *_HEADS),
+        prefix="electra",
+        output="generator_lm_head",
+        classifiers=r"classifier(\.dense|\.out_proj)?|qa_outputs|sequence_summary\.summary",
+    )
 
 
 def _complete_settings(
-    _values: dict[str, Any], content: Mapping[str, Any], _names: frozenset[str], location: str
+    values: dict[str, Any], content: Mapping[str, Any], names: frozenset[str], location: str
 ) -> None:
-    """Raise RunError if config.json, which is at `location`, gives embeddings and hidden vectors of different size; a
+    """Set the width of the embeddings in `values` if it is not that of the hidden vectors, and raise RunError if
+    config.json, which is at `location`, gives another summary than heedful's to a head for multiple choice; a
     `ModelFamily.complete_settings`.
     """
-    width, embedding_width = content.get("hidden_size"), content.get("embedding_size", content.get("hidden_size"))
-    if width != embedding_width:
-        raise RunError(
-            f"{location}: embedding_size = {embedding_width!r} and hidden_size = {width!r}: heedful has one width for "
-            "embeddings and layers; take a model where they are equal, as in electra-base-discriminator"
-        )
+    width = content.get("embedding_size", values["d_model"])
+    values["d_embedding"] = None if width == values["d_model"] else width
+    for key, supported in _CHOICE_SETTINGS.items():
+        if f"{_CHOICE_SUMMARY}.weight" in names and content.get(key, supported) != supported:
+            raise RunError(
+                f"{location}: {key} = {content[key]!r}: heedful has only {supported}; take a model with that"
+            )
 
 
 def _complete_content(content: dict[str, Any], config: EncoderConfig) -> dict[str, Any]:
-    return {"embedding_size": config.d_model, **content}
+    if config.d_embedding == config.d_model:
+        raise RunError(
+            f"model.d_embedding = {config.d_embedding}: ELECTRA has a map behind its embeddings only if their width is "
+            "not model.d_model; train a model without model.d_embedding to export it"
+        )
+    return {"embedding_size": config.d_embedding or config.d_model, **content}
 
 
 ELECTRA: Final = replace(
@@ -53,13 +72,15 @@ ELECTRA: Final = replace(
     name="ELECTRA",
     architectures={"ElectraForMaskedLM": ("masked",), "ElectraForPreTraining": ("verdict",), "ElectraModel": ()},
     foreign_supported={**ENCODER_FOREIGN_SUPPORTED, "summary_use_proj": (True, False)},
+    heedful_supported={key: values for key, values in BERT.heedful_supported.items() if key != "d_embedding"},
     build_mapping=_build_mapping,
     tokenizer_class="ElectraTokenizer",
-    heads=FamilyHeads(
-        {
-            "token": HeadLocation("ElectraForTokenClassification", "classifier"),
-            "ends": HeadLocation("ElectraForQuestionAnswering", "qa_outputs"),
-        }
+    heads=FamilyHeads.from_class_name(
+        "Electra",
+        "classifier.out_proj",
+        summary="classifier.dense",
+        choice_summary=_CHOICE_SUMMARY,
+        activation="gelu",
     ),
     gelu_head="generator_predictions",
     complete_settings=_complete_settings,

@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import ValidationError
 from torch import Tensor
 
+from heedful.architectures.classifiers import SummaryActivation
 from heedful.errors import RunError
 from heedful.tasks.portable_model import InferenceSettings, OutputHead, OutputType
 
@@ -48,22 +49,39 @@ class FamilyHeads:
     Attributes:
         locations: of the heads that transformers has.
         mean_locations: of those that read the mean of all tokens, which are model classes of heedful.
+        activation: of the layer that makes the summary of a text.
     """
 
     locations: Mapping[OutputType, HeadLocation] = field(default_factory=dict)
     mean_locations: Mapping[OutputType, HeadLocation] = field(default_factory=dict)
+    activation: SummaryActivation = "tanh"
 
     @classmethod
-    def from_class_name(cls, name: str, text_head: HeadLocation) -> FamilyHeads:
-        """Build the locations in model classes whose names begin with `name`; `text_head` is that of the head which
-        classifies whole texts.
+    def from_class_name(
+        cls,
+        name: str,
+        output: str = "classifier",
+        *,
+        summary: str | None = None,
+        choice_summary: str | None = None,
+        activation: SummaryActivation = "tanh",
+    ) -> FamilyHeads:
+        """Build the locations in model classes whose names begin with `name`.
+
+        Args:
+            name: first part of the names of all model classes.
+            output: output layer of the head that classifies whole texts.
+            summary: layer of that head which makes the summary of a text; None if the encoder has it.
+            choice_summary: the same of the head that chooses between texts.
+            activation: of the layer that makes the summary.
         """
+        text_head = HeadLocation(f"{name}ForSequenceClassification", output, True, summary)
         mean_head = HeadLocation(f"{name}MeanForSequenceClassification", "classifier", reads_mean=True)
         return cls(
             {
                 "class": text_head,
                 "number": text_head,
-                "candidate": HeadLocation(f"{name}ForMultipleChoice", "classifier", reads_summary=True),
+                "candidate": HeadLocation(f"{name}ForMultipleChoice", "classifier", True, choice_summary),
                 "token": HeadLocation(f"{name}ForTokenClassification", "classifier"),
                 "ends": HeadLocation(f"{name}ForQuestionAnswering", "qa_outputs"),
             },
@@ -72,6 +90,7 @@ class FamilyHeads:
                 "number": mean_head,
                 "candidate": HeadLocation(f"{name}MeanForMultipleChoice", "classifier", reads_mean=True),
             },
+            activation,
         )
 
     def locate_head(self, head: OutputHead, tensors: Mapping[str, Tensor]) -> HeadLocation:
@@ -269,7 +288,8 @@ from transformers.modeling_outputs import MultipleChoiceModelOutput, SequenceCla
 class _Mean({name}PreTrainedModel):
     def __init__(self, config, outputs):
         super().__init__(config)
-        self.{prefix} = {name}Model(config, add_pooling_layer=False)
+        self.{prefix} = {name}Model(config)
+        self.{prefix}.pooler = None
         self.classifier = torch.nn.Linear(config.hidden_size, outputs)
         self.post_init()
 
@@ -318,15 +338,13 @@ class {name}MeanForMultipleChoice(_Mean):
 '''
 
 
-def build_modeling_code(model_type: str, head_location: HeadLocation) -> str | None:
+def build_modeling_code(prefix: str, head_location: HeadLocation) -> str | None:
     """Return the content of `MODELING_FILE` for a head that reads the mean; None if transformers has the class itself.
-    `model_type` is that of config.json.
+    `prefix` is the attribute of the encoder.
     """
     if not head_location.reads_mean:
         return None
-    return _CODE_TEMPLATE.format(
-        name=head_location.architecture.partition("MeanFor")[0], prefix=model_type.replace("-", "_")
-    )
+    return _CODE_TEMPLATE.format(name=head_location.architecture.partition("MeanFor")[0], prefix=prefix)
 
 
 def build_auto_map(head_location: HeadLocation) -> dict[str, str]:

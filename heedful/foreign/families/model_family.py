@@ -11,6 +11,7 @@ from typing import Any, Final
 from pydantic import TypeAdapter, ValidationError
 from torch import Tensor
 
+from heedful.architectures.attention import LearnedConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.errors import RunError
@@ -46,6 +47,8 @@ CLASSIC_LAYERS: Final[Mapping[str, tuple[Any, ...]]] = {
 """The settings of layers as in Vaswani et al. 2017, without the changes of later papers."""
 HEEDFUL_DEFAULT: Final = object()
 """Default of a setting that is left out of heedful's configuration, so that heedful's own default counts."""
+_DEFAULT_PAD: Final = 1
+"""Id of padding in RoBERTa, if config.json does not give it."""
 ModelConfig = EncoderConfig | DecoderConfig | TransformerConfig
 
 
@@ -110,6 +113,7 @@ class ModelFamily:
         tokenizer_class: tokenizer of transformers; None if that follows from the kind of vocabulary.
         sentencepiece_class: that of folders with a sentencepiece model instead of tokenizer.json, if it is another one.
         sentencepiece_file: file name of their sentencepiece model.
+        doubles_separator: whether two texts are joined with two separators, where no file of a folder says it.
         has_word_pieces: whether old folders have a vocab.txt of WordPiece instead of files of byte-level BPE.
         has_side_vocabularies: whether folders have a sentencepiece model for each language, as Marian's.
         piece_numbering: ids of the pieces of a sentencepiece model in a folder without tokenizer.json.
@@ -119,6 +123,8 @@ class ModelFamily:
         heads: locations of the heads of fine-tuned models.
         gelu_head: foreign name of a head for hidden tokens whose activation is always gelu; None if there is none.
         opens_source: whether every source of a translation model begins with the piece for begin.
+        position_offset: returns the number of rows of the position table before the first position, given the id of
+            padding; None if `max_position_embeddings` does not count such rows.
         default_positions: number of tokens of a text, where config.json need not give it; None if it must.
         complete_settings: changes what the tables read from a config.json, and checks what they cannot; it takes
             heedful's keys and values, the content, the names of the stored tensors and the path for messages.
@@ -139,6 +145,7 @@ class ModelFamily:
     tokenizer_class: str | None = None
     sentencepiece_class: str | None = None
     sentencepiece_file: str = "spiece.model"
+    doubles_separator: bool = False
     has_word_pieces: bool = False
     has_side_vocabularies: bool = False
     piece_numbering: PieceNumbering = PieceNumbering()
@@ -147,6 +154,7 @@ class ModelFamily:
     heads: FamilyHeads = field(default_factory=FamilyHeads)
     gelu_head: str | None = None
     opens_source: bool = False
+    position_offset: Callable[[int], int] | None = None
     default_positions: int | None = None
     complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
     complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
@@ -155,6 +163,25 @@ class ModelFamily:
     def computes_positions(self) -> bool:
         """Whether positions are computed, so that their number is no setting of the model."""
         return all(setting.heedful_key != "positions.length" for setting in self.settings)
+
+    @property
+    def has_segments(self) -> bool:
+        """Whether segments of a text have vectors."""
+        return any(setting.heedful_key == "segments" for setting in self.settings)
+
+    @property
+    def exportable(self) -> Mapping[str, tuple[Any, ...]]:
+        """The values of heedful's settings with which a model can be exported, heads included."""
+        return {**self.heedful_supported, "summary.activation": (self.heads.activation,)}
+
+    def get_position_offset(self, content: Mapping[str, Any]) -> int:
+        """Return the number of rows of the position table before the first position that `max_position_embeddings` in
+        the content of config.json counts.
+        """
+        if self.position_offset is None:
+            return 0
+        pad = content.get("pad_token_id", _DEFAULT_PAD)
+        return self.position_offset(pad if type(pad) is int else 0)
 
     def find_languages(self, ids: Mapping[str, int]) -> dict[str, int]:
         """Return the languages that pieces name, with the ids of these pieces."""
@@ -192,6 +219,9 @@ class ModelFamily:
                 f"{location}: hidden_act = {content['hidden_act']!r} and the gelu of {self.gelu_head}: heedful has "
                 "one activation for both; take a model where they are equal"
             )
+        if self.position_offset is not None:
+            offset = self.get_position_offset(content)
+            values["positions"] |= {"offset": offset, "length": values["positions"]["length"] - offset}
         if self.complete_settings is not None:
             self.complete_settings(values, content, names, location)
         config: ModelConfig = validate_config(self.config_class, values, location=location)
@@ -204,7 +234,7 @@ class ModelFamily:
         Raises:
             RunError: the format cannot express a setting; the message names it.
         """
-        require_supported(config, self.name, self.heedful_supported)
+        require_supported(config, self.name, self.exportable)
         heads = {name.partition(".")[0] for name in tensors}
         if self.gelu_head is not None and "masked" in heads and config.activation != "gelu":
             raise RunError(
@@ -217,6 +247,9 @@ class ModelFamily:
             if setting.values is not None:
                 value = next(foreign for foreign, heedful in setting.values.items() if heedful == value)
             content |= dict.fromkeys(setting.foreign_keys, value)
+        if self.position_offset is not None:
+            assert isinstance(config.positions, LearnedConfig)
+            content["max_position_embeddings"] = config.positions.length + config.positions.offset
         if self.complete_content is not None:
             content = self.complete_content(content, config)
         architecture = next(name for name, needed in self.architectures.items() if heads.issuperset(needed))
@@ -253,7 +286,7 @@ def find_unsupported(config: Config, supported: Mapping[str, tuple[Any, ...]]) -
             value = attrgetter(key)(config)
         except AttributeError:  # its kind is unsupported already
             continue
-        if getattr(value, "kind", value) not in allowed:
+        if getattr(value, "kind", value) not in allowed and value not in allowed:
             unsupported.append(key)
     return unsupported
 

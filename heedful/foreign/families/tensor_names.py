@@ -240,6 +240,10 @@ class StateDictMapping:
         prefix = "" if any(name.startswith(self.prefix) for name in tensors) else self.prefix
         return {prefix + self._resolve_alias(name): tensor for name, tensor in tensors.items()}
 
+    def find_foreign_name(self, heedful_name: str) -> str:
+        """Return the foreign name of a part of a model that has only one of heedful's."""
+        return next(rename.foreign_names[0] for rename in self.renames if rename.heedful_names == (heedful_name,))
+
     def is_ignored(self, name: str) -> bool:
         """Return whether the name of a foreign tensor matches a pattern in `ignored`."""
         return any(re.fullmatch(pattern, name) for pattern in self.ignored)

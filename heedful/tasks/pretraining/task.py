@@ -17,7 +17,7 @@ from torch import nn
 
 from heedful.architectures.build_stack import build_activation, build_transformer_encoder, get_initializer
 from heedful.architectures.stack import EncoderConfig
-from heedful.blocks.embedding import TokenEmbedding
+from heedful.blocks.embedding import TokenEmbedding, build_output_layer
 from heedful.data.corpus import Corpus, ExampleEncoder, write_corpus
 from heedful.data.documents import DocumentChunk
 from heedful.data.text_splitting import split_sentences as split
@@ -370,9 +370,9 @@ def build_masked_language_model(
     """
     pooling = FirstTokenPooler(config.d_model) if paired else None
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest, summary=pooling)
-    output = nn.Linear(config.d_model, vocabulary)
-    output.weight = _get_embedding(encoder).weight
-    head = MaskedLMHead(config.d_model, output=output, activation=build_activation(config), epsilon=config.norm_epsilon)
+    output = build_output_layer(_get_embedding(encoder), tied=True)
+    activation = build_activation(config.activation)
+    head = MaskedLMHead(config.d_model, output=output, activation=activation, epsilon=config.norm_epsilon)
     model = MaskedLanguageModel(encoder, masked=head, relation=nn.Linear(config.d_model, 2) if paired else None)
     get_initializer(config)(model)
     return model
@@ -391,7 +391,7 @@ def build_detector(
     generator.encoder.stack.embedding = encoder.stack.embedding
     generator.masked.output.weight = _get_embedding(encoder).weight
     model = ReplacedTokenDetector(
-        generator, encoder=encoder, d_model=config.d_model, activation=build_activation(config)
+        generator, encoder=encoder, d_model=config.d_model, activation=build_activation(config.activation)
     )
     get_initializer(config)(model)
     return model
@@ -402,7 +402,9 @@ def build_detector_alone(config: EncoderConfig, *, vocabulary: int, longest: int
     number of tokens, `longest` the tokens of the longest input.
     """
     encoder = build_transformer_encoder(config, vocabulary=vocabulary, longest=longest)
-    model = ReplacedTokenDetector(None, encoder=encoder, d_model=config.d_model, activation=build_activation(config))
+    model = ReplacedTokenDetector(
+        None, encoder=encoder, d_model=config.d_model, activation=build_activation(config.activation)
+    )
     get_initializer(config)(model)
     return model
 

@@ -113,20 +113,23 @@ def build_window_encoding(tokenizer: Tokenizer, *, max_length: int) -> ExampleEn
     )
 
 
-def collate_windows(corpus: Corpus, rows: Integer[np.ndarray, " B"]) -> WindowBatch:
-    """Collate the given rows of a corpus, padded on the right."""
+def collate_windows(corpus: Corpus, rows: Integer[np.ndarray, " B"], *, in_one_segment: bool = False) -> WindowBatch:
+    """Collate the given rows of a corpus, padded on the right. `in_one_segment` says whether the context is in segment
+    0 too, as in `ContextWindow.segments`.
+    """
     context_starts, answer_starts, answer_ends = (
         torch.from_numpy(corpus[side].collate_ids(rows)[:, 0]) for side in ("begin", "first", "last")
     )
     ids = [np.asarray(corpus["tokens"][row], dtype=np.int64) for row in rows]
-    tokens = to_segmented_tokens(ids, context_starts.tolist())
+    tokens = to_segmented_tokens(ids, list(map(len, ids)) if in_one_segment else context_starts.tolist())
     return WindowBatch(tokens, _build_answer_mask(tokens, context_starts), answer_starts, answer_ends)
 
 
 def batch_unlabelled_windows(windows_to_read: Sequence[ContextWindow]) -> WindowBatch:
     """Batch windows without known answers."""
     context_starts = torch.tensor([window.context_start for window in windows_to_read])
-    tokens = to_segmented_tokens([window.ids for window in windows_to_read], context_starts.tolist())
+    first_lengths = [window.segments.count(0) for window in windows_to_read]
+    tokens = to_segmented_tokens([window.ids for window in windows_to_read], first_lengths)
     no_answer = torch.full_like(context_starts, NO_ANSWER)
     return WindowBatch(tokens, _build_answer_mask(tokens, context_starts), no_answer, no_answer)
 

@@ -54,6 +54,7 @@ class SpanObjective(CorpusObjective[WindowBatch]):
     Attributes:
         questions: the questions of the `validation` windows.
         make_predictor: builds the predictor, given a model and a `threshold`.
+        in_one_segment: whether question and context are in the same segment.
         threshold: the `no_answer_margin` from which the last evaluation predicts no answer; None if every question had
             an answer, so that something is always answered.
     """
@@ -61,12 +62,13 @@ class SpanObjective(CorpusObjective[WindowBatch]):
     _: KW_ONLY
     questions: Sequence[ExtractiveQuestion]
     make_predictor: Callable[..., QuestionAnsweringPredictor]
+    in_one_segment: bool = False
     threshold: float | None = field(default=None, init=False)
     metric_names = frozenset({"loss", *_METRIC_NAMES})
 
     def collate(self, corpus: Corpus, rows: RowIndices) -> WindowBatch:
         """Collate windows."""
-        return collate_windows(corpus, rows)
+        return collate_windows(corpus, rows, in_one_segment=self.in_one_segment)
 
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
         """Return the lengths of windows."""
@@ -247,6 +249,7 @@ class SpansTask(FineTuningTask[SpansRecipe, TokenClassifier]):
             validation,
             questions=list(run.read_examples("validation")),
             make_predictor=_bind_predictor(run),
+            in_one_segment=run.tokenizer.special.doubles_separator,
             batch_tokens=run.recipe.training.batch_tokens,
             seed=run.recipe.seed,
             device=device,

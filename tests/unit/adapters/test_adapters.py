@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -18,13 +19,14 @@ from heedful.adapters.adapter import (
     LoraTarget,
     LowRankUpdate,
 )
-from heedful.architectures.build import build_language_model, build_sequence_to_sequence
+from heedful.architectures.build import build_encoder, build_language_model, build_sequence_to_sequence
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
-from heedful.architectures.stack import DecoderConfig
+from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.blocks.transformer import TransformerStack
 from heedful.engines.native.plan import is_supported
 from heedful.errors import RecipeError, RunError
+from heedful.models.transformer import TransformerEncoder
 from heedful.tensors import Tokens
 
 ROLES: tuple[LoraTarget, ...] = ("query", "key", "value", "output", "feed_forward")
@@ -47,6 +49,10 @@ def tokens() -> Tokens:
 
 
 def hidden(model: nn.Module, read: Tokens) -> torch.Tensor:
+    if isinstance(model, TransformerEncoder):
+        values = model(read).values
+        assert isinstance(values, torch.Tensor)
+        return values
     decoder = model.get_submodule("decoder")
     found, _ = decoder(read, decoder.init_state(None))
     assert isinstance(found, torch.Tensor)
@@ -137,10 +143,20 @@ def test_a_bottleneck_computes_figure_2_longhand() -> None:
     torch.testing.assert_close(out, longhand)
 
 
+def bert() -> nn.Module:
+    """An encoder whose layers have the same weights."""
+    table = {"d_model": 16, "heads": 2, "d_ff": 24, "layers": 3, "dropout": 0.0, "share_layers": True}
+    return build_encoder(EncoderConfig.model_validate(table), vocabulary=11, longest=12).eval()
+
+
 @pytest.mark.parametrize("adapter", ADAPTERS)
-@pytest.mark.parametrize("shared", [False, True])
-def test_complete_weights_compute_what_the_adapted_model_does(adapter: Adapter, shared: bool) -> None:
-    model, read = gpt(shared_key_value=shared), tokens()
+@pytest.mark.parametrize(
+    "build",
+    [gpt, lambda: gpt(shared_key_value=True), bert],
+    ids=["plain", "one map for keys and values", "shared layers"],
+)
+def test_complete_weights_compute_what_the_adapted_model_does(adapter: Adapter, build: Callable[[], nn.Module]) -> None:
+    model, read = build(), tokens()
     plain = copy.deepcopy(model)
     base = {name: parameter.detach() for name, parameter in plain.named_parameters()}
     adapter.attach(model)

@@ -170,7 +170,7 @@ def test_what_is_no_judge(folder: Path, tmp_path: Path) -> None:
             r"architectures = \['BertForMultipleChoice'\]: this is not a judge",
         ),
         ("model_type", "gpt2", "config.json: model_type = 'gpt2': judges have 'bert'; take"),
-        ("model_type", "xlm-roberta", "model_type = 'xlm-roberta': heedful reads bert"),
+        ("model_type", "reformer", "model_type = 'reformer': heedful reads bert"),
     ):
         before = (folder / "config.json").read_text()
         update_json(folder / "config.json", **{key: value})

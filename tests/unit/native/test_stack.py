@@ -119,13 +119,15 @@ def test_language_models_and_encoders_of_two_texts(library: Any) -> None:
     target = texts(3, 7)
     assert_alike(in_chunks(native, None, target, [2, 3]), in_chunks(model, None, target, []), target)
     table = {"d_model": 12, "heads": 2, "d_ff": 20, "layers": 2, "segments": 2}
-    bert = filled(build_masked_language_model(EncoderConfig(**table), vocabulary=WORDS, longest=20, paired=True))
-    other = deepcopy(bert)
-    assert replace_with_native(other) == 1
     tokens = texts(3, 8)
     tokens = Tokens(tokens.ids, tokens.positions, torch.randint(2, tokens.ids.shape))
-    for each in (tokens, Tokens(tokens.ids, tokens.positions)):
-        assert_alike(other.encoder(each).keys, bert.encoder(each).keys, tokens)
+    for options in ({}, {"share_layers": True}, {"d_embedding": 6}, {"distance_bias": {"count": 8}}):
+        encoder = EncoderConfig.model_validate(table | options)
+        bert = filled(build_masked_language_model(encoder, vocabulary=WORDS, longest=20, paired=True))
+        other = deepcopy(bert)
+        assert replace_with_native(other) == (options in ({}, {"share_layers": True}))
+        for each in (tokens, Tokens(tokens.ids, tokens.positions)):
+            assert_alike(other.encoder(each).keys, bert.encoder(each).keys, tokens)
 
 
 OTHERS: list[dict[str, Any]] = [

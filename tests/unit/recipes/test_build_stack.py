@@ -7,13 +7,17 @@ from typing import Any
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 
-from heedful.architectures.build import build_encoder, build_language_model, build_tagger
+from heedful.architectures.build import build_encoder, build_language_model, build_tagger, build_text_classifier
+from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import LearnedPosition, RotaryPosition, bidirectional, causal
+from heedful.attention.positions import BucketBias
 from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
 from heedful.errors import RecipeError
 from heedful.recipes.load import build_recipe
+from heedful.tasks.pretraining.task import build_masked_language_model
 from heedful.tensors import Tokens
 
 VOCABULARY = 11
@@ -77,6 +81,62 @@ def test_an_encoder_is_a_bert_unless_told_otherwise() -> None:
     assert {norm.eps for norm in of(model, nn.LayerNorm)} == {1e-12}
     plain = bert(segments=1, embedding_norm=False).stack.embedding
     assert (plain.segments, plain.norm) == (None, None)
+
+
+def test_layers_may_share_their_weights() -> None:
+    """They compute what separate layers with equal weights do, and their gradient is the sum of those layers'."""
+    shared, plain = bert(share_layers=True, layers=3, dropout=0.0), bert(layers=3, dropout=0.0)
+    for parameter in shared.parameters():
+        nn.init.normal_(parameter, std=0.4)
+    plain.load_state_dict(shared.state_dict())
+    assert {name.split(".")[2] for name, _ in shared.named_parameters() if "layers" in name} == {"0"}
+    assert len({id(layer.attention.probe) for layer in shared.stack.layers}) == 3
+    tokens = Tokens(torch.arange(10).view(2, 5), torch.arange(5).expand(2, 5))
+    outputs = [model.double()(tokens).values for model in (shared, plain)]
+    torch.testing.assert_close(*outputs)
+    for output in outputs:
+        output.square().sum().backward()
+    first, *others = (dict(layer.named_parameters()) for layer in plain.stack.layers)
+    for name, parameter in shared.stack.layers[0].named_parameters():
+        torch.testing.assert_close(parameter.grad, sum(each[name].grad for each in (first, *others)))
+
+
+def test_embeddings_may_be_narrower_than_layers() -> None:
+    model = build_masked_language_model(
+        EncoderConfig.model_validate({**SMALL, "d_embedding": 6}), vocabulary=VOCABULARY, longest=9, paired=False
+    )
+    embedding = model.encoder.stack.embedding
+    assert {table.weight.size(1) for table in (embedding.table, embedding.position.table, embedding.segments)} == {6}
+    assert embedding.norm.normalized_shape == model.masked.norm.normalized_shape == (6,)
+    assert (embedding.projection.in_features, embedding.projection.out_features) == (6, 16)
+    assert model.masked.output.weight is embedding.table.weight
+    assert (bert().stack.embedding.projection, bert(d_embedding=16).stack.embedding.projection is None) == (None, False)
+    tokens = Tokens(torch.zeros(1, 3, dtype=torch.long), torch.arange(3).unsqueeze(0))
+    sinusoidal = bert(d_embedding=6, positions={"kind": "sinusoidal"})
+    assert sinusoidal.stack.embedding.embed_parts(tokens).positions.shape == (1, 3, 6)
+    assert sinusoidal(tokens).values.shape == (1, 3, 16)
+    with pytest.raises(ValueError, match="must be even: sinusoidal positions"):
+        EncoderConfig.model_validate({**SMALL, "d_embedding": 5, "positions": {"kind": "sinusoidal"}})
+
+
+def test_biases_of_distances_come_beside_positions() -> None:
+    model = bert(distance_bias={"count": 8})
+    (bias,) = of(model, BucketBias)
+    assert all(layer.attention.relative is bias for layer in model.stack.layers)
+    assert (bias.table.num_embeddings, bias.causal) == (8, False)
+    assert isinstance(model.stack.embedding.position, LearnedPosition)
+    with pytest.raises(ValueError, match=r'model\.positions\.kind = "rotary" is one of the attention'):
+        EncoderConfig.model_validate({**SMALL, "distance_bias": {}, "positions": {"kind": "rotary"}})
+
+
+@pytest.mark.parametrize(("name", "function"), [("tanh", torch.tanh), ("relu", torch.relu), ("gelu", functional.gelu)])
+def test_the_summary_of_a_text_has_an_activation(name: str, function: Any) -> None:
+    config = EncoderClassifierConfig.model_validate({**SMALL, "dropout": 0.0, "summary": {"activation": name}})
+    model: Any = build_text_classifier(config, vocabulary=VOCABULARY, outputs=3, longest=9)
+    nn.init.normal_(model.encoder.summary.dense.bias)
+    tokens = Tokens(torch.arange(10).view(2, 5), torch.arange(5).expand(2, 5))
+    first = model.encoder.summary.dense(model.encoder(tokens).values[:, 0])
+    torch.testing.assert_close(model.embed_text(tokens), function(first))
 
 
 @torch.no_grad()
