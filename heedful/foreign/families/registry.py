@@ -16,14 +16,15 @@ from heedful.foreign.families.marian import MARIAN
 from heedful.foreign.families.model_family import ModelFamily
 from heedful.foreign.families.roberta_prelayernorm import ROBERTA_PRELAYERNORM
 from heedful.foreign.families.t5 import MT5, T5
+from heedful.foreign.families.vit import VIT
 
 EXPORTED_FAMILIES: Final = (
     *(BERT, ROBERTA_PRELAYERNORM),
     *(GPT2, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
     *(MARIAN, BART, MBART, M2M100, PEGASUS, T5),
 )
-"""Families that models are exported as; of several that support a model, the first is taken."""
+"""Families that models of text are exported as; of several that support a model, the first is taken."""
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
-    family.model_type: family for family in (*EXPORTED_FAMILIES, ELECTRA, MT5)
+    family.model_type: family for family in (*EXPORTED_FAMILIES, ELECTRA, MT5, VIT)
 }
 """Supported model families by the model_type of config.json."""
