@@ -185,7 +185,8 @@ def build_vision_transformer(config: PatchTransformerConfig, *, picture: Picture
     for key in ("mean", "deviation"):
         if len(numbers := getattr(config, key)) not in (1, channels):
             raise RecipeError(f"model.{key} = {list(numbers)}: give one number, or one for each of {channels} channels")
-    longest = 1 + (sides[0] // config.patch) * (sides[1] // config.patch)
+    rows, columns = (side // config.patch for side in sides)
+    longest = 1 + rows * columns
     stack_config: StackConfig = config
     if isinstance(config.positions, PatchPositionsConfig):
         stack_config = config.model_copy(update={"positions": LearnedConfig(length=longest)})
@@ -196,7 +197,7 @@ def build_vision_transformer(config: PatchTransformerConfig, *, picture: Picture
     )
     stack = _build_stack(stack_config, embedding, layers=config.layers, visibility=EverythingConfig(), longest=longest)
     patches = PatchProjection(channels, config.d_model, patch=config.patch)
-    return VisionTransformer(patches, stack, mean=config.mean, deviation=config.deviation)
+    return VisionTransformer(patches, stack, grid=(rows, columns), mean=config.mean, deviation=config.deviation)
 
 
 def _build_token_stack(

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, Final, NoReturn
 
 import torch
+from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn import functional
 
 from heedful.architectures.build_vision import build_picture_classifier
 from heedful.architectures.vision import PatchTransformerConfig, VisionTransformerConfig
@@ -50,6 +52,7 @@ _CHANGEABLE_KEYS: Final = frozenset(
 )
 """Keys of a recipe's model that may differ from those of the weights that it starts from."""
 _SUMMARY: Final = "encoder.summary.dense.weight"
+_POSITIONS: Final = "stack.embedding.position.table.weight"
 
 
 @dataclass(frozen=True)
@@ -225,7 +228,8 @@ def open_picture_folder(folder: Path) -> PictureFolder:
 def load_encoder_weights(
     network: TransformerBackbone | TransformerPictureClassifier, config: PatchTransformerConfig
 ) -> None:
-    """Load the weights of the published model that the config names into the encoder of a network.
+    """Load the weights of the published model that the config names into the encoder of a network. For pictures of
+    another size, its positions are interpolated (Dosovitskiy et al. 2021, 3.2).
 
     Raises:
         RunError: there is no such model, or it differs from the config; the message names the keys to set.
@@ -237,14 +241,22 @@ def load_encoder_weights(
     if keys:
         needed = ", ".join(f"{key} = {toml.format_value(foreign[key])}" for key in keys)
         raise RunError(f"{config.weights}: its weights need {needed} in the table of the model; set that")
-    parameters = network.encoder.state_dict()
-    tensors = {name: origin.tensors[f"encoder.{name}"] for name in parameters}
-    if any(tensors[name].shape != parameter.shape for name, parameter in parameters.items()):
-        raise RunError(
-            f"{config.weights}: reads pictures of {' x '.join(map(str, origin.shape))} (channels, height, width); set "
-            "the size of pictures in [data] to that"
-        )
+    channels, rows, columns = origin.shape[0], *(side // config.patch for side in origin.shape[1:])
+    if channels != network.encoder.patches.projection.in_channels:
+        raise RunError(f"{config.weights}: reads pictures of {channels} channels; set data.channels to that")
+    tensors = {name: origin.tensors[f"encoder.{name}"] for name in network.encoder.state_dict()}
+    if network.encoder.grid != (rows, columns):
+        tensors[_POSITIONS] = _interpolate_positions(tensors[_POSITIONS], (rows, columns), network.encoder.grid)
     network.encoder.load_state_dict(tensors)
+
+
+def _interpolate_positions(
+    table: Float[Tensor, "N d"], old_grid: tuple[int, int], new_grid: tuple[int, int]
+) -> Float[Tensor, "M d"]:
+    """Interpolate the positions of patches in rows and columns by a cubic filter; that of the class token stays."""
+    planes = table[1:].T.reshape(1, -1, *old_grid)
+    resized = functional.interpolate(planes, size=new_grid, mode="bicubic", align_corners=False)
+    return torch.cat((table[:1], resized[0].flatten(1).T))
 
 
 def save_picture_model(origin: PictureModel, folder: str | Path) -> None:

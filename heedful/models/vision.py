@@ -164,6 +164,7 @@ class VisionTransformer(Encoder[Float[Tensor, "B C H W"]]):
     Args:
         patches: projects the patches, and adds the class token.
         stack: embedding and layers.
+        grid: rows and columns of patches in a picture.
         mean: of each colour channel, from 0 to 1, in the training images; a single number holds for all channels.
         deviation: likewise.
         summary: pooler of the hidden vectors; none if not given.
@@ -176,6 +177,7 @@ class VisionTransformer(Encoder[Float[Tensor, "B C H W"]]):
         patches: PatchProjection,
         stack: TransformerStack,
         *,
+        grid: tuple[int, int],
         mean: Sequence[float] = (0.5,),
         deviation: Sequence[float] = (0.5,),
         summary: Pooler | None = None,
@@ -183,6 +185,7 @@ class VisionTransformer(Encoder[Float[Tensor, "B C H W"]]):
         super().__init__()
         self.patches = patches
         self.stack = stack
+        self.grid = grid
         self.mean = tuple(mean)
         self.deviation = tuple(deviation)
         self.summary = summary
@@ -195,8 +198,7 @@ class VisionTransformer(Encoder[Float[Tensor, "B C H W"]]):
         hidden, _ = self.stack(tokens, self.stack.init_state(None))
         summary = hidden[:, 0] if self.summary is None else self.summary(hidden, tokens.positions)
         slots, positions = hidden[:, 1:], tokens.positions[:, 1:] - 1
-        rows, columns = (side // self.patches.projection.kernel_size[0] for side in source.shape[2:])
-        return Memory(slots, slots, positions, summary, GridLayout(rows, columns))
+        return Memory(slots, slots, positions, summary, GridLayout(*self.grid))
 
 
 class TransformerBackbone(VisionBackbone):

@@ -17,9 +17,12 @@ from torch import Tensor, nn
 
 import heedful
 from heedful.__main__ import main
+from heedful.architectures.build_vision import build_clip_encoder, build_picture_classifier
+from heedful.architectures.vision import TransformerVisionConfig, VisionTransformerConfig
 from heedful.data.pictures import encode_png
 from heedful.errors import HeedfulError, RunError
-from heedful.foreign.picture_folders import PictureModel, open_picture_folder
+from heedful.foreign.picture_folders import PictureModel, load_encoder_weights, open_picture_folder
+from heedful.models.vision import ClipBatch
 from heedful.recipes.load import load_recipe
 from heedful.runs.export import export_ctranslate2, export_hugging_face, export_onnx
 from heedful.runs.initialization import create_run, init_model
@@ -33,6 +36,8 @@ def _use_float32() -> None:
 
 
 NAMES = ["cat", "dog", "fish", "owl", "snail"]
+SIZES = {"patch": 4, "d_model": 24, "heads": 3, "layers": 2, "d_ff": 40, "norm_epsilon": 1e-12}
+"""What a recipe says of the encoder of `create_vit`."""
 COLOURS = {"image_mean": [0.485, 0.456, 0.406], "image_std": [0.229, 0.224, 0.225]}
 
 
@@ -204,12 +209,7 @@ def write_table(folder: Path, **changes: Any) -> str:
     table = {
         "kind": '"vit"',
         "weights": json.dumps(str(folder)),
-        "patch": 4,
-        "d_model": 24,
-        "heads": 3,
-        "layers": 2,
-        "d_ff": 40,
-        "norm_epsilon": 1e-12,
+        **SIZES,
         **changes,
     }
     return "{ " + ", ".join(f"{key} = {value}" for key, value in table.items()) + " }"
@@ -246,7 +246,6 @@ def test_captioning_starts_from_a_published_encoder(frozen: bool, scenes: Path, 
     [
         ({"layers": 3, "heads": 4}, "its weights need heads = 3, layers = 2 in the table of the model; set that"),
         ({"mean": "[0.1]"}, "its weights need mean = [0.5]"),
-        ({}, "reads pictures of 3 x 16 x 16 (channels, height, width)"),
         ({"patch": 5}, "data.picture_size = 48 must be a multiple of 5"),
         ({"weights": '"none"'}, "none: does not exist; check model.pictures.weights"),
         ({"weights": '"."'}, "is not a Hugging Face folder of a ViT"),
@@ -258,6 +257,37 @@ def test_weights_that_do_not_fit(changes: dict[str, Any], message: str, scenes: 
         options = ["--model.pictures", write_table(tmp_path / "vit", **changes)]
         heedful.train(load_recipe(scenes, ["--output", str(tmp_path / "run"), *options]))
     assert message in str(error.value)
+
+
+def test_larger_pictures_give_their_numbers(tmp_path: Path) -> None:
+    theirs = create_vit(tmp_path)
+    config = VisionTransformerConfig.model_validate({**SIZES, "weights": tmp_path})
+    ours: Any = build_picture_classifier(config, picture=(3, 20, 12), classes=2).eval()
+    load_encoder_weights(ours, config)
+    pictures = torch.rand(2, 3, 20, 12)
+    with torch.no_grad():
+        expected = theirs.vit(pixel_values=2 * pictures - 1, interpolate_pos_encoding=True).last_hidden_state
+        torch.testing.assert_close(ours.encoder(pictures).values, expected[:, 1:], atol=1e-5, rtol=1e-5)
+
+
+def test_grey_weights_do_not_fit_colours(tmp_path: Path) -> None:
+    create_vit(tmp_path, num_channels=1, steps={"image_mean": [0.5], "image_std": [0.5]})
+    config = VisionTransformerConfig.model_validate({**SIZES, "weights": tmp_path})
+    model: Any = build_picture_classifier(config, picture=(3, 16, 16), classes=2)
+    with pytest.raises(RunError, match=r"reads pictures of 1 channels; set data\.channels to that"):
+        load_encoder_weights(model, config)
+
+
+def test_clips_are_read_frame_by_frame() -> None:
+    """A frame of a clip is the mean of its patches."""
+    config = TransformerVisionConfig.model_validate({"patch": 4, "d_model": 24, "heads": 3, "layers": 1})
+    encoder = build_clip_encoder(config, None, size=8, d_model=10, encode_times=False).eval()
+    frames = torch.randint(256, (2, 3, 8, 8, 3), dtype=torch.uint8)
+    positions = torch.tensor([[0, 1, 2], [0, 1, -1]])
+    memory = encoder(ClipBatch(frames, positions))
+    assert encoder.vision is not None
+    expected = encoder.norm(encoder.map(encoder.vision(frames[0]).mean((1, 2))))
+    torch.testing.assert_close(memory.values[0], expected)
 
 
 def test_new_weights_cannot_be_frozen(scenes: Path) -> None:
