@@ -4008,6 +4008,47 @@ MEMORIES = (
     ),
 )
 
+PATCH_LAWS = "tests/laws/test_vision_transformers.py"
+VIT = "tests/reference/test_vit.py"
+
+PATCHED = (
+    Mutant(
+        "patches are read column by column",
+        "blocks/vision.py",
+        "self.projection(pictures).flatten(2).transpose(1, 2)",
+        "self.projection(pictures).transpose(2, 3).flatten(2).transpose(1, 2)",
+        (f"{PATCH_LAWS}::test_patches_are_projected_one_by_one",),
+    ),
+    Mutant(
+        "colours are divided before the mean is subtracted",
+        "models/vision.py",
+        "self.patches((pictures - mean) / deviation)",
+        "self.patches(pictures / deviation - mean)",
+        (f"{VIT}::test_import_and_export",),
+    ),
+    Mutant(
+        "the first patch is the class token",
+        "models/vision.py",
+        "summary = hidden[:, 0] if",
+        "summary = hidden[:, 1] if",
+        (f"{VIT}::test_import_and_export",),
+    ),
+    Mutant(
+        "pictures of other models are resized as our own",
+        "tasks/glimpses/predictor.py",
+        "fit_picture_to_shape(picture, self.shape, resampling=self.resampling)",
+        "fit_picture_to_shape(picture, self.shape)",
+        (f"{VIT}::test_pictures_are_prepared_like_theirs",),
+    ),
+    Mutant(
+        "weights of other sizes are taken if the tensors fit",
+        "foreign/picture_folders.py",
+        "if own[key] != foreign[key])",
+        "if own[key] != foreign[key] and key != 'heads')",
+        (f"{VIT}::test_weights_that_do_not_fit",),
+    ),
+)
+
 GLIMPSING = (
     Mutant(
         "coarse patches begin where the sharp one does",
@@ -7858,6 +7899,7 @@ MUTANTS = (
     *METRICS,
     *EXPORTED,
     *COMMANDS,
+    *PATCHED,
     *GLIMPSING,
     *CAPTIONED,
     *FIRST_HOUR,

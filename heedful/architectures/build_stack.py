@@ -43,6 +43,7 @@ from heedful.architectures.stack import (
     StackConfig,
     TransformerMemoryDecoderConfig,
 )
+from heedful.architectures.vision import PatchPositionsConfig, PatchTransformerConfig
 from heedful.attention import (
     AbsolutePosition,
     ConcatAggregation,
@@ -86,11 +87,16 @@ from heedful.blocks.transformer import (
     TransformerLayer,
     TransformerStack,
 )
+from heedful.blocks.vision import PatchProjection
+from heedful.errors import RecipeError
 from heedful.models.generative import LanguageModel, SequenceToSequence
 from heedful.models.parameters import Initializer, init_bert, init_gpt2, init_modern
 from heedful.models.transformer import Pooler, SubsampledEncoder, TransformerDecoder, TransformerEncoder
+from heedful.models.vision import VisionTransformer
 from heedful.tensors import SOURCE, Tokens
 
+PictureShape = tuple[int, int, int]
+"""Channels, height and width."""
 _INITIALIZERS: dict[str, Initializer] = {"xavier": init_modern, "gpt2": init_gpt2, "bert": init_bert}
 
 
@@ -166,6 +172,33 @@ def build_transformer_frame_encoder(config: FrameTransformerConfig, *, bands: in
     )
     stack = _build_stack(config, embedding, layers=config.layers, visibility=config.visibility, longest=longest)
     return build_subsampled_encoder(config, TransformerEncoder(stack), bands=bands, width=config.d_model)
+
+
+def build_vision_transformer(config: PatchTransformerConfig, *, picture: PictureShape) -> VisionTransformer:
+    """Build a newly initialised vision transformer for pictures of this shape, without a classifier; raise
+    `RecipeError` if patches do not fit the picture.
+    """
+    channels, *sides = picture
+    if any(side % config.patch for side in sides):
+        raise RecipeError(
+            f"model.patch = {config.patch}: patches must divide a picture of {sides[0]} x {sides[1]} evenly"
+        )
+    for key in ("mean", "deviation"):
+        if len(numbers := getattr(config, key)) not in (1, channels):
+            raise RecipeError(f"model.{key} = {list(numbers)}: give one number, or one for each of {channels} channels")
+    rows, columns = (side // config.patch for side in sides)
+    longest = 1 + rows * columns
+    stack_config: StackConfig = config
+    if isinstance(config.positions, PatchPositionsConfig):
+        stack_config = config.model_copy(update={"positions": LearnedConfig(length=longest)})
+    embedding = VectorEmbedding(
+        position=_build_absolute_position(stack_config, longest=longest, full_texts=True),
+        scale=config.d_model**0.5 if config.scale_embedding else 1.0,
+        dropout=config.embedding_dropout,
+    )
+    stack = _build_stack(stack_config, embedding, layers=config.layers, visibility=EverythingConfig(), longest=longest)
+    patches = PatchProjection(channels, config.d_model, patch=config.patch)
+    return VisionTransformer(patches, stack, grid=(rows, columns), mean=config.mean, deviation=config.deviation)
 
 
 def _build_token_stack(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Final
+from typing import Final, TypeVar
 
 from torch import nn
 
+from heedful.architectures.build_stack import PictureShape, build_vision_transformer
 from heedful.architectures.vision import (
     ConvolutionalVisionConfig,
     EfficientNetLite0Config,
@@ -15,7 +16,9 @@ from heedful.architectures.vision import (
     MotionConfig,
     PictureArchitecture,
     ResNetConfig,
+    TransformerVisionConfig,
     VisionConfig,
+    VisionTransformerConfig,
     WholePictureConvolutionConfig,
     WholePictureFeedForwardConfig,
 )
@@ -32,6 +35,7 @@ from heedful.models.picture_classifier import (
     LearnedPolicy,
     PictureClassifier,
     RandomPolicy,
+    TransformerPictureClassifier,
     WholePictureClassifier,
 )
 from heedful.models.vision import (
@@ -41,25 +45,29 @@ from heedful.models.vision import (
     RegionEncoder,
     ResNet,
     SmallVisionBackbone,
+    TransformerBackbone,
     VisionBackbone,
 )
 from heedful.registry import load_object
 
+Network = TypeVar("Network", bound=nn.Module)
 
-def build_vision_backbone(config: VisionConfig) -> VisionBackbone:
-    """Build an image network with new weights."""
-    network: VisionBackbone = load_object(config.built_by, context=f"model.pictures.kind = {config.kind!r}")(config)
+
+def build_vision_backbone(config: VisionConfig, *, size: int) -> VisionBackbone:
+    """Build an image network with new weights, for pictures of `size` by `size` pixels."""
+    build = load_object(config.built_by, context=f"model.pictures.kind = {config.kind!r}")
+    network: VisionBackbone = build(config, size=size)
     return network
 
 
-def load_backbone_weights(config: VisionConfig, network: VisionBackbone) -> VisionBackbone:
-    """Load the weights that the config names into an image network.
+def load_backbone_weights(config: VisionConfig | VisionTransformerConfig, network: Network) -> Network:
+    """Load the weights that the config names into an image network, or into the encoder of a picture classifier.
 
     Raises:
         DataError: the file does not exist or cannot be read.
         RunError: the file holds another network.
     """
-    load_object(config.read_by, context=f"model.pictures.kind = {config.kind!r}")(network, config.weights_file)
+    load_object(config.read_by, context=f"kind = {config.kind!r}")(network, config)
     return network
 
 
@@ -71,25 +79,39 @@ def build_region_encoder(config: VisionConfig, *, d_model: int, size: int) -> Re
     return RegionEncoder(config.d_annotation, d_model, rows=rows, dropout=config.dropout)
 
 
-def build_small_backbone(config: ConvolutionalVisionConfig) -> SmallVisionBackbone:
+def build_small_backbone(
+    config: ConvolutionalVisionConfig,
+    *,
+    size: int,  # noqa: ARG001 - windows are wherever there are pixels
+) -> SmallVisionBackbone:
     """Build a small image network to be trained with the rest of the model."""
     return SmallVisionBackbone(config.widths, extra_convolutions=config.more)
 
 
-def build_resnet(config: ResNetConfig) -> ResNet:
+def build_resnet(config: ResNetConfig, *, size: int) -> ResNet:  # noqa: ARG001 - as in `build_small_backbone`
     """Build a residual network."""
     return ResNet(config.depth, stride=config.stride)
 
 
-def build_efficientnet_lite0(config: EfficientNetLite0Config) -> EfficientNetLite0:
+def build_efficientnet_lite0(
+    config: EfficientNetLite0Config,
+    *,
+    size: int,  # noqa: ARG001 - as in `build_small_backbone`
+) -> EfficientNetLite0:
     """Build an EfficientNet-lite0."""
     return EfficientNetLite0(stride=config.stride)
+
+
+def build_transformer_backbone(config: TransformerVisionConfig, *, size: int) -> TransformerBackbone:
+    """Build a vision transformer for pictures of `size` by `size` pixels, without its classifier."""
+    return TransformerBackbone(build_vision_transformer(config, picture=(3, size, size)), d_annotation=config.d_model)
 
 
 def build_clip_encoder(
     vision: VisionConfig,
     motion: MotionConfig | None,
     *,
+    size: int,
     d_model: int,
     encode_times: bool,
     d_features: int | None = None,
@@ -101,12 +123,13 @@ def build_clip_encoder(
     Args:
         vision: image network for each frame.
         motion: motion network over neighbouring frames; None for none.
+        size: pixels along each side of a frame.
         d_model: width of the slots.
         encode_times: whether to add sinusoids of the frame number.
         d_features: width of precomputed frame vectors, which replace `vision`.
     """
     return FrameEncoder(
-        build_vision_backbone(vision) if d_features is None else None,
+        build_vision_backbone(vision, size=size) if d_features is None else None,
         None if motion is None else MotionNetwork(motion.widths),
         d_frame=vision.d_annotation if d_features is None else d_features,
         d_model=d_model,
@@ -115,8 +138,6 @@ def build_clip_encoder(
     )
 
 
-PictureShape = tuple[int, int, int]
-"""Channels, height and width."""
 _CELLS: Final[Mapping[str, type[RecurrentCell]]] = {"rectified": ReLUCell, "lstm": LSTM}
 
 
@@ -142,6 +163,16 @@ def build_glimpse_classifier(config: GlimpsesConfig, *, picture: PictureShape, c
     is_learned = config.policy == "learned"
     policy: GlimpsePolicy = LearnedPolicy(config.d_model, config.spread) if is_learned else RandomPolicy()
     return GlimpseClassifier(network, _CELLS[config.cell](config.d_model, config.d_model), policy, classes=classes)
+
+
+def build_transformer_classifier(
+    config: VisionTransformerConfig, *, picture: PictureShape, classes: int
+) -> TransformerPictureClassifier:
+    """Build a vision transformer for pictures of this shape that classifies them into `classes` classes; raise
+    `RecipeError` if patches do not fit the picture.
+    """
+    encoder = build_vision_transformer(config, picture=picture)
+    return TransformerPictureClassifier(encoder, build_xavier_linear(config.d_model, classes))
 
 
 def build_convolutional_classifier(

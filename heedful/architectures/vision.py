@@ -1,4 +1,4 @@
-"""Configs of models of pictures and video clips: captioners, and image classifiers with or without glimpses."""
+"""Configs of models of pictures and video clips: captioners, and image classifiers."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator, model_validator
 
+from heedful.architectures.attention import NoPositionsConfig, SinusoidalConfig
 from heedful.architectures.interface import union_of_families
 from heedful.architectures.model import MemoryDecoderConfig
-from heedful.architectures.stack import TransformerMemoryDecoderConfig
+from heedful.architectures.stack import Activation, StackConfig, TransformerMemoryDecoderConfig
 from heedful.recipes.config import (
     Config,
     InputPath,
@@ -21,13 +22,19 @@ from heedful.recipes.config import (
 )
 from heedful.recipes.recipe import ArchitectureConfig
 
+ColourMeans = Annotated[
+    tuple[Annotated[float, Field(ge=0, le=1)], ...], Field(min_length=1, max_length=3, strict=False)
+]
+ColourDeviations = Annotated[tuple[Annotated[float, Field(gt=0)], ...], Field(min_length=1, max_length=3, strict=False)]
+
 
 class VisionConfig(Config):
     """Abstract: an image network that computes an annotation of each region.
 
     Attributes:
-        built_by: function that builds the network with new weights, as "module:NAME"; it takes this config.
-        read_by: function that loads `weights` into it; it takes the network and the file. Empty without weights.
+        built_by: function that builds the network with new weights, as "module:NAME"; it takes this config, and as
+            `size` the pixels along each side of the pictures.
+        read_by: function that loads `weights` into it; it takes the network and this config. Empty without weights.
     """
 
     built_by: ClassVar[str]
@@ -43,6 +50,11 @@ class VisionConfig(Config):
     def region_stride(self) -> int:
         """Pixels from one region to the next."""
         raise NotImplementedError
+
+    @property
+    def needs_whole_regions(self) -> bool:
+        """Whether regions must divide a picture evenly."""
+        return False
 
     @property
     def d_annotation(self) -> int:
@@ -85,7 +97,7 @@ class ConvolutionalVisionConfig(VisionConfig):
 class PretrainedVisionConfig(VisionConfig):
     """Abstract: a network that was pre-trained to classify pictures."""
 
-    read_by: ClassVar = "heedful.foreign.vision_weights:load_vision_weights"
+    read_by: ClassVar = "heedful.foreign.vision_weights:load_convolutional_weights"
 
     weights: InputPath
     """file of its weights, safetensors or a state_dict saved by torch, or the folder of the package that contains it"""
@@ -142,8 +154,96 @@ class EfficientNetLite0Config(PretrainedVisionConfig):
         return {16: 112, 32: 1280}[self.stride]
 
 
+class PatchPositionsConfig(Config):
+    """A learned vector for the class token and for each patch (Dosovitskiy et al. 2021, eq. 1)."""
+
+    kind: Literal["learned"] = "learned"
+
+
+PicturePositionsConfig = Annotated[
+    PatchPositionsConfig | SinusoidalConfig | NoPositionsConfig,
+    Field(discriminator="kind"),
+    add_default_kind("learned"),
+]
+
+
+class PatchTransformerConfig(StackConfig):
+    """Abstract: a Transformer that reads the patches of a picture, behind a class token (Dosovitskiy et al. 2021,
+    ViT).
+
+    Attributes:
+        read_by: function that loads `weights` into its encoder, as "module:NAME"; it takes the model and this config.
+    """
+
+    read_by: ClassVar[str] = "heedful.foreign.picture_folders:load_encoder_weights"
+
+    kind: Literal["vit"] = "vit"  # type: ignore[assignment]  # pydantic needs it
+    patch: PositiveInt = 16
+    """pixels along a side of a patch, which becomes a token; it must divide the sides of the pictures"""
+    layers: PositiveInt = 4
+    """layers on top of each other"""
+    activation: Activation = "gelu"
+    """activation of a feed-forward block; gelu_tanh is GPT-2's approximation of gelu"""
+    residual: Literal["post_norm", "pre_norm"] = "pre_norm"
+    """whether the normalisation precedes each sublayer (as in the paper), with one more after the last, or follows
+    it"""
+    positions: PicturePositionsConfig = PatchPositionsConfig()  # type: ignore[assignment]  # no length is needed
+    """position encoding of the class token and the patches, row by row"""
+    scale_embedding: bool = False
+    """multiply the projected patches by the root of d_model"""
+    mean: ColourMeans = (0.5,)
+    """number from 0 to 1 that is subtracted from each colour channel, or the only one for all channels"""
+    deviation: ColourDeviations = (0.5,)
+    """number that each colour channel is divided by, or the only one for all channels"""
+    weights: InputPath | None = None
+    """folder of a published ViT (Hugging Face), whose weights training starts from; new weights if not given"""
+
+
+class TransformerVisionConfig(PatchTransformerConfig, VisionConfig):
+    """A vision transformer (Dosovitskiy et al. 2021, ViT); its patches are the regions."""
+
+    built_by: ClassVar = "heedful.architectures.build_vision:build_transformer_backbone"
+
+    kind: Literal["vit"] = "vit"  # type: ignore[assignment]  # pydantic needs it
+    frozen: Annotated[bool, Field(validate_default=True)] = False
+    """whether the weights stay fixed; then its annotations are computed once and stored"""
+
+    @field_validator("frozen")
+    @classmethod
+    def _require_weights(cls, frozen: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if new weights would stay fixed; otherwise return the setting."""
+        if frozen and info.data.get("weights") is None:
+            raise ValueError("needs weights, the folder of a trained model")
+        return frozen
+
+    @property
+    def region_stride(self) -> int:
+        """The side of a patch."""
+        return self.patch
+
+    @property
+    def needs_whole_regions(self) -> bool:
+        """Patches divide a picture."""
+        return True
+
+    @property
+    def d_annotation(self) -> int:
+        """The width of the model."""
+        return self.d_model
+
+    @property
+    def weights_file(self) -> Path | None:
+        """The folder of weights."""
+        return self.weights
+
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the weights are frozen."""
+        return self.frozen
+
+
 AnyVisionConfig = Annotated[
-    ConvolutionalVisionConfig | ResNetConfig | EfficientNetLite0Config,
+    ConvolutionalVisionConfig | ResNetConfig | EfficientNetLite0Config | TransformerVisionConfig,
     Field(discriminator="kind"),
     add_default_kind("convolutional"),
 ]
@@ -273,9 +373,19 @@ class WholePictureFeedForwardConfig(PictureArchitecture):
     """dropout of the output of each layer"""
 
 
+class VisionTransformerConfig(PatchTransformerConfig, PictureArchitecture):
+    """A vision transformer with a classifier of its class token (Dosovitskiy et al. 2021, ViT)."""
+
+    built_by: ClassVar = "heedful.architectures.build_vision:build_transformer_classifier"
+
+
 if TYPE_CHECKING:
     PictureModelConfig = PictureArchitecture
 else:
     PictureModelConfig = union_of_families(
-        PictureArchitecture, GlimpsesConfig, WholePictureConvolutionConfig, WholePictureFeedForwardConfig
+        PictureArchitecture,
+        GlimpsesConfig,
+        VisionTransformerConfig,
+        WholePictureConvolutionConfig,
+        WholePictureFeedForwardConfig,
     )

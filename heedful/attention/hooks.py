@@ -22,6 +22,9 @@ SOURCE_AXIS, READ_AXIS, WRITTEN_AXIS = "source", "read", "written"
 WHOLE_AXIS, PREMISE_AXIS, HYPOTHESIS_AXIS = "whole", "premise", "hypothesis"
 """Axis of the second text of a pair."""
 
+PATCH_AXIS = "patches"
+"""Axis of a class token and the patches of a picture behind it."""
+
 
 @dataclass(frozen=True)
 class AttentionRole:
@@ -42,6 +45,7 @@ ENCODER_SELF = AttentionRole("encoder", SOURCE_AXIS, SOURCE_AXIS)
 DECODER_SELF = AttentionRole("decoder", WRITTEN_AXIS, READ_AXIS)
 CROSS = AttentionRole("cross", WRITTEN_AXIS, SOURCE_AXIS)
 SUMMARY = AttentionRole("summary", WHOLE_AXIS, SOURCE_AXIS)
+PATCHES = AttentionRole("encoder", PATCH_AXIS, PATCH_AXIS)
 
 WeightsHook: TypeAlias = Callable[[Tensor], Tensor | None]
 """Hook that gets the weights of a call; its result replaces them, None keeps them."""

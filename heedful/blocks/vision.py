@@ -9,6 +9,8 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heedful.tensors import FeatureBatch
+
 Activation = Callable[[Tensor], Tensor]
 
 
@@ -144,6 +146,31 @@ def _build_shortcut(d_input: int, d_output: int, *, stride: int) -> ConvActivati
     if stride == 1 and d_input == d_output:
         return None
     return ConvActivation(d_input, d_output, size=1, stride=stride, activation=identity)
+
+
+class PatchProjection(nn.Module):
+    """Linear map of each square patch of a picture, behind a learned class token (Dosovitskiy et al. 2021, eq. 1).
+
+    Position 0 is the class token; the patches follow, row by row.
+
+    Args:
+        channels: channels of a picture.
+        d_model: width of the result.
+        patch: pixels along a side of a patch; it must divide the height and the width of a picture.
+    """
+
+    def __init__(self, channels: int, d_model: int, *, patch: int) -> None:
+        super().__init__()
+        self.projection = nn.Conv2d(channels, d_model, patch, patch)
+        nn.init.xavier_uniform_(self.projection.weight.view(d_model, -1))
+        nn.init.zeros_(self.projection.bias)  # type: ignore[arg-type]  # there is one
+        self.class_token = nn.Parameter(torch.zeros(d_model))
+
+    def forward(self, pictures: Float[Tensor, "B C H W"]) -> FeatureBatch:
+        """Return a vector for the class token and for each patch."""
+        patches = self.projection(pictures).flatten(2).transpose(1, 2)
+        vectors = torch.cat((self.class_token.expand(len(patches), 1, -1), patches), 1)
+        return FeatureBatch(vectors, torch.arange(vectors.size(1), device=vectors.device).expand(len(vectors), -1))
 
 
 class Retina(nn.Module):

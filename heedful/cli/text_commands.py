@@ -260,7 +260,7 @@ class EmbedArguments(TextLineOptions):
 
 @dataclass(frozen=True, kw_only=True)
 class LookArguments(RunLineOptions):
-    """Classify pictures, glimpse by glimpse; files of any common format and size."""
+    """Classify pictures, by glimpses or patches as the model does; files of any common format and size."""
 
     inline_option: ClassVar[str] = "pictures"
 
@@ -271,7 +271,8 @@ class LookArguments(RunLineOptions):
     format: Literal["text", "jsonl"] = "text"
     """path, class and probability, separated by tabs, or JSON with all probabilities and glimpses"""
     page: OptionalPage = None
-    """page (HTML) of one picture: the path of the glimpses over it, and the model's answer after each"""
+    """page (HTML) of one picture: the path of the glimpses over it, and the model's answer after each; or the attention
+    over its patches"""
 
     def execute(self) -> int:
         """Classify the pictures; return the exit code."""

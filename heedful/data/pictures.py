@@ -54,6 +54,9 @@ origin."""
 
 Picture: TypeAlias = UInt8[np.ndarray, "H W 3"]
 
+Resampling: TypeAlias = Literal["nearest", "bilinear", "bicubic", "lanczos"]
+"""Filter of a picture that is resized."""
+
 PICTURE_SUFFIXES: Final = frozenset({".bmp", ".gif", ".jpeg", ".jpg", ".png", ".ppm", ".tif", ".tiff", ".webp"})
 """Suffixes of the names of picture files."""
 MAX_PIXELS: Final = 2**26
@@ -185,10 +188,14 @@ class SquareResize:
         return (x - (width - across) / 2) / across, (y - (height - down) / 2) / down
 
 
-def resize_picture(picture: Picture, rows: int, columns: int) -> UInt8[np.ndarray, "rows columns 3"]:
-    """Resize a picture with a cubic filter, which is wide enough to average when the picture becomes smaller."""
+def resize_picture(
+    picture: Picture, rows: int, columns: int, *, resampling: Resampling = "bicubic"
+) -> UInt8[np.ndarray, "rows columns 3"]:
+    """Resize a picture with a filter, which all but "nearest" make wide enough to average when the picture becomes
+    smaller.
+    """
     image_module = import_pillow()
-    image = image_module.fromarray(picture).resize((columns, rows), image_module.Resampling.BICUBIC)
+    image = image_module.fromarray(picture).resize((columns, rows), image_module.Resampling[resampling.upper()])
     return np.array(image)
 
 

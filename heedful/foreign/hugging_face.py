@@ -25,7 +25,7 @@ from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.bert import fold_single_segment
 from heedful.foreign.families.heads import read_head_tensors
-from heedful.foreign.families.model_family import ModelConfig, ModelFamily
+from heedful.foreign.families.model_family import ModelFamily
 from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.folder_files import (
     HEEDFUL_SIDES,
@@ -52,12 +52,14 @@ from heedful.models.parameters import skip_initialization
 from heedful.models.transformer import FirstTokenPooler, MeanPooler, TransformerEncoder
 from heedful.recipes.generation import ContinuationConfig, GenerationConfig
 from heedful.recipes.parallel_data import format_language_tag, format_source_tag
-from heedful.recipes.recipe import EngineName
+from heedful.recipes.recipe import ArchitectureConfig, EngineName
+from heedful.registry import load_object
 from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.portable_model import OutputHead, OutputType, PortableModel
+from heedful.tasks.predictor import Predictor
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.task import build_detector_alone, build_masked_language_model
 from heedful.tasks.search_factory import build_continuation_search, build_length_limits, build_search
@@ -99,7 +101,11 @@ def open_hugging_face(folder: Path) -> HuggingFaceFolder:
             f"{folder / CONFIG_FILE}: model_type = {kind!r}: heedful reads {choices}; take a model of one of these "
             "kinds"
         )
-    return HuggingFaceFolder(folder, content, MODEL_FAMILIES[kind])
+    family = MODEL_FAMILIES[kind]
+    opened: HuggingFaceFolder = load_object(family.folder_class, context=f"model_type = {kind!r}")(
+        folder, content, family
+    )
+    return opened
 
 
 @dataclass(frozen=True)
@@ -211,26 +217,14 @@ class HuggingFaceFolder:
         engine: EngineName | None = None,
         log: Callable[[str], None] | None = None,
         adapt: Callable[[PortableModel], PortableModel] | None = None,
-    ) -> (
-        Translator
-        | TextGenerator
-        | MaskedLanguageModelPredictor
-        | ReplacedTokenPredictor
-        | Classifier
-        | Tagger
-        | QuestionAnsweringPredictor
-        | Embedder
-    ):
+    ) -> Predictor | Embedder:
         """Build the predictor of the model on a device; `engine` computes it (torch if None). `log` receives messages,
         `adapt` applies an adapter to the model, and `step` must be None.
 
         Raises:
             RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
         """
-        if step is not None:
-            raise RunError(
-                f"{self.folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
-            )
+        self.require_no_step(step)
         origin = self.origin if adapt is None else adapt(self.origin)
         model = load_for_inference(origin, device=device, engine=engine, log=log)
         if isinstance(self.origin.tokenizer, tuple):
@@ -265,6 +259,13 @@ class HuggingFaceFolder:
                 assert origin.head is not None
                 return self._build_labeller(model, tokenizer, origin.head)
         return self._build_embedder(model, tokenizer)
+
+    def require_no_step(self, step: int | None) -> None:
+        """Raise `RunError` if a checkpoint is asked for, because the folder has none."""
+        if step is not None:
+            raise RunError(
+                f"{self.folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
+            )
 
     def _build_embedder(self, model: nn.Module, tokenizer: Tokenizer) -> Embedder:
         """Build an embedder with the pooling that the folder defines; the mean of all tokens by default."""
@@ -405,7 +406,7 @@ def load_for_inference(
     )
 
 
-def require_enough_tensors(config: ModelConfig, num_tensors: int, *, location: str) -> None:
+def require_enough_tensors(config: ArchitectureConfig, num_tensors: int, *, location: str) -> None:
     """Raise RunError, which names `location`, if a configuration has more layers than there are tensors, although they
     do not share their weights.
     """

@@ -14,10 +14,11 @@ from typing import Final
 import torch
 from torch import Tensor
 
+from heedful.architectures.vision import VisionConfig
 from heedful.atomic_io import read_tensors
 from heedful.errors import DataError, RunError
 from heedful.foreign.families.tensor_names import TABLE_PARAMETERS, StateDictMapping, rename_part
-from heedful.models.vision import EfficientNetLite0, ResNet, VisionBackbone
+from heedful.models.vision import ConvolutionalBackbone, EfficientNetLite0, ResNet
 
 _NORM_PARAMETERS: Final = ("weight", "bias", "running_mean", "running_var")
 _WEIGHT_PATTERNS: Final = ("*.safetensors", "*.pth", "*.pt", "*.bin")
@@ -38,7 +39,13 @@ class ConvolutionWithNorm:
     norm: str
 
 
-def load_vision_weights(network: VisionBackbone, path: Path) -> None:
+def load_convolutional_weights(network: ConvolutionalBackbone, config: VisionConfig) -> None:
+    """Load the weights that the config names into its network; raises like `load_vision_weights`."""
+    assert config.weights_file is not None
+    load_vision_weights(network, config.weights_file)
+
+
+def load_vision_weights(network: ConvolutionalBackbone, path: Path) -> None:
     """Load a network's weights from a file, or from the only weight file below a folder.
 
     Layers that the network lacks, because its regions are smaller or because they classify, are left out.
@@ -90,12 +97,12 @@ def fold_batch_norms(
     return result
 
 
-def _get_norm_epsilon(network: VisionBackbone) -> float:
+def _get_norm_epsilon(network: ConvolutionalBackbone) -> float:
     """Return the epsilon of the batch norms that this network family was trained with."""
     return 1e-3 if isinstance(network, EfficientNetLite0) else 1e-5
 
 
-def _list_convolutions(network: VisionBackbone, tensors: Mapping[str, Tensor]) -> list[ConvolutionWithNorm]:
+def _list_convolutions(network: ConvolutionalBackbone, tensors: Mapping[str, Tensor]) -> list[ConvolutionWithNorm]:
     """List the convolutions of a network with their foreign names; for EfficientNet, the names in `tensors` tell which
     project wrote them.
     """
@@ -120,7 +127,7 @@ def _iter_resnet_names(network: ResNet) -> Iterator[ConvolutionWithNorm]:
                 )
 
 
-def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int, int, int]]:
+def _iter_lite0_blocks(network: ConvolutionalBackbone) -> Iterator[tuple[str, int, int, int, int]]:
     """Yield each convolution of the blocks that an EfficientNet-Lite0 has: heedful's name, number of the block, its
     group, its index in the group, and which of the three convolutions it is (0 to expand, 1 depthwise, 2 to project).
     """
@@ -135,7 +142,7 @@ def _iter_lite0_blocks(network: VisionBackbone) -> Iterator[tuple[str, int, int,
             number += 1
 
 
-def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+def _iter_pytorch_names(network: ConvolutionalBackbone) -> Iterator[ConvolutionWithNorm]:
     """Yield the convolutions of an EfficientNet-Lite0 by the names of EfficientNet-PyTorch."""
     yield ConvolutionWithNorm("layers.0", "_conv_stem", "_bn0")
     for heedful_name, number, _, _, step in _iter_lite0_blocks(network):
@@ -146,7 +153,7 @@ def _iter_pytorch_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm
         yield ConvolutionWithNorm("layers.17", "_conv_head", "_bn1")
 
 
-def _iter_timm_names(network: VisionBackbone) -> Iterator[ConvolutionWithNorm]:
+def _iter_timm_names(network: ConvolutionalBackbone) -> Iterator[ConvolutionWithNorm]:
     """Yield the convolutions of an EfficientNet-Lite0 by the names of timm."""
     yield ConvolutionWithNorm("layers.0", "conv_stem", "bn1")
     for heedful_name, _, group, index, step in _iter_lite0_blocks(network):

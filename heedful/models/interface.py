@@ -23,6 +23,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from heedful.attention.hooks import SOURCE_AXIS
 from heedful.tensors import Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens
 
 State: TypeAlias = Any
@@ -35,7 +36,13 @@ Source = TypeVar("Source", contravariant=True)  # noqa: PLC0105 - the name users
 
 
 class Encoder(nn.Module, ABC, Generic[Source]):
-    """Base class: encodes a source (text, image, frames, facts) as a memory."""
+    """Base class: encodes a source (text, image, frames, facts) as a memory.
+
+    Attributes:
+        token_axis: name of the axis of the tokens that it embeds, in inspection records.
+    """
+
+    token_axis: str = SOURCE_AXIS
 
     @abstractmethod
     def forward(self, source: Source) -> Memory:

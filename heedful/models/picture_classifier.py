@@ -1,4 +1,6 @@
-"""Image classifiers: glimpse by glimpse (Mnih et al. 2014), or the whole image at once."""
+"""Image classifiers: glimpse by glimpse (Mnih et al. 2014), patch by patch (Dosovitskiy et al. 2021), or the whole
+image at once.
+"""
 
 from __future__ import annotations
 
@@ -12,9 +14,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention.hooks import PATCHES, assign_roles
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.recurrent import RecurrentCell
 from heedful.blocks.vision import Retina
+from heedful.models.vision import VisionTransformer
 
 
 @dataclass(frozen=True)
@@ -33,15 +37,23 @@ class GlimpseTrace:
     log_probabilities: Float[Tensor, "B M G"]
     baselines: Float[Tensor, "B M G"]
 
+    @classmethod
+    def without_glimpses(cls, logits: Float[Tensor, "B classes"]) -> GlimpseTrace:
+        """Return the outputs of a model that reads each image once, and the whole of it."""
+        no_locations = torch.zeros(len(logits), 1, 0, 2, device=logits.device)
+        return cls(logits.float()[:, None, None], no_locations, no_locations[..., 0], no_locations[..., 0])
+
 
 class PictureClassifier(nn.Module, ABC):
     """Base class of image classifiers; random numbers are passed in, so rows are independent of each other.
 
     Attributes:
         patch_sizes: side lengths of the patches of a glimpse, in pixels; empty if the model reads the whole image.
+        region_size: side length of the patches that attention reads, in pixels; None without such attention.
     """
 
     patch_sizes: tuple[int, ...] = ()
+    region_size: int | None = None
 
     @abstractmethod
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
@@ -66,9 +78,27 @@ class WholePictureClassifier(PictureClassifier):
 
     def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
         """Classify each image once; `uniforms` is ignored."""
-        logits: Tensor = self.layers(pictures.to(next(self.parameters()).dtype))
-        no_locations = torch.zeros(len(pictures), 1, 0, 2, device=pictures.device)
-        return GlimpseTrace(logits.float()[:, None, None], no_locations, no_locations[..., 0], no_locations[..., 0])
+        return GlimpseTrace.without_glimpses(self.layers(pictures.to(next(self.parameters()).dtype)))
+
+
+class TransformerPictureClassifier(PictureClassifier):
+    """Vision transformer with a linear classifier of its class token (Dosovitskiy et al. 2021, 3.1).
+
+    Args:
+        encoder: encoder of the image, whose summary is classified.
+        output: from the summary to logits.
+    """
+
+    def __init__(self, encoder: VisionTransformer, output: nn.Linear) -> None:
+        super().__init__()
+        self.encoder = encoder
+        assign_roles(encoder, PATCHES)
+        self.region_size = encoder.patches.projection.kernel_size[0]
+        self.output = output
+
+    def forward(self, pictures: Float[Tensor, "B C H W"], uniforms: Float[Tensor, "B M G 2"]) -> GlimpseTrace:
+        """Classify each image once; `uniforms` is ignored."""
+        return GlimpseTrace.without_glimpses(self.output(self.encoder(pictures).summary))
 
 
 class GlimpsePolicy(nn.Module, ABC):

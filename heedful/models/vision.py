@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final, TypeAlias
@@ -12,18 +13,21 @@ from torch import Tensor, nn
 
 from heedful.attention import AbsolutePosition
 from heedful.attention.dropout import Dropout
+from heedful.attention.hooks import PATCH_AXIS, SOURCE_AXIS
 from heedful.blocks.feedforward import build_xavier_linear
+from heedful.blocks.transformer import TransformerStack
 from heedful.blocks.vision import (
     ConvActivation,
     ConvNormReLU,
+    PatchProjection,
     build_basic_block,
     build_bottleneck_block,
     build_inverted_block,
     relu6,
 )
 from heedful.models.interface import Encoder
-from heedful.models.transformer import MeanPooler
-from heedful.tensors import FrameLayout, GridLayout, Memory
+from heedful.models.transformer import MeanPooler, Pooler
+from heedful.tensors import FeatureBatch, FrameLayout, GridLayout, Memory
 
 Pixels: TypeAlias = UInt8[Tensor, "B H W 3"]
 Annotations: TypeAlias = Float[Tensor, "B rows columns d_annotation"]
@@ -31,7 +35,25 @@ Annotations: TypeAlias = Float[Tensor, "B rows columns d_annotation"]
 _IMAGENET: Final = ((0.485, 0.456, 0.406), (0.229, 0.224, 0.225))
 
 
-class VisionBackbone(nn.Module):
+class VisionBackbone(nn.Module, ABC):
+    """Image network without its classifier.
+
+    Abstract: subclasses define the network.
+
+    Attributes:
+        d_annotation: channels of a region.
+        token_axis: see `Encoder`.
+    """
+
+    d_annotation: int
+    token_axis: ClassVar[str] = SOURCE_AXIS
+
+    @abstractmethod
+    def forward(self, pictures: Pixels) -> Annotations:
+        """Return an annotation of each region; images are as `heedful.data.pictures` reads them."""
+
+
+class ConvolutionalBackbone(VisionBackbone):
     """Convolutional image network without its classifier.
 
     Abstract: subclasses define the layers.
@@ -40,7 +62,6 @@ class VisionBackbone(nn.Module):
         mean: of each colour channel, from 0 to 1, in the training images.
         deviation: likewise.
         layers: from colour channels to annotations.
-        d_annotation: channels of a region.
     """
 
     mean: ClassVar[Sequence[float]] = (0.5, 0.5, 0.5)
@@ -60,7 +81,7 @@ class VisionBackbone(nn.Module):
         return feature_map.permute(0, 2, 3, 1)
 
 
-class SmallVisionBackbone(VisionBackbone):
+class SmallVisionBackbone(ConvolutionalBackbone):
     """Small backbone to train from scratch: per width, one convolution of stride 2 and `extra_convolutions` of
     stride 1.
     """
@@ -75,7 +96,7 @@ class SmallVisionBackbone(VisionBackbone):
         super().__init__(nn.Sequential(*layers), d_annotation=widths[-1])
 
 
-class ResNet(VisionBackbone):
+class ResNet(ConvolutionalBackbone):
     """Residual networks (He et al. 2016, table 1), up to the stage with the wanted region size.
 
     Args:
@@ -100,7 +121,7 @@ class ResNet(VisionBackbone):
         super().__init__(nn.Sequential(*parts), d_annotation=d_input)
 
 
-class EfficientNetLite0(VisionBackbone):
+class EfficientNetLite0(ConvolutionalBackbone):
     """EfficientNet-lite0: B0 without squeeze and excitation, with ReLU6 (Tan and Le 2019, table 1; TensorFlow's lite0).
 
     Args:
@@ -133,6 +154,68 @@ class EfficientNetLite0(VisionBackbone):
             parts.append(ConvActivation(d_input, 1280, size=1, activation=relu6))
             d_input = 1280
         super().__init__(nn.Sequential(*parts), d_annotation=d_input)
+
+
+class VisionTransformer(Encoder[Float[Tensor, "B C H W"]]):
+    """Transformer encoder of the patches of a picture and a class token (Dosovitskiy et al. 2021, ViT, 3.1).
+
+    The summary is the hidden vector of the class token (eq. 4), or what a pooler makes of it.
+
+    Args:
+        patches: projects the patches, and adds the class token.
+        stack: embedding and layers.
+        grid: rows and columns of patches in a picture.
+        mean: of each colour channel, from 0 to 1, in the training images; a single number holds for all channels.
+        deviation: likewise.
+        summary: pooler of the hidden vectors; none if not given.
+    """
+
+    token_axis = PATCH_AXIS
+
+    def __init__(
+        self,
+        patches: PatchProjection,
+        stack: TransformerStack,
+        *,
+        grid: tuple[int, int],
+        mean: Sequence[float] = (0.5,),
+        deviation: Sequence[float] = (0.5,),
+        summary: Pooler | None = None,
+    ) -> None:
+        super().__init__()
+        self.patches = patches
+        self.stack = stack
+        self.grid = grid
+        self.mean = tuple(mean)
+        self.deviation = tuple(deviation)
+        self.summary = summary
+
+    def forward(self, source: Float[Tensor, "B C H W"]) -> Memory:
+        """Return a slot for each patch, row by row; pixel values are from 0 to 1."""
+        pictures = source.to(self.patches.class_token.dtype)
+        mean, deviation = (pictures.new_tensor(values).view(-1, 1, 1) for values in (self.mean, self.deviation))
+        tokens: FeatureBatch = self.patches((pictures - mean) / deviation)
+        hidden, _ = self.stack(tokens, self.stack.init_state(None))
+        summary = hidden[:, 0] if self.summary is None else self.summary(hidden, tokens.positions)
+        slots, positions = hidden[:, 1:], tokens.positions[:, 1:] - 1
+        return Memory(slots, slots, positions, summary, GridLayout(*self.grid))
+
+
+class TransformerBackbone(VisionBackbone):
+    """A vision transformer as image network: the annotations are the hidden vectors of its patches."""
+
+    token_axis = PATCH_AXIS
+
+    def __init__(self, encoder: VisionTransformer, *, d_annotation: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.d_annotation = d_annotation
+
+    def forward(self, pictures: Pixels) -> Annotations:
+        """Return an annotation of each patch."""
+        memory: Memory = self.encoder(pictures.permute(0, 3, 1, 2).float() / 255)
+        assert isinstance(memory.layout, GridLayout)
+        return memory.values.view(len(pictures), memory.layout.rows, memory.layout.columns, self.d_annotation)
 
 
 class RegionEncoder(Encoder[Annotations]):
@@ -172,6 +255,7 @@ class PictureEncoder(Encoder[Pixels]):
     def __init__(self, vision: VisionBackbone, regions: RegionEncoder) -> None:
         super().__init__()
         self.vision = vision
+        self.token_axis = vision.token_axis
         self.regions = regions
 
     def forward(self, source: Pixels) -> Memory:
@@ -267,6 +351,7 @@ class FrameEncoder(Encoder[ClipBatch]):
     ) -> None:
         super().__init__()
         self.vision = vision
+        self.token_axis = SOURCE_AXIS if vision is None else vision.token_axis
         self.motion = motion
         self.map = build_xavier_linear(d_frame + (0 if motion is None else motion.d_motion), d_model)
         self.norm = nn.LayerNorm(d_model)

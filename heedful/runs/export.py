@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.architectures.model import TransformerConfig
+from heedful.architectures.vision import VisionTransformerConfig
 from heedful.argument_checks import require_path
 from heedful.atomic_io import load_parameters
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer
@@ -25,6 +26,7 @@ from heedful.foreign.hugging_face import build_from_origin, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft_adapter
+from heedful.foreign.picture_folders import PictureFolder, PictureModel, save_picture_model
 from heedful.models.model_size import build_without_memory
 from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import (
@@ -51,8 +53,9 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     RoBERTa-PreLayerNorm in the same way. Any other model becomes the first family of
     `heedful.foreign.families.registry` that supports it: an encoder RoBERTa, ELECTRA, ALBERT, DistilBERT or MPNet, a
     language model GPT-2, OPT, GPT-NeoX, Llama, Mistral or Qwen, a translation model Marian, BART, mBART, M2M100,
-    Pegasus or T5. The exported model computes the same numbers, up to the order of additions. The vocabulary is written
-    in the format of transformers where an exact conversion is possible, and in heedful's own format.
+    Pegasus or T5, a vision transformer of the task glimpses ViT with its classifier (`ViTForImageClassification`). The
+    exported model computes the same numbers, up to the order of additions. The vocabulary is written in the format of
+    transformers where an exact conversion is possible, and in heedful's own format.
 
     Args:
         run: a run folder, or a Hugging Face folder.
@@ -66,6 +69,9 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
         RunError: the run cannot be read, uses a feature that the format does not support, or `folder` is not empty.
     """
     path = Path(run)
+    if (picture_model := _open_picture_model(path, step=step)) is not None:
+        save_picture_model(picture_model, folder)
+        return ()
     family = open_hugging_face(path).family if is_hugging_face_folder(path) else None
     exact = family is not None and step is None
     origin = open_hugging_face(path).exact_origin if exact else open_origin(path, step=step)
@@ -189,6 +195,21 @@ def _describe_lost_pooling(folder: Path) -> tuple[str, ...]:
         "the pooling of this folder, which makes one vector of a text's tokens, is not exported; means over the tokens "
         "give other vectors",
     )
+
+
+def _open_picture_model(folder: Path, *, step: int | None) -> PictureModel | None:
+    """Open the vision transformer in a run folder, of a kept checkpoint if `step` is given, or in a Hugging Face
+    folder; None if there is another model.
+    """
+    if is_hugging_face_folder(folder):
+        opened = open_hugging_face(folder)
+        opened.require_no_step(step)
+        return opened.picture_model if isinstance(opened, PictureFolder) else None
+    run = open_run(folder)
+    if not isinstance(config := run.recipe.model, VisionTransformerConfig):
+        return None
+    tensors, head = load_full_weights(folder, step=step).dequantize(), run.task.output_head(run)
+    return PictureModel(folder, config, run.recipe.data.scene_shape, tensors, head)
 
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:

@@ -281,11 +281,9 @@ def open_origin(folder: Path, *, step: int | None = None) -> PortableModel:
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if is_hugging_face_folder(folder):
-        if step is not None:
-            raise RunError(
-                f"{folder}: is not a run of heedful and has no checkpoint of step {step}; leave the step out"
-            )
-        return open_hugging_face(folder).origin
+        opened = open_hugging_face(folder)
+        opened.require_no_step(step)
+        return opened.origin
     return build_origin(open_run(folder), step=step)
 
 

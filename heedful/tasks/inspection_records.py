@@ -126,10 +126,9 @@ def record_attention(
         RecipeError: no such layer or head.
     """
     selection.check_layers(model)
-    with (
-        torch.inference_mode(),
-        capture_attention(model, layers=selection.layers, sides=find_token_readers(model)) as captured,
-    ):
+    axis_names = {axis.name for axis in axes}
+    sides = {module: side for module, side in find_token_readers(model).items() if side.axis in axis_names}
+    with torch.inference_mode(), capture_attention(model, layers=selection.layers, sides=sides) as captured:
         output = read()
     maps, notes = _collect_maps(captured, selection)
     record = InspectionRecord(
@@ -140,7 +139,7 @@ def record_attention(
         encodings=find_position_encodings(model, length=max(64, *(len(axis.tokens) for axis in axes))),
         notes=(*_explain_missing(model), *notes),
         title=title,
-        levels=collect_levels(find_token_readers(model)),
+        levels=collect_levels(sides),
         widths=captured.list_vector_sizes(),
     )
     return record, output
@@ -410,13 +409,10 @@ def _find_device(value: Any) -> torch.device:
 
 def find_token_readers(model: nn.Module) -> dict[nn.Module, ModelSide]:
     """Return the outermost modules of a model that read tokens, encoders first, each with its side."""
-    sides_by_class = {Encoder: ModelSide("encoder", SOURCE_AXIS), Decoder: ModelSide("decoder", READ_AXIS)}
-    readers = {
-        module: side
-        for class_, side in sides_by_class.items()
-        for module in model.modules()
-        if isinstance(module, class_)
-    }
+    encoders = [module for module in model.modules() if isinstance(module, Encoder)]
+    decoders = [module for module in model.modules() if isinstance(module, Decoder)]
+    readers: dict[nn.Module, ModelSide] = {module: ModelSide("encoder", module.token_axis) for module in encoders}
+    readers |= dict.fromkeys(decoders, ModelSide("decoder", READ_AXIS))
     inner_modules = {inner for module in readers for inner in module.modules() if inner is not module}
     return {module: side for module, side in readers.items() if module not in inner_modules}
 

@@ -53,6 +53,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     # the tasks of models from other projects
     "foreign": ("translation", "language", "pretraining"),
     "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
+    "foreign.picture_folders": ("glimpses",),
+    "foreign.families.vit": ("glimpses",),
     "runs.export": ("translation",),
     # a task that combines others
     "tasks.multitask": ("classification", "tagging", "spans"),

@@ -1,4 +1,4 @@
-"""REINFORCE learns to look at the informative place."""
+"""REINFORCE learns to look at the informative place, and a vision transformer to attend to it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from heedful.architectures.build_vision import build_picture_classifier
-from heedful.architectures.vision import GlimpsesConfig
+from heedful.architectures.vision import GlimpsesConfig, VisionTransformerConfig
 from heedful.tasks.glimpses.task import GlimpsesBatch, GlimpsesObjective
 
 CORNERS = torch.tensor([(10, 10), (10, 13), (13, 10), (13, 13)])
@@ -51,3 +51,21 @@ def test_the_policy_learns_to_look_at_the_dots() -> None:
     blind, place = train_model("random")
     assert blind < 0.65
     assert place.tolist() == pytest.approx([0, 0], abs=0.15)
+
+
+def test_a_vision_transformer_learns_where_the_dots_are() -> None:
+    """Patches of 8 x 8 pixels hold all four places, so their content counts; five seeds gave 1.0."""
+    torch.manual_seed(1)
+    table = {"d_model": 16, "heads": 2, "layers": 2, "patch": 8, "dropout": 0.0}
+    model = build_picture_classifier(VisionTransformerConfig.model_validate(table), picture=(1, 16, 16), classes=4)
+    optimizer, dice = torch.optim.Adam(model.parameters(), lr=5e-3), torch.Generator().manual_seed(1)
+    what = SimpleNamespace(config=SimpleNamespace(after_each=False))
+    for _ in range(60):
+        batch = GlimpsesBatch(*draw_dots(32, dice), torch.zeros(32, 1, 0, 2))
+        loss = GlimpsesObjective.loss(what, model, batch)  # type: ignore[arg-type]  # it uses only this part
+        optimizer.zero_grad()
+        (loss.total / loss.count).backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    pictures, labels = draw_dots(200, dice)
+    right = model(pictures, torch.zeros(200, 1, 0, 2)).logits[:, 0, 0].argmax(-1) == labels
+    assert right.double().mean() > 0.95

@@ -18,6 +18,7 @@ from heedful.errors import RunError
 from heedful.foreign.families.heads import FamilyHeads
 from heedful.foreign.families.tensor_names import StateDictMapping
 from heedful.recipes.config import Config
+from heedful.recipes.recipe import ArchitectureConfig
 
 ACTIVATIONS: Final[Mapping[Any, str]] = {
     "relu": "relu",
@@ -130,12 +131,13 @@ class ModelFamily:
             heedful's keys and values, the content, the names of the stored tensors and the path for messages.
         complete_content: returns the content of config.json, without vocabulary sizes and special ids, from what the
             tables wrote and the configuration.
+        folder_class: class of its folders, as "module:NAME".
     """
 
     model_type: str
     name: str
     task: str
-    config_class: type[ModelConfig]
+    config_class: type[ArchitectureConfig]
     architectures: Mapping[str, tuple[str, ...]]
     settings: tuple[KeyMapping, ...]
     foreign_supported: Mapping[str, tuple[Any, ...]]
@@ -158,6 +160,7 @@ class ModelFamily:
     default_positions: int | None = None
     complete_settings: Callable[[dict[str, Any], Mapping[str, Any], frozenset[str], str], None] | None = None
     complete_content: Callable[[dict[str, Any], Any], dict[str, Any]] | None = None
+    folder_class: str = "heedful.foreign.hugging_face:HuggingFaceFolder"
 
     @property
     def computes_positions(self) -> bool:
@@ -190,8 +193,9 @@ class ModelFamily:
         matches = ((self.language_pieces.fullmatch(piece), number) for piece, number in ids.items())
         return {match[match.lastindex or 0]: number for match, number in matches if match is not None}
 
-    def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> ModelConfig:
-        """Convert the content of config.json to heedful's configuration. `names` are those of the stored tensors.
+    def read_config(self, content: Mapping[str, Any], names: frozenset[str], location: str) -> Any:
+        """Convert the content of config.json to a configuration of `config_class`. `names` are those of the stored
+        tensors.
 
         Args:
             content: of config.json.
@@ -224,10 +228,9 @@ class ModelFamily:
             values["positions"] |= {"offset": offset, "length": values["positions"]["length"] - offset}
         if self.complete_settings is not None:
             self.complete_settings(values, content, names, location)
-        config: ModelConfig = validate_config(self.config_class, values, location=location)
-        return config
+        return validate_config(self.config_class, values, location=location)
 
-    def write_config(self, config: ModelConfig, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
+    def write_config(self, config: Any, tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         """Convert a heedful configuration to the content of config.json, without vocabulary sizes and special ids. The
         names of `tensors` decide which model class it names.
 

@@ -19,14 +19,15 @@ from heedful.foreign.families.model_family import ModelFamily
 from heedful.foreign.families.opt import OPT
 from heedful.foreign.families.roberta import CAMEMBERT, ROBERTA, ROBERTA_PRELAYERNORM, XLM_ROBERTA
 from heedful.foreign.families.t5 import MT5, T5
+from heedful.foreign.families.vit import VIT
 
 EXPORTED_FAMILIES: Final = (
     *(BERT, ROBERTA, ROBERTA_PRELAYERNORM, ELECTRA, ALBERT, DISTILBERT, MPNET),
     *(GPT2, OPT, GPT_NEOX, LLAMA, MISTRAL, QWEN2, QWEN3),
     *(MARIAN, BART, MBART, M2M100, PEGASUS, T5),
 )
-"""Families that models are exported as; of several that support a model, the first is taken."""
+"""Families that models of text are exported as; of several that support a model, the first is taken."""
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
-    family.model_type: family for family in (*EXPORTED_FAMILIES, XLM_ROBERTA, CAMEMBERT, MT5)
+    family.model_type: family for family in (*EXPORTED_FAMILIES, XLM_ROBERTA, CAMEMBERT, MT5, VIT)
 }
 """Supported model families by the model_type of config.json."""

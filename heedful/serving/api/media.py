@@ -44,7 +44,7 @@ from heedful.tasks.captioning.predictor import (
     CaptionRecord,
     VideoCaptioner,
 )
-from heedful.tasks.glimpses.data import PixelArray, fit_picture_to_shape
+from heedful.tasks.glimpses.data import PixelArray
 from heedful.tasks.glimpses.predictor import GlimpsePredictor, PictureClassRecord
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import dump_record
@@ -243,7 +243,7 @@ async def _answer_look(context: RequestContext, message: LookRequest) -> Mapping
 
 def _load_pixels(context: RequestContext, predictor: GlimpsePredictor, image: FileContent) -> PixelArray:
     with open_picture(image, context) as picture:
-        return fit_picture_to_shape(picture, predictor.shape)
+        return predictor.fit_picture(picture)
 
 
 class TranscribeRequest(DecodingRequest):

@@ -98,7 +98,7 @@ class FrozenVisionFeatures(PictureFeatures):
     @classmethod
     def load(cls, config: VisionConfig, path: Path, *, size: int) -> FrozenVisionFeatures:
         """Load the network that a run has stored in the file `path`, for pictures of `size` times `size` pixels."""
-        network = build_vision_backbone(config)
+        network = build_vision_backbone(config, size=size)
         try:
             network.load_state_dict(read_tensors(path))
         except (OSError, ValueError, RuntimeError, SafetensorError) as error:  # the third of other names and shapes

@@ -367,10 +367,16 @@ class VideoRecipe(BaseCaptionRecipe):
     @field_validator("model")
     @classmethod
     def _check_features(cls, model: VideoCaptionerConfig, info: ValidationInfo) -> VideoCaptionerConfig:
-        """Reject `model.local = true` for clips that are stored as features, and captions of `data.max_length` tokens
-        that do not fit the decoder.
+        """Reject `model.local = true` for clips that are stored as features, frames that regions do not divide evenly
+        where they must, and captions of `data.max_length` tokens that do not fit the decoder.
         """
         data = info.data.get("data")
+        if data is not None and model.frames.needs_whole_regions and data.frame_size % model.frames.region_stride:
+            raise config_error(
+                "data.frame_size",
+                f"= {data.frame_size} must be a multiple of {model.frames.region_stride}, the pixels of a region of "
+                "model.frames",
+            )
         if data is not None and data.features is not None and model.local:
             raise config_error(
                 "model.local",

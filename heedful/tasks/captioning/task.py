@@ -103,7 +103,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         if not recipe.has_frozen_vision:
             return {CAPTIONS: tokenizer}
         config = recipe.vision
-        network = load_backbone_weights(config, build_vision_backbone(config))
+        network = load_backbone_weights(config, build_vision_backbone(config, size=recipe.input_size))
         vision = FrozenVisionFeatures(network, size=recipe.input_size, step=config.region_stride)
         return {CAPTIONS: tokenizer, self.vision_file: vision}
 
@@ -237,7 +237,7 @@ class CaptioningTask(BaseCaptioningTask[CaptioningRecipe]):
         regions = build_region_encoder(config.pictures, d_model=config.d_model, size=size)
         if config.pictures.is_frozen:
             return regions, slots
-        return PictureEncoder(build_vision_backbone(config.pictures), regions), slots
+        return PictureEncoder(build_vision_backbone(config.pictures, size=size), regions), slots
 
     def build_part_evaluator(self, recipe: CaptioningRecipe, part: str) -> LabelEvaluator:
         """Build the evaluator of the captioned pictures of a part of the data."""
@@ -283,6 +283,7 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         encoder = build_clip_encoder(
             config.frames,
             config.motion if config.local else None,
+            size=recipe.input_size,
             d_model=config.d_model,
             encode_times=config.times,
             d_features=recipe.num_features,

@@ -25,7 +25,7 @@ from torch.nn import functional
 
 from heedful.data.corpus import ArraySpec, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pictures import list_picture_files, read_picture, resize_picture
+from heedful.data.pictures import Resampling, list_picture_files, read_picture, resize_picture
 from heedful.data.random_numbers import SeededRandom
 from heedful.data.readers import ExampleReader
 from heedful.errors import DataError
@@ -195,11 +195,13 @@ class FolderPictures(PictureReader):
             yield LabelledPicture(fit_picture_to_shape(read_picture(path), self.shape), path.parent.name, str(path))
 
 
-def fit_picture_to_shape(picture: Shaped[np.ndarray, "rows columns 3"], shape: PictureShape) -> PixelArray:
-    """Resize a decoded picture to a shape, and convert it to grey if the shape has one channel."""
+def fit_picture_to_shape(
+    picture: Shaped[np.ndarray, "rows columns 3"], shape: PictureShape, *, resampling: Resampling = "bicubic"
+) -> PixelArray:
+    """Resize a decoded picture to a shape with a filter, and convert it to grey if the shape has one channel."""
     channels, height, width = shape
     if picture.shape[:2] != (height, width):
-        picture = resize_picture(picture, height, width)
+        picture = resize_picture(picture, height, width, resampling=resampling)
     if channels == 1:
         picture = np.rint(picture @ _LUMA_WEIGHTS).astype(np.uint8)[..., None]
     return np.ascontiguousarray(picture.transpose(2, 0, 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import KW_ONLY, asdict, dataclass
+from dataclasses import KW_ONLY, asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar, Final, final
@@ -13,18 +13,22 @@ from pydantic import Field
 from pydantic.json_schema import SkipJsonSchema
 
 from heedful.argument_checks import to_file_list
+from heedful.attention.hooks import PATCH_AXIS, SOURCE_AXIS, WHOLE_AXIS
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pictures import read_picture
+from heedful.data.pictures import Picture, Resampling, read_picture
 from heedful.deprecation import keep_old_names
-from heedful.inspection.record import AnswerOption, Glimpse, InspectionRecord, MapAxis, ModelAnswer
+from heedful.inspection.record import AnswerOption, AttentionMap, Glimpse, InspectionRecord, MapAxis, ModelAnswer
 from heedful.models.picture_classifier import PictureClassifier
 from heedful.tasks.glimpses.data import PictureShape, PixelArray, fit_picture_to_shape, run_glimpses
 from heedful.tasks.glimpses.recipe import LookingConfig
-from heedful.tasks.inspection_records import top_options
+from heedful.tasks.inspection_records import InspectionSelection, record_attention, top_options
 from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, escape_cell, run_batched
 
 _MAX_OPTIONS: Final = 10
 """Number of classes that are shown after each glimpse."""
+_ATTENTION_NOTE: Final = (
+    "Over the picture are the weights that the class token gives to the patches; the rest of its weight is its own."
+)
 
 
 @keep_old_names(after="labels_after", path="glimpses")
@@ -84,7 +88,7 @@ class PictureClassRecord(AnswerRecord):
 @keep_old_names(read="load_picture")
 @dataclass(frozen=True, eq=False, repr=False)
 class GlimpsePredictor(Predictor):
-    """A picture classifier that looks by glimpses, with its class labels.
+    """A picture classifier with its class labels; it may look by glimpses.
 
     Attributes:
         model: in evaluation mode.
@@ -92,6 +96,7 @@ class GlimpsePredictor(Predictor):
         shape: channels, height and width of the input pictures.
         draws: number of random glimpse positions per copy.
         looking: number of copies, and the seed of the glimpse positions.
+        resampling: filter that resizes picture files.
     """
 
     model: PictureClassifier
@@ -100,6 +105,7 @@ class GlimpsePredictor(Predictor):
     shape: PictureShape
     draws: int
     looking: LookingConfig
+    resampling: Resampling = "bicubic"
 
     def look_at(self, pictures: Any, *, batch: int = 256) -> list[GlimpsePrediction]:
         """Classify pictures of the model's shape; the result for a picture does not depend on the others.
@@ -122,29 +128,57 @@ class GlimpsePredictor(Predictor):
 
     def load_picture(self, path: Path) -> PixelArray:
         """Read a picture file and resize it to the model's shape; `DataError` if it is not a picture."""
-        return fit_picture_to_shape(read_picture(path), self.shape)
+        return self.fit_picture(read_picture(path))
+
+    def fit_picture(self, picture: Picture) -> PixelArray:
+        """Resize a decoded picture to the model's shape."""
+        return fit_picture_to_shape(picture, self.shape, resampling=self.resampling)
 
     def inspect_request(self, request: InspectRequest) -> InspectionRecord:
-        """Inspect the picture file named by the request: the glimpses, and the prediction after each."""
+        """Inspect the picture file named by the request: the glimpses, and the prediction after each, or the attention
+        over patches.
+        """
         request.selection.check_layers(self.model)
         path = Path(request.require_no_generation().require_single_text("a looker's"))
-        return self.inspect(self.load_picture(path), title=path.name)
+        return self.inspect(self.load_picture(path), title=path.name, scope=request.selection)
 
-    def inspect(self, pixels: PixelArray, *, title: str = "") -> InspectionRecord:
-        """Record the glimpses at a picture, given as pixels in the model's shape, and the prediction after each;
-        `title` names the picture on the page.
+    def inspect(
+        self, pixels: PixelArray, *, title: str = "", scope: InspectionSelection | None = None
+    ) -> InspectionRecord:
+        """Record the glimpses at a picture, given as pixels in the model's shape, and the prediction after each; of a
+        vision transformer, its attention over the patches.
+
+        Args:
+            pixels: the picture.
+            title: name of the picture on the page.
+            scope: layers, heads and details of attention to record; all by default.
+
+        Raises:
+            RecipeError: no such layer or head.
         """
+        rgb = np.ascontiguousarray(np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3)))
+        if (size := self.model.region_size) is not None:
+            rows, columns = (side // size for side in pixels.shape[1:])
+            regions = MapAxis.from_grid(SOURCE_AXIS, rows=rows, columns=columns, pictures=rgb)
+            tokens = MapAxis(PATCH_AXIS, ("[class]", *regions.tokens))
+            record, (prediction,) = record_attention(
+                self.model,
+                lambda: self.look_at([pixels]),
+                selection=scope or InspectionSelection(),
+                axes=(tokens, MapAxis(WHOLE_AXIS, ("the picture",)), regions),
+                title=title,
+            )
+            maps, answers = (*record.maps, *map(_select_class_token, record.maps)), (_build_answer(prediction),)
+            return replace(record, maps=maps, answers=answers, notes=(*record.notes, _ATTENTION_NOTE))
         prediction, copies = self.look_at([pixels])[0], self.looking.copies
-        rgb = np.broadcast_to(pixels.transpose(1, 2, 0), (1, *pixels.shape[1:], 3))
-        options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
         note = f"The path is that of the first of {copies} looks, and the class comes from the mean of all looks."
         if not prediction.glimpses:
             note = "This model sees the whole picture at once, so there is no path to show."
         return InspectionRecord(
             model="recurrent visual attention" if prediction.glimpses else "network that sees the whole picture",
-            axes=(MapAxis.from_grid("picture", rows=1, columns=1, pictures=np.ascontiguousarray(rgb)),),
+            axes=(MapAxis.from_grid("picture", rows=1, columns=1, pictures=rgb),),
             maps=(),
-            answers=(ModelAnswer("class", "", None, options),),
+            answers=(_build_answer(prediction),),
             glimpses=prediction.glimpses,
             notes=(note,) if copies > 1 or not prediction.glimpses else (),
             title=title,
@@ -179,6 +213,20 @@ class GlimpsePredictor(Predictor):
 
     def _get_label_names(self, numbers: Sequence[int]) -> list[str]:
         return [self.labels.names[number] for number in numbers]
+
+
+def _select_class_token(map_: AttentionMap) -> AttentionMap:
+    """Return the weights that the class token, the first token of a map, gives to the regions of the picture."""
+    weights, visible = map_.weights[:, :1, 1:], map_.visible[:1, 1:]
+    return replace(
+        map_, role="summary", queries=WHOLE_AXIS, keys=SOURCE_AXIS, weights=weights, visible=visible, walk=None
+    )
+
+
+def _build_answer(prediction: GlimpsePrediction) -> ModelAnswer:
+    """Return the most probable classes of a picture as an answer of a record."""
+    options = tuple(AnswerOption(*pair) for pair in islice(prediction.probabilities.items(), _MAX_OPTIONS))
+    return ModelAnswer("class", "", None, options)
 
 
 @final

@@ -1,4 +1,4 @@
-"""The recipe of a run that classifies pictures by glimpses."""
+"""The recipe of a run that classifies pictures."""
 
 from __future__ import annotations
 
@@ -234,7 +234,7 @@ class LookingConfig(Config):
 
 
 class GlimpsesRecipe(Recipe):
-    """The class of a picture is predicted after several glimpses."""
+    """Pictures are classified: after several glimpses, by attention over their patches, or all at once."""
 
     made_by: ClassVar = "heedful.tasks.glimpses.task:TASK"
     shown_by: ClassVar = "heedful.tasks.glimpses.demonstration:GlimpsesDemonstration"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar, Final, TypeAlias, final
 
@@ -13,7 +13,8 @@ from jaxtyping import Float, Int, UInt8
 from torch import Tensor, nn
 from torch.nn import functional
 
-from heedful.architectures.build_vision import build_picture_classifier
+from heedful.architectures.build_vision import build_picture_classifier, load_backbone_weights
+from heedful.architectures.vision import VisionTransformerConfig
 from heedful.data.batches import batch_by_size
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.labels import LabelVocabulary
@@ -37,6 +38,7 @@ from heedful.tasks.glimpses.predictor import GlimpsePredictor
 from heedful.tasks.glimpses.recipe import GlimpsesRecipe, GlimpsesTrainingConfig, LookingConfig
 from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, UnitNames
+from heedful.tasks.portable_model import OutputHead
 from heedful.tasks.task import LabelTask, Run, VocabSizes, Vocabularies
 from heedful.tensors import move_to_device
 
@@ -186,6 +188,18 @@ class GlimpsesTask(LabelTask[GlimpsesRecipe, PictureClassifier]):
     def build_model(self, recipe: GlimpsesRecipe, sizes: VocabSizes) -> PictureClassifier:
         """Build the picture classifier."""
         return build_picture_classifier(recipe.model, picture=recipe.data.scene_shape, classes=sizes[LABELS_FILE])
+
+    def init_weights(self, run: GlimpsesRun, model: PictureClassifier, *, log: Callable[[str], None]) -> None:
+        """Load the weights of a published model into the encoder if the recipe names one, and report it to `log`."""
+        super().init_weights(run, model, log=log)
+        config = run.recipe.model
+        if isinstance(config, VisionTransformerConfig) and config.weights is not None:
+            load_backbone_weights(config, model)
+            log(f"{config.weights}: the encoder begins with these weights")
+
+    def output_head(self, run: GlimpsesRun) -> OutputHead:
+        """Describe the classes."""
+        return OutputHead("class", tuple(run.get_vocabulary(LABELS_FILE, LabelVocabulary).names))
 
     def build_objective(
         self, run: GlimpsesRun, train: Corpus, validation: Corpus, *, device: torch.device
