@@ -155,6 +155,8 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
+SEVERAL_REFERENCES_TOLD = "tests/unit/cli/test_several_references.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
 PRECISION = "tests/unit/training/test_precision.py"
 SCHEDULES = "tests/unit/training/test_schedules.py"
@@ -168,6 +170,37 @@ OFFICE = "tests/unit/localisation/test_office.py"
 PARQUET = "tests/unit/data/test_parquet.py"
 CONTEXT = "tests/unit/data/test_context.py"
 IN_ORDER = "tests/unit/cli/test_documents_in_order.py"
+
+MEASURES = (
+    Mutant(
+        "only the first reference of a sentence counts",
+        "metrics/translation.py",
+        "return list(zip_longest(*list_references(references)))",
+        "return list(zip_longest(*list_references(references)))[:1]",
+        (f"{SEVERAL_REFERENCES}::test_values_and_signatures_are_those_of_sacrebleu",),
+    ),
+    Mutant(
+        "edits are divided by the length of the longest reference",
+        "metrics/error_rates.py",
+        "lengths.append(fmean(map(len, items)))",
+        "lengths.append(float(max(map(len, items))))",
+        (f"{SEVERAL_REFERENCES}::test_error_rates_take_the_fewest_edits_and_the_mean_length",),
+    ),
+    Mutant(
+        "a judge takes the reference that it scores last",
+        "metrics/judge.py",
+        "best[row] = max(best[row], score)",
+        "best[row] = score",
+        (f"{SEVERAL_REFERENCES}::test_a_judge_takes_the_reference_that_it_scores_highest",),
+    ),
+    Mutant(
+        "an empty line is a reference",
+        "data/readers.py",
+        "references=tuple(filter(None, map(_clean_text, lines)))",
+        "references=tuple(map(_clean_text, lines))",
+        (f"{SEVERAL_REFERENCES_TOLD}::test_scores_are_sacrebleus_with_both_references",),
+    ),
+)
 
 COSTS = (
     Mutant(
@@ -5008,8 +5041,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: each sentence is one",
         "tasks/translation/evaluation.py",
-        "if 1 < len(document_texts[0]) < self.size:",
-        "if 1 < len(document_texts[0]):",
+        "if 1 < len(documents := self._join_documents(answers.texts)) < self.size:",
+        "if 1 < len(documents := self._join_documents(answers.texts)):",
         (IN_ORDER,),
     ),
     Mutant(
@@ -5514,13 +5547,9 @@ JUDGED = (
     ),
     Mutant(
         "judges: case counts where it should be left aside",
-        "tasks/translation/evaluation.py",
-        (
-            "(\n"
-            "            [*map(normalise, texts_of_side)] for texts_of_side in (self.sources, texts, self.references)\n"
-            "        )"
-        ),
-        "([*texts_of_side] for texts_of_side in (self.sources, texts, self.references))",
+        "metrics/judge.py",
+        "normalise = str.lower if lowercase else str",
+        "normalise = str",
         (JUDGED_EXAM,),
     ),
     Mutant(
@@ -7690,6 +7719,7 @@ MUTANTS = (
     *PRETRAINING,
     *LABELLED,
     *METRICS,
+    *MEASURES,
     *EXPORTED,
     *COMMANDS,
     *GLIMPSING,

@@ -18,7 +18,7 @@ from heedful.data.context import add_context, enumerate_documents, get_source_wi
 from heedful.data.readers import SentencePair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
-from heedful.metrics.judge import JudgeScores
+from heedful.metrics.judge import JudgeScores, score_with_judge
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, build_mean_metric
 from heedful.metrics.translation import build_bleu_metric, compare_texts, select_bleu_tokenizer
@@ -114,6 +114,8 @@ class TranslationEvaluator(Evaluator):
 
     Attributes:
         documents: document number of each pair that is not excluded.
+        references: the first reference of each, with which its probability, its terms and the page are compared.
+        all_references: all references of each.
         tokenize: tokenizer of BLEU.
 
     Raises:
@@ -148,7 +150,8 @@ class TranslationEvaluator(Evaluator):
             if is_complete
         ]
         self.inputs = self.sources = [pair.source for pair in self.pairs]
-        self.reference_answers = self.references = [pair.target for pair in self.pairs]
+        self.references = [pair.target for pair in self.pairs]
+        self.reference_answers = self.all_references = [(pair.target, *pair.references) for pair in self.pairs]
         self.tokenize = options.tokenize or select_bleu_tokenizer(self.references)
         build_bleu_metric(
             lowercase=options.lowercase, tokenize=self.tokenize
@@ -197,11 +200,13 @@ class TranslationEvaluator(Evaluator):
         """Score translations with the learned metric; None if there is none."""
         if self.options.judge is None:
             return None
-        normalise = str.lower if self.options.lowercase else str
-        sources, candidates, references = (
-            [*map(normalise, texts_of_side)] for texts_of_side in (self.sources, texts, self.references)
+        return score_with_judge(
+            self.options.judge,
+            sources=self.sources,
+            candidates=texts,
+            references=self.all_references,
+            lowercase=self.options.lowercase,
         )
-        return self.options.judge.score_translations(sources=sources, candidates=candidates, references=references)
 
     def _evaluate_contrasts(self, translator: Translator) -> Sequence[bool | None]:
         """Return for each contrast whether the model of a translator prefers the right text; None if it cannot read one
@@ -255,8 +260,12 @@ class TranslationEvaluator(Evaluator):
         """Compute all metrics: percentages, perplexity of the references per token if a model answered, and
         document BLEU (d-BLEU, Liu et al. 2020, section 4.2) if there are documents of several sentences.
         """
-        sides, lowercase = (answers.texts, self.references), self.options.lowercase
-        normalised = [[*map(str.lower, side)] if lowercase else side for side in sides]
+        sides, lowercase = (answers.texts, self.all_references), self.options.lowercase
+        normalise = str.lower if lowercase else str
+        normalised = (
+            list(map(normalise, answers.texts)),
+            [tuple(map(normalise, texts)) for texts in self.all_references],
+        )
         metrics: dict[str, Metric] = {
             "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.tokenize),
             "chrF2": CorpusChrF(*sides, lowercase=lowercase),
@@ -269,9 +278,10 @@ class TranslationEvaluator(Evaluator):
             ),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
         }
-        document_texts = [self._join_documents(side) for side in sides]
-        if 1 < len(document_texts[0]) < self.size:
-            metrics[DOCUMENT_METRIC] = CorpusBLEU(*document_texts, lowercase=lowercase, tokenize=self.tokenize)
+        if 1 < len(documents := self._join_documents(answers.texts)) < self.size:
+            metrics[DOCUMENT_METRIC] = CorpusBLEU(
+                documents, self._join_references(), lowercase=lowercase, tokenize=self.tokenize
+            )
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
         if self.options.judge is not None and answers.judgement is not None:
@@ -298,6 +308,17 @@ class TranslationEvaluator(Evaluator):
         for number, text in zip(self.documents, texts, strict=True):
             sentences_of[number].append(text)
         return list(map(" ".join, sentences_of.values()))
+
+    def _join_references(self) -> list[tuple[str, ...]]:
+        """Return the references of each document: its first references, then its second ones, and so on. A sentence
+        with fewer references takes its first one again.
+        """
+        num_references = max(map(len, self.all_references))
+        streams = [
+            [texts[number] if number < len(texts) else texts[0] for texts in self.all_references]
+            for number in range(num_references)
+        ]
+        return list(zip(*map(self._join_documents, streams), strict=True))
 
     def read_answers(self, path: Path) -> TranslationOutputs:
         """Read translations from a file with one line for each pair, excluded ones too; raise DataError if there are

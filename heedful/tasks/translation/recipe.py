@@ -77,6 +77,11 @@ class TranslationDataConfig(DataConfig):
             if target_languages and text.target_language is None:
                 problem = f"is not given, but other texts are in {', '.join(target_languages)}: give it too"
                 raise config_error(f"data.{key}.target_language", problem)
+        for key, text in self._training_texts.items():
+            if text.references:
+                raise config_error(
+                    f"data.{key}.references", "have no effect there: they belong to the texts for validation and test"
+                )
         for part in ("validation", "test"):
             for key, text in list_texts(getattr(self, part), part).items():
                 for target in (direction.target for direction in text.directions if len(target_languages) > 1):

@@ -73,7 +73,7 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def scores(self) -> tuple[MetricScore, ...]:
         """Scores of sacrebleu and of the learned metric."""
-        sacrebleu_scores = compute_all_scores(self.answers.texts, self.evaluator.references, **self.scoring)
+        sacrebleu_scores = compute_all_scores(self.answers.texts, self.evaluator.all_references, **self.scoring)
         return (*sacrebleu_scores, *self._judge_scores.values())
 
     @property
@@ -81,9 +81,9 @@ class TranslationReport(EvaluationReport):
         """Whether case is ignored, and the tokenizer of BLEU."""
         return {"lowercase": self.evaluator.options.lowercase, "tokenize": self.evaluator.tokenize}
 
-    def _select_rows(self, rows: Sequence[int]) -> tuple[list[str], list[str]]:
+    def _select_rows(self, rows: Sequence[int]) -> tuple[list[str], list[tuple[str, ...]]]:
         """Return translations and references of some sentences."""
-        return [self.answers.texts[row] for row in rows], [self.evaluator.references[row] for row in rows]
+        return [self.answers.texts[row] for row in rows], [self.evaluator.all_references[row] for row in rows]
 
     @cached_property
     def _judge_scores(self) -> Mapping[str, MetricScore]:
@@ -102,12 +102,7 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def signatures(self) -> list[str]:
         """Signatures of BLEU, chrF, chrF++ and TER as in sacrebleu, and of the learned metric."""
-        sacrebleu_scores = compute_all_scores(self.answers.texts[:1], self.evaluator.references[:1], **self.scoring)
-        return [
-            score.signature
-            for score in (*sacrebleu_scores, *self._judge_scores.values())
-            if score.name in self.resampled_metrics
-        ]
+        return [score.signature for score in self.scores if score.name in self.resampled_metrics]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
@@ -123,7 +118,7 @@ class TranslationReport(EvaluationReport):
     def length_bands(self) -> tuple[LengthBand, ...]:
         """BLEU by source length in words."""
         score = partial(bleu, **self.scoring)
-        return bleu_by_length(self.answers.texts, self.evaluator.references, self.source_lengths, metric=score)
+        return bleu_by_length(self.answers.texts, self.evaluator.all_references, self.source_lengths, metric=score)
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
