@@ -155,6 +155,7 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+BLEU_TOLD = "tests/unit/metrics/test_translation.py"
 SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
 SEVERAL_REFERENCES_TOLD = "tests/unit/cli/test_several_references.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
@@ -199,6 +200,20 @@ MEASURES = (
         "references=tuple(filter(None, map(_clean_text, lines)))",
         "references=tuple(map(_clean_text, lines))",
         (f"{SEVERAL_REFERENCES_TOLD}::test_scores_are_sacrebleus_with_both_references",),
+    ),
+    Mutant(
+        "the letters decide how words are split, whatever the recipe says",
+        "metrics/translation.py",
+        "if by_language is not None:",
+        "if not references:",
+        (f"{BLEU_TOLD}::test_a_known_language_decides_as_in_sacrebleu",),
+    ),
+    Mutant(
+        "the language of a recipe is not used where its own text is measured",
+        "tasks/translation/task.py",
+        'language=recipe.data.find_target_language(part) or recipe.data.find_target_language("train"),',
+        "",
+        (f"{SEVERAL_REFERENCES_TOLD}::test_the_language_of_a_recipe_decides_how_words_are_split",),
     ),
 )
 
@@ -6344,8 +6359,8 @@ BESIDE = (
     Mutant(
         "metrics: Chinese is cut as Japanese is",
         "metrics/translation.py",
-        "if 10 * kana <= han + kana:",
-        "if 10 * kana > han + kana:",
+        'return "zh" if 10 * kana <= han + kana else "ja-mecab"',
+        'return "ja-mecab"',
         (
             "tests/unit/metrics/test_translation.py::test_words_are_cut_as_the_language_of_references_wants",
             "tests/unit/metrics/test_translation.py::test_bleu_of_chinese_counts_words",

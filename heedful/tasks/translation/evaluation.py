@@ -21,7 +21,12 @@ from heedful.metrics.error_rates import character_error_rate, word_error_rate
 from heedful.metrics.judge import JudgeScores, score_with_judge
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, build_mean_metric
-from heedful.metrics.translation import build_bleu_metric, compare_texts, select_bleu_tokenizer
+from heedful.metrics.translation import (
+    build_bleu_metric,
+    compare_texts,
+    describe_tokenization,
+    select_bleu_tokenizer,
+)
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.decoder_target import ForcedScore
@@ -111,6 +116,7 @@ class TranslationEvaluator(Evaluator):
         part: of the recipe's data; empty if the user named a text.
         options: evaluation options.
         texts: names of the texts that the pairs are from, if there are several, with the number of pairs of each.
+        language: tag of the target language, if it is known.
 
     Attributes:
         documents: document number of each pair that is not excluded.
@@ -134,6 +140,7 @@ class TranslationEvaluator(Evaluator):
         part: str = "",
         options: EvaluatorOptions = DEFAULT_OPTIONS,
         texts: Sequence[tuple[str, int]] = (),
+        language: str | None = None,
     ) -> None:
         self._all_pairs = list(pairs)
         self._is_complete = [bool(pair.source and pair.target) for pair in pairs]
@@ -152,7 +159,8 @@ class TranslationEvaluator(Evaluator):
         self.inputs = self.sources = [pair.source for pair in self.pairs]
         self.references = [pair.target for pair in self.pairs]
         self.reference_answers = self.all_references = [(pair.target, *pair.references) for pair in self.pairs]
-        self.tokenize = options.tokenize or select_bleu_tokenizer(self.references)
+        self.language = language
+        self.tokenize = options.tokenize or select_bleu_tokenizer(self.references, language=language)
         build_bleu_metric(
             lowercase=options.lowercase, tokenize=self.tokenize
         )  # complains before anything is translated
@@ -169,6 +177,11 @@ class TranslationEvaluator(Evaluator):
             raise DataError(
                 f"{options.contrasts.paths[0]}: has no contrasts; write source, right and wrong, with tabs between them"
             )
+
+    @property
+    def tokenization_note(self) -> str | None:
+        """How BLEU splits words, if the language of the references is one that needs this; otherwise None."""
+        return describe_tokenization(self.references, tokenize=self.tokenize, language=self.language)
 
     def predict(self, predictor: Translator, recipe: Recipe) -> TranslationOutputs:
         """Translate the test text once, after an untimed first batch, and score the references, the contrasts and the

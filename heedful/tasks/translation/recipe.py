@@ -118,6 +118,13 @@ class TranslationDataConfig(DataConfig):
         target_languages = _list_target_languages(self._training_texts.values())
         return target_languages if len(target_languages) > 1 else ()
 
+    def find_target_language(self, part: str) -> str | None:
+        """Return the target language of all texts of a part; None if the recipe does not name it, or names several."""
+        tables = self.get_tables(part)
+        texts = [text for key, table in tables.items() for text in list_texts(table, key).values()]
+        languages = {direction.target for text in texts for direction in text.directions}
+        return languages.pop() if len(languages) == 1 else None
+
     @property
     def directed_readers(self) -> Sequence[tuple[TranslationDirection, ExampleReader[SentencePair]]]:
         """Direction and reader of each training text whose languages are both named."""

@@ -15,7 +15,7 @@ from heedful.inspection.page import PageTable, escape_page_text
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.metrics.metric import ConfidenceInterval, Metric, compute_intervals
 from heedful.metrics.report import compute_all_scores
-from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length, describe_tokenization
+from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU
 from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_interval, format_number
 from heedful.tasks.translation.accuracy import AccuracyCounts
@@ -158,7 +158,7 @@ class TranslationReport(EvaluationReport):
             lines.append(
                 f"{DOCUMENT_METRIC:<{width}}  {self.document_metric.value:>7.2f}  {interval_text:<16}  {description}"
             )
-        note = describe_tokenization(self.evaluator.references, tokenize=self.evaluator.tokenize)
+        note = self.evaluator.tokenization_note
         lines += [] if note is None else [note]
         lines += [
             f"{count:,} of {self.evaluator.size:,} sentences: {note}" for note, count in self.answers.all_notes.items()
@@ -339,7 +339,7 @@ class TranslationComparison(RunComparison):
                 f"p: how often chance alone makes a difference in BLEU from {first.system.name} at least this large "
                 f"(paired bootstrap, {self.sampling.samples:,} samples)"
             )
-        if (note := describe_tokenization(first.evaluator.references, tokenize=first.evaluator.tokenize)) is not None:
+        if (note := first.evaluator.tokenization_note) is not None:
             yield note
         if not all(map(self.has_same_vocabulary, other_reports)):
             yield (

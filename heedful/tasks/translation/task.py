@@ -220,7 +220,10 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             options.search(recipe.generation)
         if options.text is not None:
             return TranslationEvaluator(
-                list(options.text), text=" and ".join(map(str, options.text.paths)), options=options
+                list(options.text),
+                text=" and ".join(map(str, options.text.paths)),
+                options=options,
+                language=None if recipe is None else recipe.data.find_target_language("train"),
             )
         assert recipe is not None, "a file of translations needs a text"
         part = recipe.data.evaluation_part
@@ -238,6 +241,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             part=part,
             options=options,
             texts=[(name, len(pairs)) for name, pairs in texts.items()] if len(texts) > 1 else (),
+            language=recipe.data.find_target_language(part) or recipe.data.find_target_language("train"),
         )
 
     def build_predictor(self, run: TranslationRun, model: TranslationModel, *, step: int | None = None) -> Translator:
@@ -395,7 +399,8 @@ def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
         translations = translate_pairs(translator, short_pairs, search=greedy, length=LengthLimits(1.5, 10))
         references = [pair.target for pair in short_pairs]
         lowercase = run.recipe.tokenizer.target_config.lowercase
-        texts, tokenize = [translation.text for translation in translations], select_bleu_tokenizer(references)
+        texts = [translation.text for translation in translations]
+        tokenize = select_bleu_tokenizer(references, language=run.recipe.data.find_target_language("validation"))
         return {"bleu": bleu(texts, references, lowercase=lowercase, tokenize=tokenize).value}
 
     return GenerationMetrics(frozenset({"bleu"}), compute_bleu)

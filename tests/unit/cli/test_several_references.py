@@ -95,3 +95,16 @@ def test_a_recipe_has_them_for_evaluation_only(say: Say, small: Path, words: str
     said = say("train", small, *words.split())
     assert said.code == 2
     assert message in said.err
+
+
+def test_the_language_of_a_recipe_decides_how_words_are_split(say: Say, small: Path, here: Path) -> None:
+    words = ("--training.steps", "1", "--device", "cpu")
+    for part in ("train", "validation"):
+        words += (f"--data.{part}.source_language", "en", f"--data.{part}.target_language", "th")
+    assert say("train", small, *words).code == 0
+    run = small.parent / "run"
+    for options in ((), ("--source", small.parent / "train.en", "--target", small.parent / "train.de")):
+        said = say("evaluate", run, *QUICK, *options)
+        assert "|tok:char|" in said.out, said.err
+        assert "BLEU splits words by char (--tokenize), which suits the language of the references" in said.out
+    assert "|tok:13a|" in say("evaluate", run, *QUICK, "--tokenize", "13a").out
