@@ -155,6 +155,7 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+MONITORED = "tests/unit/runs/test_monitored_translations.py"
 BLEU_TOLD = "tests/unit/metrics/test_translation.py"
 SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
 SEVERAL_REFERENCES_TOLD = "tests/unit/cli/test_several_references.py"
@@ -200,6 +201,20 @@ MEASURES = (
         "references=tuple(filter(None, map(_clean_text, lines)))",
         "references=tuple(map(_clean_text, lines))",
         (f"{SEVERAL_REFERENCES_TOLD}::test_scores_are_sacrebleus_with_both_references",),
+    ),
+    Mutant(
+        "more edits are better",
+        "recipes/training.py",
+        'LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})',
+        'LOWER_IS_BETTER: Final = frozenset({"loss"})',
+        (MONITORED,),
+    ),
+    Mutant(
+        "validation compares with the first reference only",
+        "tasks/translation/validation.py",
+        "self.compute(texts, list_pair_references(pairs), ",
+        "self.compute(texts, [pair.target for pair in pairs], ",
+        (MONITORED,),
     ),
     Mutant(
         "the letters decide how words are split, whatever the recipe says",

@@ -23,6 +23,7 @@ from heedful.models.parameters import measure_depths
 from heedful.recipes import toml
 from heedful.recipes.recipe import find_largest_key
 from heedful.recipes.training import (
+    LOWER_IS_BETTER,
     AdamConfig,
     ConstantConfig,
     CosineConfig,
@@ -94,7 +95,7 @@ def build_trainer(
             clip=config.clip,
             evaluate_every=config.evaluate_every,
             monitor=config.monitor,
-            higher_is_better=config.monitor.rpartition("/")[2] != "loss",
+            higher_is_better=config.monitor.rpartition("/")[2] not in LOWER_IS_BETTER,
         ),
         callback=callback,
         checkpoint_saver=FolderCheckpointSaver(run.folder, keep=config.keep),

@@ -158,7 +158,7 @@ class TranslationEvaluator(Evaluator):
         ]
         self.inputs = self.sources = [pair.source for pair in self.pairs]
         self.references = [pair.target for pair in self.pairs]
-        self.reference_answers = self.all_references = [(pair.target, *pair.references) for pair in self.pairs]
+        self.reference_answers = self.all_references = list_pair_references(self.pairs)
         self.language = language
         self.tokenize = options.tokenize or select_bleu_tokenizer(self.references, language=language)
         build_bleu_metric(
@@ -420,6 +420,11 @@ def run_by_tags(
         answers = run_group(translator.with_tags(own_tags), [examples[index] for index in indices])
         results.update(zip(indices, answers, strict=True))
     return [results[index] for index in range(len(examples))]
+
+
+def list_pair_references(pairs: Iterable[SentencePair]) -> list[tuple[str, ...]]:
+    """Return all references of each pair, the target first."""
+    return [(pair.target, *pair.references) for pair in pairs]
 
 
 def translate_pairs(translator: Translator, pairs: Sequence[SentencePair], **options: Any) -> list[Translation]:

@@ -311,9 +311,23 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None
     """one attention that learns to follow the links of `data.train.alignments`, so that word links are better"""
-    monitor: Annotated[Literal["loss", "accuracy", "bleu"], FieldRole.FIXED] = "loss"
+    judge: Annotated[InputPath | None, FieldRole.FIXED] = None
+    """folder of the learned metric for `monitor` = "judge", as `heedful evaluate --judge` reads it"""
+    monitor: Annotated[Literal["loss", "accuracy", "bleu", "chrf", "ter", "judge"], FieldRole.FIXED] = "loss"
     """metric that selects the best checkpoint on the validation text: the likelihood, how often the right token is the
-    most probable one, or BLEU of greedy translations"""
+    most probable one, or BLEU, chrF, TER (lower is better) or a learned metric of greedy translations"""
+
+    @field_validator("monitor")
+    @classmethod
+    def _check_judge(cls, monitor: str, info: ValidationInfo) -> str:
+        """Check that a learned metric is given if and only if it is monitored."""
+        if "judge" in info.data and (monitor == "judge") != (info.data["judge"] is not None):
+            raise (
+                config_error("training.judge", 'is missing: training.monitor = "judge" needs the folder of a judge')
+                if monitor == "judge"
+                else config_error("training.judge", 'has no effect: give training.monitor = "judge", or leave it out')
+            )
+        return monitor
 
 
 class TranslationRecipe(FineTunableRecipe):
