@@ -203,6 +203,13 @@ MEASURES = (
         (f"{SEVERAL_REFERENCES_TOLD}::test_scores_are_sacrebleus_with_both_references",),
     ),
     Mutant(
+        "a comparison shows the interval of the first run for all",
+        "tasks/report.py",
+        "interval, test = self.intervals[metric], self.tests.get(metric)\n        bounds",
+        "interval, test = (self.reference or self).intervals[metric], self.tests.get(metric)\n        bounds",
+        ("tests/unit/cli/test_compare.py::test_edit_rates_are_tested_against_the_first_run",),
+    ),
+    Mutant(
         "more edits are better",
         "recipes/training.py",
         'LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})',

@@ -355,14 +355,14 @@ class TranslationComparison(RunComparison):
             yield f"{names}: writes only lowercase, but case counts here; compare fairly with --lowercase"
 
     def build_extra_tables(self) -> list[PageTable]:
-        """Build the tables of BLEU by length, document BLEU, learned metric and accuracies."""
+        """Build the tables of BLEU by length, chrF and edit rates, document BLEU, learned metric and accuracies."""
         columns = [f"{_format_range(band)} ({band.num_sentences:,})" for band in self.reports[0].length_bands]
         rows = [
             [report.system.label, *(f"{length_band.score.value:.2f}" for length_band in report.length_bands)]
             for report in self.reports
         ]
         lengths = PageTable("BLEU by words in the source (sentences)", ["run", *columns], rows)
-        tables = [lengths, *self._document_tables(), *self._judge_tables()]
+        tables = [lengths, self._build_rates_table(), *self._document_tables(), *self._judge_tables()]
         names = list(dict.fromkeys(name for report in self.reports for name in report.accuracies))
         if names:
             rows_of_accuracy = [
@@ -409,6 +409,16 @@ class TranslationComparison(RunComparison):
                 for band_json, interval in zip(report.bands_to_json(), report.band_intervals, strict=True)
             ],
         }
+
+    def _build_rates_table(self) -> PageTable:
+        """Build the table of chrF and the edit rates with their intervals and p-values."""
+        names = ("chrF2", "chrF2++", "TER", *_EDIT_RATES)
+        columns = [cell for name in names for cell in (name, *INTERVAL_COLUMNS)]
+        rows = [
+            [report.system.label, *(cell for name in names for cell in report.format_score(name, ".2f"))]
+            for report in self.reports
+        ]
+        return PageTable("chrF and edit rates (of which lower is better)", ["run", *columns], rows)
 
     def _document_tables(self) -> Iterator[PageTable]:
         """Yield the table of document BLEU, if there are documents."""
