@@ -156,6 +156,10 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+MONITORED = "tests/unit/runs/test_monitored_translations.py"
+BLEU_TOLD = "tests/unit/metrics/test_translation.py"
+SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
+SEVERAL_REFERENCES_TOLD = "tests/unit/cli/test_several_references.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
 PRECISION = "tests/unit/training/test_precision.py"
 SCHEDULES = "tests/unit/training/test_schedules.py"
@@ -169,6 +173,72 @@ OFFICE = "tests/unit/localisation/test_office.py"
 PARQUET = "tests/unit/data/test_parquet.py"
 CONTEXT = "tests/unit/data/test_context.py"
 IN_ORDER = "tests/unit/cli/test_documents_in_order.py"
+
+MEASURES = (
+    Mutant(
+        "only the first reference of a sentence counts",
+        "metrics/translation.py",
+        "return list(zip_longest(*list_references(references)))",
+        "return list(zip_longest(*list_references(references)))[:1]",
+        (f"{SEVERAL_REFERENCES}::test_values_and_signatures_are_those_of_sacrebleu",),
+    ),
+    Mutant(
+        "edits are divided by the length of the longest reference",
+        "metrics/error_rates.py",
+        "lengths.append(fmean(map(len, items)))",
+        "lengths.append(float(max(map(len, items))))",
+        (f"{SEVERAL_REFERENCES}::test_error_rates_take_the_fewest_edits_and_the_mean_length",),
+    ),
+    Mutant(
+        "a judge takes the reference that it scores last",
+        "metrics/judge.py",
+        "best[row] = max(best[row], score)",
+        "best[row] = score",
+        (f"{SEVERAL_REFERENCES}::test_a_judge_takes_the_reference_that_it_scores_highest",),
+    ),
+    Mutant(
+        "an empty line is a reference",
+        "data/readers.py",
+        "references=tuple(filter(None, map(_clean_text, lines)))",
+        "references=tuple(map(_clean_text, lines))",
+        (f"{SEVERAL_REFERENCES_TOLD}::test_scores_are_sacrebleus_with_both_references",),
+    ),
+    Mutant(
+        "a comparison shows the interval of the first run for all",
+        "tasks/report.py",
+        "interval, test = self.intervals[metric], self.tests.get(metric)\n        bounds",
+        "interval, test = (self.reference or self).intervals[metric], self.tests.get(metric)\n        bounds",
+        ("tests/unit/cli/test_compare.py::test_edit_rates_are_tested_against_the_first_run",),
+    ),
+    Mutant(
+        "more edits are better",
+        "recipes/training.py",
+        'LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})',
+        'LOWER_IS_BETTER: Final = frozenset({"loss"})',
+        (MONITORED,),
+    ),
+    Mutant(
+        "validation compares with the first reference only",
+        "tasks/translation/validation.py",
+        "self.compute(texts, list_pair_references(pairs), ",
+        "self.compute(texts, [pair.target for pair in pairs], ",
+        (MONITORED,),
+    ),
+    Mutant(
+        "the letters decide how words are split, whatever the recipe says",
+        "metrics/translation.py",
+        "if by_language is not None:",
+        "if not references:",
+        (f"{BLEU_TOLD}::test_a_known_language_decides_as_in_sacrebleu",),
+    ),
+    Mutant(
+        "the language of a recipe is not used where its own text is measured",
+        "tasks/translation/task.py",
+        'language=recipe.data.find_target_language(part) or recipe.data.find_target_language("train"),',
+        "",
+        (f"{SEVERAL_REFERENCES_TOLD}::test_the_language_of_a_recipe_decides_how_words_are_split",),
+    ),
+)
 
 COSTS = (
     Mutant(
@@ -5215,8 +5285,8 @@ IN_DOCUMENTS = (
     Mutant(
         "documents: each sentence is one",
         "tasks/translation/evaluation.py",
-        "if 1 < len(document_texts[0]) < self.size:",
-        "if 1 < len(document_texts[0]):",
+        "if 1 < len(documents := self._join_documents(answers.texts)) < self.size:",
+        "if 1 < len(documents := self._join_documents(answers.texts)):",
         (IN_ORDER,),
     ),
     Mutant(
@@ -5721,13 +5791,9 @@ JUDGED = (
     ),
     Mutant(
         "judges: case counts where it should be left aside",
-        "tasks/translation/evaluation.py",
-        (
-            "(\n"
-            "            [*map(normalise, texts_of_side)] for texts_of_side in (self.sources, texts, self.references)\n"
-            "        )"
-        ),
-        "([*texts_of_side] for texts_of_side in (self.sources, texts, self.references))",
+        "metrics/judge.py",
+        "normalise = str.lower if lowercase else str",
+        "normalise = str",
         (JUDGED_EXAM,),
     ),
     Mutant(
@@ -6522,8 +6588,8 @@ BESIDE = (
     Mutant(
         "metrics: Chinese is cut as Japanese is",
         "metrics/translation.py",
-        "if 10 * kana <= han + kana:",
-        "if 10 * kana > han + kana:",
+        'return "zh" if 10 * kana <= han + kana else "ja-mecab"',
+        'return "ja-mecab"',
         (
             "tests/unit/metrics/test_translation.py::test_words_are_cut_as_the_language_of_references_wants",
             "tests/unit/metrics/test_translation.py::test_bleu_of_chinese_counts_words",
@@ -7897,6 +7963,7 @@ MUTANTS = (
     *PRETRAINING,
     *LABELLED,
     *METRICS,
+    *MEASURES,
     *EXPORTED,
     *COMMANDS,
     *PATCHED,

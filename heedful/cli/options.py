@@ -275,6 +275,8 @@ class EvaluationOptions:
     """What systems are tested on, and how their answers are compared."""
 
     text: ParallelTextOptions = ParallelTextOptions()
+    references: Annotated[tuple[Path, ...], OptionInfo(metavar="FILE")] = ()
+    """for translations: files of further references, one line for each sentence of the text that is given"""
     lowercase: bool = False
     """compare lowercased text, for all metrics; without it TER is case-sensitive, unlike sacrebleu's TER"""
     tokenize: str | None = None
@@ -303,7 +305,7 @@ class EvaluationOptions:
         from heedful.tasks.evaluation import EvaluatorOptions
 
         return EvaluatorOptions(
-            text=self.text.build_reader_if_given(allow_direction=self.contrasts is not None),
+            text=self._build_text_reader(),
             lowercase=self.lowercase,
             tokenize=self.tokenize,
             search=None if self.searching == SearchOptions() else self.searching.apply_to,
@@ -312,6 +314,18 @@ class EvaluationOptions:
             judge=self._load_judge(),
             **extra,
         )
+
+    def _build_text_reader(self) -> ExampleReader[SentencePair] | None:
+        """Build the reader of the given text with its further references; None if no text was given."""
+        from heedful.data.readers import ReferencedPairs
+
+        reader = self.text.build_reader_if_given(allow_direction=self.contrasts is not None)
+        if reader is None and self.references:
+            raise RecipeError(
+                "--references: need --source and --target, or --data; for its own texts, the recipe names them "
+                "(data.test.references)"
+            )
+        return ReferencedPairs(reader, self.references) if reader is not None and self.references else reader
 
     def _build_contrast_reader(self) -> ExampleReader[ContrastiveExample] | None:
         """Build the reader of the contrast file, with the direction tags before its sources; None if no file was

@@ -38,7 +38,8 @@ class SentencePair(NamedTuple):
 
     `location` is the line (`file:line`), `tags` are put before the source, `links` are the word links counted from 0,
     `document` is the document's name in its file, `context` holds the source sentences before this one that are read
-    with it, and `weight` is that of the pair in the loss.
+    with it, `weight` is that of the pair in the loss, and `references` are further translations that a system's
+    translation may be compared with.
     """
 
     source: str
@@ -49,6 +50,7 @@ class SentencePair(NamedTuple):
     document: str = ""
     context: tuple[str, ...] = ()
     weight: float = 1.0
+    references: tuple[str, ...] = ()
 
 
 T_co = TypeVar("T_co", covariant=True)
@@ -515,6 +517,32 @@ class TaggedPairs(ExampleReader[SentencePair]):
 
     def __iter__(self) -> Iterator[SentencePair]:
         return (pair._replace(tags=self._tags) for pair in self._reader)
+
+
+@final
+class ReferencedPairs(ExampleReader[SentencePair]):
+    """Add further references to every pair, from files with one line for each pair; an empty line is no reference.
+
+    Raises:
+        DataError: the text cannot be read, or a file has more or fewer lines than there are pairs.
+    """
+
+    def __init__(self, reader: ExampleReader[SentencePair], files: Sequence[Path]) -> None:
+        super().__init__(*reader.paths, *files)
+        self._reader, self._files = reader, files
+
+    def __iter__(self) -> Iterator[SentencePair]:
+        rows: Iterator[tuple[Any, ...]] = zip_longest(self._reader, *map(read_lines, self._files))
+        for number, (pair, *lines) in enumerate(rows, 1):
+            for path, line in zip(self._files, lines, strict=True):
+                if (pair is None) != (line is None):
+                    text = " and ".join(map(str, self._reader.paths))
+                    raise DataError(
+                        f"{path}:{number}: there are {'more' if pair is None else 'fewer'} lines than pairs in {text}; "
+                        "write one line for each pair, an empty line if it has no such reference"
+                    )
+            if pair is not None:
+                yield pair._replace(references=tuple(filter(None, map(_clean_text, lines))))
 
 
 @final

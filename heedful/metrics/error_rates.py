@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import numpy as np
 
 from heedful.errors import DataError
 from heedful.metrics.metric import RatioMetric
-from heedful.metrics.translation import check_pairs
+from heedful.metrics.translation import References, check_pairs, list_references
 
 
 def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
@@ -34,31 +35,36 @@ def edit_distance(first: Sequence[Hashable], second: Sequence[Hashable]) -> int:
     return distance
 
 
-def word_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> RatioMetric:
-    """Return the word edits of all texts, in percent of the reference words.
+def word_error_rate(hypotheses: Sequence[str], references: References) -> RatioMetric:
+    """Return the word edits of all texts, in percent of the reference words. Several references count as in TER: the
+    fewest edits of a text, and the mean length of its references (Snover et al. 2006).
 
     Raises:
         DataError: no texts, or not as many hypotheses as references.
     """
-    check_pairs(hypotheses, references)
-    return _compute_error_rate([text.split() for text in hypotheses], [text.split() for text in references])
+    return _compute_error_rate(hypotheses, references, split=str.split)
 
 
-def character_error_rate(hypotheses: Sequence[str], references: Sequence[str]) -> RatioMetric:
-    """Return the character edits of all texts, in percent of the reference characters, with one space between words."""
-    check_pairs(hypotheses, references)
-    return _compute_error_rate(*([" ".join(text.split()) for text in side] for side in (hypotheses, references)))
-
-
-def _compute_error_rate(hypotheses: Sequence[Sequence[str]], references: Sequence[Sequence[str]]) -> RatioMetric:
-    """Return the edits between each hypothesis and its reference, in percent of the reference items (words or
-    characters).
+def character_error_rate(hypotheses: Sequence[str], references: References) -> RatioMetric:
+    """Return the character edits of all texts, in percent of the reference characters, with one space between words;
+    several references count as in `word_error_rate`.
     """
-    edits = [
-        100.0 * edit_distance(hypothesis, reference)
-        for hypothesis, reference in zip(hypotheses, references, strict=True)
-    ]
-    return RatioMetric(np.array(edits), np.array([float(len(reference_items)) for reference_items in references]))
+    return _compute_error_rate(hypotheses, references, split=lambda text: " ".join(text.split()))
+
+
+def _compute_error_rate(
+    hypotheses: Sequence[str], references: References, *, split: Callable[[str], Sequence[str]]
+) -> RatioMetric:
+    """Return the edits between each hypothesis and its references, in percent of the reference items (words or
+    characters) into which `split` divides a text.
+    """
+    check_pairs(hypotheses, references)
+    edits, lengths = [], []
+    for hypothesis, texts in zip(map(split, hypotheses), list_references(references), strict=True):
+        items = list(map(split, texts))
+        edits.append(100.0 * min(edit_distance(hypothesis, reference) for reference in items))
+        lengths.append(fmean(map(len, items)))
+    return RatioMetric(np.array(edits), np.array(lengths))
 
 
 _LINK = re.compile(r"(\d+)([-p?])(\d+)")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from abc import ABC, abstractmethod
@@ -12,6 +13,7 @@ from typing import Final, TypeAlias, final
 
 from heedful.errors import DataError
 from heedful.metrics.metric import Metric, build_mean_metric
+from heedful.metrics.translation import References, list_references
 
 
 @final
@@ -21,7 +23,7 @@ class JudgeScores:
 
     Attributes:
         scores: of each, on the model's own scale.
-        num_truncated: number of translations that were truncated, or whose references were.
+        num_truncated: number of pairs of a translation and a reference that were truncated.
     """
 
     scores: tuple[float, ...]
@@ -64,6 +66,41 @@ class TranslationJudge(ABC):
         Raises:
             RunError: the model returns a value that is not a number.
         """
+
+
+def score_with_judge(
+    judge: TranslationJudge,
+    *,
+    sources: Sequence[str],
+    candidates: Sequence[str],
+    references: References,
+    lowercase: bool = False,
+) -> JudgeScores:
+    """Return the judge's score of each candidate, of several references with the one that gives the highest score.
+
+    Learned metrics read one reference. The program of BERTScore takes the maximum, too.
+
+    Args:
+        judge: the learned metric.
+        sources: the source sentences.
+        candidates: a translation of each.
+        references: one or several reference translations of each.
+        lowercase: whether the judge reads lowercased text.
+
+    Raises:
+        RunError: the model returns a value that is not a number.
+    """
+    normalise = str.lower if lowercase else str
+    rows = [(row, normalise(reference)) for row, texts in enumerate(list_references(references)) for reference in texts]
+    flat = judge.score_translations(
+        sources=[normalise(sources[row]) for row, _ in rows],
+        candidates=[normalise(candidates[row]) for row, _ in rows],
+        references=[reference for _, reference in rows],
+    )
+    best = [-math.inf] * len(candidates)
+    for (row, _), score in zip(rows, flat.scores, strict=True):
+        best[row] = max(best[row], score)
+    return JudgeScores(tuple(best), flat.num_truncated)
 
 
 _SPACES: Final = " \u00a0\u2009\u202f"

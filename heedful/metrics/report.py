@@ -11,11 +11,13 @@ from heedful.metrics.metric import BootstrapOptions, ConfidenceInterval, compute
 from heedful.metrics.translation import (
     LengthBand,
     MetricScore,
+    References,
     bleu,
     bleu_by_length,
     check_pairs,
     chrf,
     exact_match,
+    list_references,
     select_bleu_tokenizer,
     ter,
 )
@@ -72,7 +74,7 @@ class MetricsReport:
 
 def evaluate(
     hypotheses: Sequence[str],
-    references: Sequence[str],
+    references: References,
     *,
     sources: Sequence[str] = (),
     lowercase: bool = False,
@@ -80,8 +82,8 @@ def evaluate(
     samples: int = 1000,
     seed: int = 1,
 ) -> MetricsReport:
-    """Score detokenized translations against references; a single text is a list of one. With `sources`, BLEU by source
-    length is added. `samples` and `seed` are for the confidence intervals.
+    """Score detokenized translations against references: one text for each, or a list of several; a single text is a
+    list of one. With `sources`, BLEU by source length is added. `samples` and `seed` are for the confidence intervals.
 
     Without `tokenize`, BLEU splits words as suits the language of the references.
 
@@ -94,11 +96,15 @@ def evaluate(
     100
     """
     hypotheses = to_text_list(hypotheses, name="hypotheses")
-    references = to_text_list(references, name="references")
+    reference_list = references if isinstance(references, list | tuple) else to_text_list(references, name="references")
+    references = [
+        texts if isinstance(texts, str) else to_text_list(texts, name=f"references[{index}]")
+        for index, texts in enumerate(reference_list)
+    ]
     sources = to_text_list(sources, name="sources")
     if tokenize is None:
         check_pairs(hypotheses, references)
-        tokenize = select_bleu_tokenizer(references)
+        tokenize = select_bleu_tokenizer([texts[0] for texts in list_references(references)])
     scores = compute_all_scores(hypotheses, references, lowercase=lowercase, tokenize=tokenize)
     metrics = {
         "BLEU": CorpusBLEU(hypotheses, references, lowercase=lowercase, tokenize=tokenize),
@@ -119,7 +125,7 @@ def evaluate(
 
 
 def compute_all_scores(
-    hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+    hypotheses: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a"
 ) -> tuple[MetricScore, ...]:
     """Compute BLEU, chrF, chrF++, TER, exact match, and the lecture's variant of BLEU; raises as `evaluate` does.
     `tokenize` names the tokenizer of BLEU.

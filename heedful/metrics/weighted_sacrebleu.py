@@ -13,7 +13,14 @@ import numpy as np
 from jaxtyping import Float
 
 from heedful.metrics.metric import SummedCountsMetric
-from heedful.metrics.translation import MetricScore, build_bleu_metric, check_pairs, select_bleu_tokenizer
+from heedful.metrics.translation import (
+    MetricScore,
+    References,
+    build_bleu_metric,
+    check_pairs,
+    list_references,
+    select_bleu_tokenizer,
+)
 
 if TYPE_CHECKING:
     import sacrebleu.metrics.base
@@ -56,7 +63,7 @@ class CorpusBLEU(SacreBLEUMetric):
     """
 
     def __init__(
-        self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, tokenize: str = "13a"
+        self, hypotheses: Sequence[str], references: References, *, lowercase: bool = False, tokenize: str = "13a"
     ) -> None:
         self.examples = _pair_texts(hypotheses, references)
         self.metric = build_bleu_metric(lowercase=lowercase, tokenize=tokenize)
@@ -70,7 +77,7 @@ class CorpusChrF(SacreBLEUMetric):
     """
 
     def __init__(
-        self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False, word_order: int = 0
+        self, hypotheses: Sequence[str], references: References, *, lowercase: bool = False, word_order: int = 0
     ) -> None:
         from sacrebleu.metrics.chrf import CHRF
 
@@ -82,17 +89,17 @@ class CorpusChrF(SacreBLEUMetric):
 class CorpusTER(SacreBLEUMetric):
     """TER, from edits and reference words; raises as `CorpusBLEU`."""
 
-    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+    def __init__(self, hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> None:
         from sacrebleu.metrics.ter import TER
 
         self.examples = _pair_texts(hypotheses, references)
         self.metric = TER(case_sensitive=not lowercase)
 
 
-def _pair_texts(hypotheses: Sequence[str], references: Sequence[str]) -> list[tuple[str, Sequence[str]]]:
-    """Return each hypothesis with a list of its one reference; raise `DataError` as `check_pairs`."""
+def _pair_texts(hypotheses: Sequence[str], references: References) -> list[tuple[str, Sequence[str]]]:
+    """Return each hypothesis with its references; raise `DataError` as `check_pairs`."""
     check_pairs(hypotheses, references)
-    return [(hypothesis, [reference]) for hypothesis, reference in zip(hypotheses, references, strict=True)]
+    return list(zip(hypotheses, list_references(references), strict=True))
 
 
 _DECK_ORDERS = (1, 2, 3, 4)
@@ -100,21 +107,30 @@ _DECK_ORDERS = (1, 2, 3, 4)
 
 @final
 class DeckBLEU(SummedCountsMetric):
-    """The lecture's variant of BLEU in percent, as a metric of weighted sentences.
+    """The lecture's variant of BLEU in percent, as a metric of weighted sentences; of several references, each
+    sentence is compared with the one that gives it the highest precision.
 
     Raises:
         DataError: no sentences, or not as many hypotheses as references.
     """
 
-    def __init__(self, hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> None:
+    def __init__(self, hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> None:
         check_pairs(hypotheses, references)
         fold = str.lower if lowercase else str
-        self.words = [(fold(h).split(), fold(r).split()) for h, r in zip(hypotheses, references, strict=True)]
+        self.words = [
+            (fold(hypothesis).split(), [fold(text).split() for text in texts])
+            for hypothesis, texts in zip(hypotheses, list_references(references), strict=True)
+        ]
 
     @cached_property
     def counts(self) -> CountMatrix:
         """For each sentence the geometric mean of its precisions, 1, and the lengths of hypothesis and reference."""
-        return np.array([[_score_sentence(h, r), 1, len(h), len(r)] for h, r in self.words], dtype=np.float64)
+        rows = []
+        for hypothesis, references in self.words:
+            precisions = [_score_sentence(hypothesis, reference) for reference in references]
+            best = precisions.index(max(precisions))
+            rows.append([precisions[best], 1, len(hypothesis), len(references[best])])
+        return np.array(rows, dtype=np.float64)
 
     def score_sums(self, sums: SumMatrix) -> ScoreVector:
         """Return the mean of the precisions times the length factor, in percent, for each row of summed counts."""
@@ -124,7 +140,7 @@ class DeckBLEU(SummedCountsMetric):
         return scores
 
 
-def deck_bleu(hypotheses: Sequence[str], references: Sequence[str], *, lowercase: bool = False) -> MetricScore:
+def deck_bleu(hypotheses: Sequence[str], references: References, *, lowercase: bool = False) -> MetricScore:
     """Compute the lecture's variant of BLEU in percent, over words between spaces; not comparable with published BLEU.
 
     A hypothesis of fewer than four words has no 4-grams. The deck's fraction is then 0/0; it counts as 0, so even a

@@ -114,6 +114,8 @@ def _resolve_value(value: Any, key_type: KeyType, folder: Path) -> Any:
             return {name: _resolve_value(entry, key_type.value_type, folder) for name, entry in value.items()}
         config_class = key_type.select_class(value)
         return dict(value) if config_class is None else resolve_paths(value, config_class, folder)
+    if isinstance(value, list) and key_type.is_recipe_relative:
+        return [_resolve_value(entry, key_type, folder) for entry in value]
     if isinstance(value, str) and value and "\0" not in value and key_type.is_recipe_relative:
         return str((folder / value).resolve())
     return value

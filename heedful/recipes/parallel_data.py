@@ -9,9 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, Literal, NamedTuple, TypeAlias, Union
 
-from pydantic import AfterValidator, Field, ValidationInfo, create_model, field_validator
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationInfo, create_model, field_validator
 
-from heedful.recipes.config import Config, InputPath, add_inferred_kind, get_kind
+from heedful.recipes.config import AnyPath, Config, InputPath, RecipeRelative, add_inferred_kind, get_kind
 from heedful.recipes.recipe import MixInConfig
 from heedful.recipes.text import ColumnIndex, NonEmptyName
 from heedful.registry import load_object
@@ -72,6 +72,11 @@ def _reject_both_ways(path: Path | None, info: ValidationInfo) -> Path | None:
     return path
 
 
+def _list_paths(value: Any) -> Any:
+    """Return one path as a tuple of one, and all other values unchanged."""
+    return (value,) if isinstance(value, str | Path) else value
+
+
 SourceTag = Annotated[str, AfterValidator(_check_tag)]
 LanguageCode = Annotated[str, AfterValidator(_check_language)]
 
@@ -106,16 +111,18 @@ class TranslationTextConfig(Config):
     """file with a label for each word of a source, one line for each pair, plain or gzipped; see the table [factors]"""
     sentence_weights: InputPath | None = None
     """file with the weight of each pair in the loss, one number on each line, plain or gzipped; 0 leaves a pair out"""
+    references: Annotated[tuple[AnyPath, ...], Field(strict=False), BeforeValidator(_list_paths), RecipeRelative()] = ()
+    """files of further reference translations, one line for each pair, plain or gzipped; for validation and test"""
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors, weights
-        and documents, and one direction.
+        """Return the values that the newer keys have for older runs: no languages, tags, alignments, factors, weights,
+        documents and further references, and one direction.
         """
         document_keys = [key for key in ("document_column", "document_field") if key in cls.model_fields]
         file_keys = ("alignments", "factors", "sentence_weights")
         unset = dict.fromkeys(("source_language", "target_language", *file_keys, *document_keys))
-        return {**unset, "both_ways": False, "tags": ()}
+        return {**unset, "both_ways": False, "tags": (), "references": ()}
 
     @field_validator("both_ways")
     @classmethod
@@ -128,6 +135,13 @@ class TranslationTextConfig(Config):
 
         def reader(self) -> ExampleReader[SentencePair]:
             """Return the reader of the pairs."""
+
+    @field_validator("references")
+    @classmethod
+    def _check_references(cls, references: tuple[Path, ...], info: ValidationInfo) -> tuple[Path, ...]:
+        if references and info.data.get("both_ways"):
+            raise ValueError("translate into one language; leave both_ways out")
+        return references
 
     @property
     def directions(self) -> tuple[TranslationDirection, ...]:
@@ -161,7 +175,9 @@ class TranslationTextConfig(Config):
         return readers
 
     def _read_labelled(self) -> ExampleReader[SentencePair]:
-        """Build the reader of the pairs with word alignments, factors and weights, if files of these are given."""
+        """Build the reader of the pairs with word alignments, factors, weights and further references, if files of
+        these are given.
+        """
         reader = self.reader()
         if self.alignments is not None:
             from heedful.data.word_alignments import AlignedPairs
@@ -175,6 +191,10 @@ class TranslationTextConfig(Config):
             from heedful.data.sentence_weights import WeightedPairs
 
             reader = WeightedPairs(reader, self.sentence_weights)
+        if self.references:
+            from heedful.data.readers import ReferencedPairs
+
+            reader = ReferencedPairs(reader, self.references)
         return reader
 
 

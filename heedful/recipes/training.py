@@ -237,6 +237,10 @@ ScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default
 FineTuningScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default_kind("linear")]
 
 
+LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})
+"""Metrics that can be monitored of which lower values are better."""
+
+
 class TrainingConfig(Config):
     """Config of the training loop; it ends when the first of `steps`, `epochs` and `minutes` is reached; at least one
     must be given.

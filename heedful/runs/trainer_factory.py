@@ -25,6 +25,7 @@ from heedful.recipes import toml
 from heedful.recipes.config import Config
 from heedful.recipes.recipe import find_largest_key
 from heedful.recipes.training import (
+    LOWER_IS_BETTER,
     AdaDeltaConfig,
     AdafactorConfig,
     AdamConfig,
@@ -105,7 +106,7 @@ def build_trainer(
             clip=config.clip,
             evaluate_every=config.evaluate_every,
             monitor=config.monitor,
-            higher_is_better=config.monitor.rpartition("/")[2] != "loss",
+            higher_is_better=config.monitor.rpartition("/")[2] not in LOWER_IS_BETTER,
             r_drop=_get_r_drop(config, objective),
         ),
         callback=callback,

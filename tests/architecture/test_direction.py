@@ -54,7 +54,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "localisation": ("characters", "language_tags"),
     "data": ("characters", "language_tags", "tensors", "atomic_io", "files", "english_words", "localisation"),
     "generation": ("deprecation", "models.interface", "tensors", "native"),
-    "metrics": ("deprecation", "characters", "argument_checks"),
+    "metrics": ("deprecation", "characters", "language_tags", "argument_checks"),
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
     # "data" for the readers of their files
     "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),

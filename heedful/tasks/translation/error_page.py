@@ -77,7 +77,9 @@ class ErrorCases:
     @cached_property
     def scores(self) -> Float[np.ndarray, " N"]:
         """chrF of each sentence, from 0 to 100."""
-        metric = CorpusChrF(self.answers.texts, self.evaluator.references, lowercase=self.evaluator.options.lowercase)
+        metric = CorpusChrF(
+            self.answers.texts, self.evaluator.all_references, lowercase=self.evaluator.options.lowercase
+        )
         return metric.score_sums(metric.counts)
 
     @cached_property

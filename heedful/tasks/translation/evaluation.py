@@ -18,10 +18,15 @@ from heedful.data.context import add_context, enumerate_documents, get_source_wi
 from heedful.data.readers import SentencePair, read_lines
 from heedful.errors import DataError
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
-from heedful.metrics.judge import JudgeScores
+from heedful.metrics.judge import JudgeScores, score_with_judge
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, build_mean_metric
-from heedful.metrics.translation import build_bleu_metric, compare_texts, select_bleu_tokenizer
+from heedful.metrics.translation import (
+    build_bleu_metric,
+    compare_texts,
+    describe_tokenization,
+    select_bleu_tokenizer,
+)
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU, CorpusChrF, CorpusTER, DeckBLEU
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.decoder_target import ForcedScore
@@ -111,9 +116,12 @@ class TranslationEvaluator(Evaluator):
         part: of the recipe's data; empty if the user named a text.
         options: evaluation options.
         texts: names of the texts that the pairs are from, if there are several, with the number of pairs of each.
+        language: tag of the target language, if it is known.
 
     Attributes:
         documents: document number of each pair that is not excluded.
+        references: the first reference of each, with which its probability, its terms and the page are compared.
+        all_references: all references of each.
         tokenize: tokenizer of BLEU.
 
     Raises:
@@ -132,6 +140,7 @@ class TranslationEvaluator(Evaluator):
         part: str = "",
         options: EvaluatorOptions = DEFAULT_OPTIONS,
         texts: Sequence[tuple[str, int]] = (),
+        language: str | None = None,
     ) -> None:
         self._all_pairs = list(pairs)
         self._is_complete = [bool(pair.source and pair.target) for pair in pairs]
@@ -148,8 +157,10 @@ class TranslationEvaluator(Evaluator):
             if is_complete
         ]
         self.inputs = self.sources = [pair.source for pair in self.pairs]
-        self.reference_answers = self.references = [pair.target for pair in self.pairs]
-        self.tokenize = options.tokenize or select_bleu_tokenizer(self.references)
+        self.references = [pair.target for pair in self.pairs]
+        self.reference_answers = self.all_references = list_pair_references(self.pairs)
+        self.language = language
+        self.tokenize = options.tokenize or select_bleu_tokenizer(self.references, language=language)
         build_bleu_metric(
             lowercase=options.lowercase, tokenize=self.tokenize
         )  # complains before anything is translated
@@ -166,6 +177,11 @@ class TranslationEvaluator(Evaluator):
             raise DataError(
                 f"{options.contrasts.paths[0]}: has no contrasts; write source, right and wrong, with tabs between them"
             )
+
+    @property
+    def tokenization_note(self) -> str | None:
+        """How BLEU splits words, if the language of the references is one that needs this; otherwise None."""
+        return describe_tokenization(self.references, tokenize=self.tokenize, language=self.language)
 
     def predict(self, predictor: Translator, recipe: Recipe) -> TranslationOutputs:
         """Translate the test text once, after an untimed first batch, and score the references, the contrasts and the
@@ -197,11 +213,13 @@ class TranslationEvaluator(Evaluator):
         """Score translations with the learned metric; None if there is none."""
         if self.options.judge is None:
             return None
-        normalise = str.lower if self.options.lowercase else str
-        sources, candidates, references = (
-            [*map(normalise, texts_of_side)] for texts_of_side in (self.sources, texts, self.references)
+        return score_with_judge(
+            self.options.judge,
+            sources=self.sources,
+            candidates=texts,
+            references=self.all_references,
+            lowercase=self.options.lowercase,
         )
-        return self.options.judge.score_translations(sources=sources, candidates=candidates, references=references)
 
     def _evaluate_contrasts(self, translator: Translator) -> Sequence[bool | None]:
         """Return for each contrast whether the model of a translator prefers the right text; None if it cannot read one
@@ -255,8 +273,12 @@ class TranslationEvaluator(Evaluator):
         """Compute all metrics: percentages, perplexity of the references per token if a model answered, and
         document BLEU (d-BLEU, Liu et al. 2020, section 4.2) if there are documents of several sentences.
         """
-        sides, lowercase = (answers.texts, self.references), self.options.lowercase
-        normalised = [[*map(str.lower, side)] if lowercase else side for side in sides]
+        sides, lowercase = (answers.texts, self.all_references), self.options.lowercase
+        normalise = str.lower if lowercase else str
+        normalised = (
+            list(map(normalise, answers.texts)),
+            [tuple(map(normalise, texts)) for texts in self.all_references],
+        )
         metrics: dict[str, Metric] = {
             "BLEU": CorpusBLEU(*sides, lowercase=lowercase, tokenize=self.tokenize),
             "chrF2": CorpusChrF(*sides, lowercase=lowercase),
@@ -269,9 +291,10 @@ class TranslationEvaluator(Evaluator):
             ),
             "BLEU (deck variant)": DeckBLEU(*sides, lowercase=lowercase),
         }
-        document_texts = [self._join_documents(side) for side in sides]
-        if 1 < len(document_texts[0]) < self.size:
-            metrics[DOCUMENT_METRIC] = CorpusBLEU(*document_texts, lowercase=lowercase, tokenize=self.tokenize)
+        if 1 < len(documents := self._join_documents(answers.texts)) < self.size:
+            metrics[DOCUMENT_METRIC] = CorpusBLEU(
+                documents, self._join_references(), lowercase=lowercase, tokenize=self.tokenize
+            )
         if answers.perplexity is not None:
             metrics["perplexity"] = answers.perplexity
         if self.options.judge is not None and answers.judgement is not None:
@@ -298,6 +321,17 @@ class TranslationEvaluator(Evaluator):
         for number, text in zip(self.documents, texts, strict=True):
             sentences_of[number].append(text)
         return list(map(" ".join, sentences_of.values()))
+
+    def _join_references(self) -> list[tuple[str, ...]]:
+        """Return the references of each document: its first references, then its second ones, and so on. A sentence
+        with fewer references takes its first one again.
+        """
+        num_references = max(map(len, self.all_references))
+        streams = [
+            [texts[number] if number < len(texts) else texts[0] for texts in self.all_references]
+            for number in range(num_references)
+        ]
+        return list(zip(*map(self._join_documents, streams), strict=True))
 
     def read_answers(self, path: Path) -> TranslationOutputs:
         """Read translations from a file with one line for each pair, excluded ones too; raise DataError if there are
@@ -386,6 +420,11 @@ def run_by_tags(
         answers = run_group(translator.with_tags(own_tags), [examples[index] for index in indices])
         results.update(zip(indices, answers, strict=True))
     return [results[index] for index in range(len(examples))]
+
+
+def list_pair_references(pairs: Iterable[SentencePair]) -> list[tuple[str, ...]]:
+    """Return all references of each pair, the target first."""
+    return [(pair.target, *pair.references) for pair in pairs]
 
 
 def translate_pairs(translator: Translator, pairs: Sequence[SentencePair], **options: Any) -> list[Translation]:

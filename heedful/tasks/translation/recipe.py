@@ -77,6 +77,11 @@ class TranslationDataConfig(DataConfig):
             if target_languages and text.target_language is None:
                 problem = f"is not given, but other texts are in {', '.join(target_languages)}: give it too"
                 raise config_error(f"data.{key}.target_language", problem)
+        for key, text in self._training_texts.items():
+            if text.references:
+                raise config_error(
+                    f"data.{key}.references", "have no effect there: they belong to the texts for validation and test"
+                )
         for part in ("validation", "test"):
             for key, text in list_texts(getattr(self, part), part).items():
                 for target in (direction.target for direction in text.directions if len(target_languages) > 1):
@@ -113,6 +118,13 @@ class TranslationDataConfig(DataConfig):
         """Target languages that are chosen by a tag; empty if there is at most one."""
         target_languages = _list_target_languages(self._training_texts.values())
         return target_languages if len(target_languages) > 1 else ()
+
+    def find_target_language(self, part: str) -> str | None:
+        """Return the target language of all texts of a part; None if the recipe does not name it, or names several."""
+        tables = self.get_tables(part)
+        texts = [text for key, table in tables.items() for text in list_texts(table, key).values()]
+        languages = {direction.target for text in texts for direction in text.directions}
+        return languages.pop() if len(languages) == 1 else None
 
     @property
     def training_directions(self) -> tuple[TranslationDirection, ...]:
@@ -316,9 +328,23 @@ class TranslationTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig
     """weight of the penalty |A A^T - I|^2 on attention weights that look alike"""
     guided: Annotated[GuidedConfig | None, FieldRole.FIXED] = None
     """one attention that learns to follow the links of `data.train.alignments`, so that word links are better"""
-    monitor: Annotated[Literal["loss", "accuracy", "bleu"], FieldRole.FIXED] = "loss"
+    judge: Annotated[InputPath | None, FieldRole.FIXED] = None
+    """folder of the learned metric for `monitor` = "judge", as `heedful evaluate --judge` reads it"""
+    monitor: Annotated[Literal["loss", "accuracy", "bleu", "chrf", "ter", "judge"], FieldRole.FIXED] = "loss"
     """metric that selects the best checkpoint on the validation text: the likelihood, how often the right token is the
-    most probable one, or BLEU of greedy translations"""
+    most probable one, or BLEU, chrF, TER (lower is better) or a learned metric of greedy translations"""
+
+    @field_validator("monitor")
+    @classmethod
+    def _check_judge(cls, monitor: str, info: ValidationInfo) -> str:
+        """Check that a learned metric is given if and only if it is monitored."""
+        if "judge" in info.data and (monitor == "judge") != (info.data["judge"] is not None):
+            raise (
+                config_error("training.judge", 'is missing: training.monitor = "judge" needs the folder of a judge')
+                if monitor == "judge"
+                else config_error("training.judge", 'has no effect: give training.monitor = "judge", or leave it out')
+            )
+        return monitor
 
 
 class TranslationRecipe(FineTunableRecipe):

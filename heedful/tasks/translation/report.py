@@ -15,7 +15,7 @@ from heedful.inspection.page import PageTable, escape_page_text
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.metrics.metric import ConfidenceInterval, Metric, compute_intervals
 from heedful.metrics.report import compute_all_scores
-from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length, describe_tokenization
+from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU
 from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_interval, format_number
 from heedful.tasks.translation.accuracy import AccuracyCounts
@@ -73,7 +73,7 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def scores(self) -> tuple[MetricScore, ...]:
         """Scores of sacrebleu and of the learned metric."""
-        sacrebleu_scores = compute_all_scores(self.answers.texts, self.evaluator.references, **self.scoring)
+        sacrebleu_scores = compute_all_scores(self.answers.texts, self.evaluator.all_references, **self.scoring)
         return (*sacrebleu_scores, *self._judge_scores.values())
 
     @property
@@ -81,9 +81,9 @@ class TranslationReport(EvaluationReport):
         """Whether case is ignored, and the tokenizer of BLEU."""
         return {"lowercase": self.evaluator.options.lowercase, "tokenize": self.evaluator.tokenize}
 
-    def _select_rows(self, rows: Sequence[int]) -> tuple[list[str], list[str]]:
+    def _select_rows(self, rows: Sequence[int]) -> tuple[list[str], list[tuple[str, ...]]]:
         """Return translations and references of some sentences."""
-        return [self.answers.texts[row] for row in rows], [self.evaluator.references[row] for row in rows]
+        return [self.answers.texts[row] for row in rows], [self.evaluator.all_references[row] for row in rows]
 
     @cached_property
     def _judge_scores(self) -> Mapping[str, MetricScore]:
@@ -102,12 +102,7 @@ class TranslationReport(EvaluationReport):
     @cached_property
     def signatures(self) -> list[str]:
         """Signatures of BLEU, chrF, chrF++ and TER as in sacrebleu, and of the learned metric."""
-        sacrebleu_scores = compute_all_scores(self.answers.texts[:1], self.evaluator.references[:1], **self.scoring)
-        return [
-            score.signature
-            for score in (*sacrebleu_scores, *self._judge_scores.values())
-            if score.name in self.resampled_metrics
-        ]
+        return [score.signature for score in self.scores if score.name in self.resampled_metrics]
 
     @cached_property
     def error_rates(self) -> dict[str, float]:
@@ -123,7 +118,7 @@ class TranslationReport(EvaluationReport):
     def length_bands(self) -> tuple[LengthBand, ...]:
         """BLEU by source length in words."""
         score = partial(bleu, **self.scoring)
-        return bleu_by_length(self.answers.texts, self.evaluator.references, self.source_lengths, metric=score)
+        return bleu_by_length(self.answers.texts, self.evaluator.all_references, self.source_lengths, metric=score)
 
     @cached_property
     def by_text(self) -> Mapping[str, tuple[int, float]]:
@@ -163,7 +158,7 @@ class TranslationReport(EvaluationReport):
             lines.append(
                 f"{DOCUMENT_METRIC:<{width}}  {self.document_metric.value:>7.2f}  {interval_text:<16}  {description}"
             )
-        note = describe_tokenization(self.evaluator.references, tokenize=self.evaluator.tokenize)
+        note = self.evaluator.tokenization_note
         lines += [] if note is None else [note]
         lines += [
             f"{count:,} of {self.evaluator.size:,} sentences: {note}" for note, count in self.answers.all_notes.items()
@@ -344,7 +339,7 @@ class TranslationComparison(RunComparison):
                 f"p: how often chance alone makes a difference in BLEU from {first.system.name} at least this large "
                 f"(paired bootstrap, {self.sampling.samples:,} samples)"
             )
-        if (note := describe_tokenization(first.evaluator.references, tokenize=first.evaluator.tokenize)) is not None:
+        if (note := first.evaluator.tokenization_note) is not None:
             yield note
         if not all(map(self.has_same_vocabulary, other_reports)):
             yield (
@@ -360,14 +355,14 @@ class TranslationComparison(RunComparison):
             yield f"{names}: writes only lowercase, but case counts here; compare fairly with --lowercase"
 
     def build_extra_tables(self) -> list[PageTable]:
-        """Build the tables of BLEU by length, document BLEU, learned metric and accuracies."""
+        """Build the tables of BLEU by length, chrF and edit rates, document BLEU, learned metric and accuracies."""
         columns = [f"{_format_range(band)} ({band.num_sentences:,})" for band in self.reports[0].length_bands]
         rows = [
             [report.system.label, *(f"{length_band.score.value:.2f}" for length_band in report.length_bands)]
             for report in self.reports
         ]
         lengths = PageTable("BLEU by words in the source (sentences)", ["run", *columns], rows)
-        tables = [lengths, *self._document_tables(), *self._judge_tables()]
+        tables = [lengths, self._build_rates_table(), *self._document_tables(), *self._judge_tables()]
         names = list(dict.fromkeys(name for report in self.reports for name in report.accuracies))
         if names:
             rows_of_accuracy = [
@@ -414,6 +409,16 @@ class TranslationComparison(RunComparison):
                 for band_json, interval in zip(report.bands_to_json(), report.band_intervals, strict=True)
             ],
         }
+
+    def _build_rates_table(self) -> PageTable:
+        """Build the table of chrF and the edit rates with their intervals and p-values."""
+        names = ("chrF2", "chrF2++", "TER", *_EDIT_RATES)
+        columns = [cell for name in names for cell in (name, *INTERVAL_COLUMNS)]
+        rows = [
+            [report.system.label, *(cell for name in names for cell in report.format_score(name, ".2f"))]
+            for report in self.reports
+        ]
+        return PageTable("chrF and edit rates (of which lower is better)", ["run", *columns], rows)
 
     def _document_tables(self) -> Iterator[PageTable]:
         """Yield the table of document BLEU, if there are documents."""

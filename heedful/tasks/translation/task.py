@@ -28,27 +28,24 @@ from heedful.data.sentence_weights import build_weighted_encoder
 from heedful.data.subword_sampling import PairSampling, build_sampler
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
-from heedful.errors import RecipeError, RunError
-from heedful.metrics.translation import bleu, select_bleu_tokenizer
+from heedful.errors import DataError, RecipeError, RunError
 from heedful.models.generative import SequenceToSequence
-from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.tasks.auto_settings import ComputeBudget, Settings
 from heedful.tasks.evaluation import EvaluatorOptions
 from heedful.tasks.generation_objective import (
     Criterion,
     DecorrelationCriterion,
-    GenerationMetrics,
     GenerationObjective,
     LikelihoodCriterion,
     build_criterion,
 )
 from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import PretrainedSource
-from heedful.tasks.search_factory import LengthLimits, build_length_limits, build_search
+from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, prefix_data_errors, read_examples
 from heedful.tasks.translation.auto_settings import CorpusSize, choose_continued_settings, choose_settings
-from heedful.tasks.translation.evaluation import TranslationEvaluator, translate_pairs
+from heedful.tasks.translation.evaluation import TranslationEvaluator
 from heedful.tasks.translation.guided_alignment import GuidedAttention, GuidedCriterion
 from heedful.tasks.translation.languages import PROFILES_FILE as LANGUAGES
 from heedful.tasks.translation.languages import (
@@ -62,6 +59,7 @@ from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, Confid
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translator import Translator
+from heedful.tasks.translation.validation import build_validation_metric
 from heedful.tensors import Tokens
 
 SOURCE_TOKENIZER: Final = "tokenizer/source"
@@ -215,6 +213,13 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             "target_vectors": (run.tokenizer, model.decoder),
         }
 
+    def check_files(self, recipe: TranslationRecipe) -> None:
+        """Raise `DataError` if a file of word vectors or the folder of the learned metric is missing."""
+        super().check_files(recipe)
+        judge = recipe.training.judge
+        if judge is not None and not judge.is_dir():
+            raise DataError(f"{judge}: there is no such folder; check training.judge")
+
     def source_factors(self, run: TranslationRun) -> Mapping[str, Factor]:
         """Return the factors of the recipe."""
         return _get_factors(run)
@@ -222,8 +227,8 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
     def build_objective(
         self, run: TranslationRun, train: Corpus, validation: Corpus, *, device: torch.device
     ) -> GenerationObjective:
-        """Build the objective from encoded training and validation text: likelihood of the targets, with validation
-        BLEU if it is monitored and REINFORCE for hard attention.
+        """Build the objective from encoded training and validation text: likelihood of the targets, with a metric of
+        validation translations if one is monitored and REINFORCE for hard attention.
         """
         config = run.recipe.training
         collate = partial(
@@ -235,7 +240,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             validation,
             collate_fn=collate if sampling is None else partial(sampling.collate, collate, train),
             criterion=_build_criterion(run.recipe),
-            generation_metrics=_build_validation_bleu(run) if config.monitor == "bleu" else None,
+            generation_metrics=build_validation_metric(run, device=device),
             batch_tokens=config.batch_tokens,
             seed=run.recipe.seed,
             device=device,
@@ -250,7 +255,10 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             options.search(recipe.generation)
         if options.text is not None:
             return TranslationEvaluator(
-                list(options.text), text=" and ".join(map(str, options.text.paths)), options=options
+                list(options.text),
+                text=" and ".join(map(str, options.text.paths)),
+                options=options,
+                language=None if recipe is None else recipe.data.find_target_language("train"),
             )
         assert recipe is not None, "a file of translations needs a text"
         part = recipe.data.evaluation_part
@@ -268,6 +276,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             part=part,
             options=options,
             texts=[(name, len(pairs)) for name, pairs in texts.items()] if len(texts) > 1 else (),
+            language=recipe.data.find_target_language(part) or recipe.data.find_target_language("train"),
         )
 
     def build_predictor(self, run: TranslationRun, model: TranslationModel, *, step: int | None = None) -> Translator:
@@ -446,24 +455,3 @@ def _build_criterion(recipe: TranslationRecipe) -> Criterion:
     if config.decorrelation:
         criterion = DecorrelationCriterion(LikelihoodCriterion(config.label_smoothing), weight=config.decorrelation)
     return criterion if config.guided is None else GuidedCriterion(criterion, config.guided)
-
-
-def _build_validation_bleu(run: TranslationRun) -> GenerationMetrics:
-    """Build the validation score: BLEU of greedy translations."""
-    greedy, source = build_search(GreedyConfig(), run.tokenizer), _build_source_encoder(run)
-    pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
-
-    def compute_bleu(model: nn.Module) -> dict[str, float]:
-        """Return the BLEU of a model on the validation text."""
-        assert isinstance(model, SequenceToSequence)
-        translator = TASK.build_predictor(run, model)
-        short_pairs = [
-            pair for pair in pairs if len(source.with_tags(pair.tags).encode(pair.source)) < translator.max_source
-        ]
-        translations = translate_pairs(translator, short_pairs, search=greedy, length=LengthLimits(1.5, 10))
-        references = [pair.target for pair in short_pairs]
-        lowercase = run.recipe.tokenizer.target_config.lowercase
-        texts, tokenize = [translation.text for translation in translations], select_bleu_tokenizer(references)
-        return {"bleu": bleu(texts, references, lowercase=lowercase, tokenize=tokenize).value}
-
-    return GenerationMetrics(frozenset({"bleu"}), compute_bleu)

@@ -140,9 +140,9 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
     assert (first[7], other[7]) == ("-", f"{runs[1]['against_first'][0]['p_value']:.3f}")
     assert cells(page, 1)[0] == ["run", "0 to 5 (16)", "6 to 10 (4)"]
     assert cells(page, 1)[2] == [str(second), *(f"{band['bleu']:.2f}" for band in runs[1]["bleu_by_length"])]
-    assert [row[0] for row in cells(page, 2)] == ["run", str(trained), str(second), "the references"]
-    assert cells(page, 2)[0][1:] == ["numbers"], "sources are of digits"
-    assert cells(page, 3) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
+    assert [row[0] for row in cells(page, 3)] == ["run", str(trained), str(second), "the references"]
+    assert cells(page, 3)[0][1:] == ["numbers"], "sources are of digits"
+    assert cells(page, 4) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
     assert "besides the model, the recipes differ in seed" in said.lines
     assert said.err.splitlines()[-3:] == ["written: all.html", "written: all.svg", "written: all.json"]
     figure = Path("all.svg").read_text(encoding="utf-8")
@@ -391,3 +391,22 @@ def test_all_runs_translate_with_the_same_threads(say: Say, small: Path, here: P
         assert compared(say, *words, "--threads", before + 2)["threads"] == before + 2
     finally:
         torch.set_num_threads(before)
+
+
+def test_edit_rates_are_tested_against_the_first_run(say: Say, trained: Path, second: Path, here: Path) -> None:
+    said = say("compare", trained, second, *QUICK, "--json", "all.json")
+    runs = json.loads((here / "all.json").read_text())["runs"]
+    start = said.lines.index("chrF and edit rates (of which lower is better)")
+    rows = [re.split(r"\s{2,}", line) for line in said.lines[start + 1 : start + 4]]
+    heads, first, other = rows
+    assert heads[1::3] == ["chrF2", "chrF2++", "TER", "WER", "CER"]
+    for number, (key, name) in enumerate([("chrf", "chrF2"), ("chrf++", "chrF2++"), ("ter", "TER"), ("wer", "WER")]):
+        (test,) = (each for each in runs[1]["against_first"] if each["name"] == name)
+        interval = runs[1][key]
+        cells = other[1 + 3 * number : 4 + 3 * number]
+        assert cells == [
+            f"{interval['value']:.2f}",
+            f"{interval['low']:.2f} to {interval['high']:.2f}",
+            f"{test['p_value']:.3f}",
+        ]
+        assert first[3 + 3 * number] == "-"

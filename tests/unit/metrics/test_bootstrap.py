@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from dataclasses import astuple
+from typing import Any
 
 import numpy as np
 import pytest
+from sacrebleu import significance
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -110,6 +113,30 @@ def test_an_interval_widens_with_confidence() -> None:
     hyps = translate(refs, errors=0.3)
     narrow, wide = (compute_intervals(both(hyps, refs), BootstrapOptions(confidence=c))["BLEU"] for c in (0.5, 0.99))
     assert wide.low < narrow.low < narrow.high < wide.high
+
+
+@pytest.mark.parametrize(("counted", "metric"), [(CorpusTER, TER), (CorpusBLEU, BLEU)])
+def test_intervals_and_p_values_are_about_those_of_sacrebleu(
+    counted: Callable[..., Metric], metric: Callable[..., Any]
+) -> None:
+    """Random numbers differ. sacrebleu's bootstrap has the interval, and its approximate randomization a p-value of
+    both directions.
+    """
+    refs = references(60)
+    first, second = translate(refs, errors=0.3), translate(refs, errors=0.36)
+    options: dict[str, Any] = {"lowercase": True} if metric is TER else {}
+    metrics = ({"score": counted(hyps, refs, **options)} for hyps in (first, second))
+    own = run_paired_tests(*metrics, BootstrapOptions(1000))["score"]
+    systems = [("first", first), ("second", second)]
+    scores = {}
+    for kind in ("bs", "ar"):
+        _, found = significance.PairedTest(systems, {"score": metric(references=[refs])}, None, kind, n_samples=1000)()
+        (scores[kind],) = (values for name, values in found.items() if name != "System")
+    for interval, score in zip((own.first, own.second), scores["bs"], strict=True):
+        assert interval.value == pytest.approx(score.score)
+        assert interval.mean == pytest.approx(score.mean, abs=0.5)
+        assert (interval.high - interval.low) / 2 == pytest.approx(score.ci, rel=0.15)
+    assert own.p_value == pytest.approx(scores["ar"][1].p_value, abs=0.1)
 
 
 def test_a_system_does_not_differ_from_itself() -> None:

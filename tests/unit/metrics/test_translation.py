@@ -10,10 +10,13 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 
 import pytest
+from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.ter import TER
 
 import heedful
 from heedful.errors import DataError, RecipeError
+from heedful.language_tags import parse_tag
+from heedful.metrics import translation
 from heedful.metrics.translation import (
     TOKENIZERS,
     bleu,
@@ -257,6 +260,38 @@ THAI = ["วันนี้อากาศดีเราไปสวนสา�
 )
 def test_words_are_cut_as_the_language_of_references_wants(references: list[str], suited: set[str]) -> None:
     assert select_bleu_tokenizer(references) in suited
+
+
+@pytest.mark.parametrize("installed", [False, True])
+@pytest.mark.parametrize(
+    ("language", "wanted"),
+    [("zh", "zh"), ("zho_Hant", "zh"), ("yue", "zh"), ("ja-JP", "ja-mecab"), ("jpn", "ja-mecab"), ("ko", "ko-mecab")],
+)
+def test_a_known_language_decides_as_in_sacrebleu(
+    language: str, wanted: str, installed: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(translation, "find_spec", lambda _: installed or None)
+    without = {"zh": "zh", "ja-mecab": "char", "ko-mecab": "13a"}[wanted]
+    assert BLEU._TOKENIZER_MAP[parse_tag(language).language.replace("yue", "zh")] == wanted
+    for references in (["iPhone 15 Pro"], CHINESE, ["ein Hund"]):
+        found = select_bleu_tokenizer(references, language=language)
+        assert found == (wanted if installed else without)
+        said = str(describe_tokenization(references, tokenize=found, language=language))
+        assert said.startswith(f"BLEU splits words by {found} (--tokenize), which suits")
+        assert (f'pip install "sacrebleu[{wanted[:2]}]"' in said) is (found != wanted)
+
+
+@pytest.mark.parametrize(("language", "wanted"), [("th", "char"), ("lo", "char"), ("my-MM", "char"), ("bo", "char")])
+def test_languages_without_spaces_are_cut_into_characters(language: str, wanted: str) -> None:
+    assert select_bleu_tokenizer(["iPhone 15"], language=language) == wanted
+    assert select_bleu_tokenizer(THAI, language=None) == wanted
+    assert f"tok:{wanted}" in bleu(THAI, THAI, tokenize=wanted).signature
+
+
+def test_a_language_of_another_name_leaves_it_to_the_letters() -> None:
+    for language in ("de", "captions", "x1"):
+        assert select_bleu_tokenizer(CHINESE, language=language) == "zh"
+        assert select_bleu_tokenizer(["ein Hund"], language=language) == "13a"
 
 
 def test_bleu_of_chinese_counts_words() -> None:
