@@ -192,7 +192,7 @@ def build_vision_transformer(config: PatchTransformerConfig, *, picture: Picture
     if isinstance(config.positions, PatchPositionsConfig):
         stack_config = config.model_copy(update={"positions": LearnedConfig(length=longest)})
     embedding = VectorEmbedding(
-        position=_build_absolute_position(stack_config, longest=longest, full_texts=True),
+        position=_build_absolute_position(stack_config, config.d_model, longest=longest, full_texts=True),
         scale=config.d_model**0.5 if config.scale_embedding else 1.0,
         dropout=config.embedding_dropout,
     )

@@ -16,6 +16,7 @@ import sentencepiece
 import torch
 
 import heedful
+from heedful.__main__ import main
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
 from heedful.data.token_offsets import compute_offsets
 from heedful.errors import RecipeError, RunError
@@ -24,6 +25,10 @@ from heedful.foreign.folder_files import TranslationSide, read_text_vocabulary
 from heedful.foreign.hugging_face import open_hugging_face
 from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.runs.export import export_hugging_face
+from heedful.serving.directions import TranslationDirections
+from heedful.serving.languages import find_languages
+from heedful.serving.registry import LoadedModel
+from heedful.serving.settings import ModelSettings, ServerSettings
 
 transformers = pytest.importorskip("transformers")
 
@@ -69,6 +74,13 @@ def like_t5(folder: Path) -> Path:
     return train_sentencepiece(folder, "unigram", pad_id=0, eos_id=1, unk_id=2, bos_id=-1)
 
 
+def like_albert(folder: Path) -> Path:
+    """A unigram model with ALBERT's special pieces."""
+    return train_sentencepiece(
+        folder, "unigram", pad_id=0, unk_id=1, bos_id=-1, eos_id=-1, control_symbols=["[CLS]", "[SEP]", "[MASK]"]
+    )
+
+
 def plain(kind: str) -> Callable[[Path], Path]:
     return lambda folder: train_sentencepiece(folder, kind)
 
@@ -77,6 +89,8 @@ CASES: dict[str, tuple[str, str, Callable[[Path], Path], dict[str, Any]]] = {
     "t5": ("T5Tokenizer", "t5", like_t5, {}),
     "mbart_50": ("MBart50Tokenizer", "mbart", plain("unigram"), {"src_lang": "en_XX"}),
     "nllb": ("NllbTokenizer", "m2m_100", plain("bpe"), {"src_lang": "eng_Latn"}),
+    "xlm_roberta": ("XLMRobertaTokenizer", "xlm-roberta", plain("unigram"), {}),
+    "camembert": ("CamembertTokenizer", "camembert", plain("unigram"), {}),
     "llama_2": ("LlamaTokenizer", "llama", like_llama, {"add_bos_token": True}),
 }
 """Class of transformers, family, model, and options of the class."""
@@ -183,6 +197,17 @@ def test_pegasus_numbers_pieces_from_its_offset(tmp_path: Path) -> None:
     expected = [number + 103 for number in processor.encode("red dogs")]
     assert mine.encode("red dogs") == expected
     assert (mine.special.eos, mine.special.unk, mine.special.mask, mine.pad_id) == (1, 105, 3, 0)
+
+
+def test_albert_has_its_special_pieces_in_the_model(tmp_path: Path) -> None:
+    like_albert(tmp_path).rename(tmp_path / "spiece.model")
+    mine = read(tmp_path, "albert")
+    processor = sentencepiece.SentencePieceProcessor(str(tmp_path / "spiece.model"))
+    assert mine.encode("the dogs") == processor.encode("the dogs")
+    special = mine.special
+    names = [processor.id_to_piece(number) for number in (special.bos, special.eos, special.unk, special.mask)]
+    assert names == ["[CLS]", "[SEP]", "<unk>", "[MASK]"]
+    assert mine.encode_with_masks("the [MASK] sleep").count(special.mask) == 1
 
 
 def test_byt5_reads_bytes(tmp_path: Path) -> None:
@@ -323,3 +348,75 @@ def test_llama_writes_behind_its_first_token(tmp_path: Path) -> None:
             )[0, ids.shape[1] :].tolist()  # fmt: skip
             tokens = generator.write([prompt], limit=8)[0][0].tokens
             assert list(tokens) == generator.tokenizer.to_pieces(found[: found.index(2)] if 2 in found else found)
+
+
+def run_command(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+    code = main([*map(str, arguments)])
+    captured = capsys.readouterr()
+    return code, captured.out, captured.err
+
+
+def test_commands_name_both_languages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, _, folder = create_model("nllb", tmp_path)
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "src_lang": None}))
+    translator = heedful.load(folder, device="cpu")
+    text = "the dogs sleep"
+    expected = translator.towards("fra_Latn", source="eng_Latn").translate([text])[0].text
+    code, out, _ = run_command(capsys, "translate", folder, "--from", "en", "--to", "fr", "--text", text)
+    assert (code, out) == (0, f"{expected}\n")
+    for arguments, message in {
+        ("--to", "fr"): "this model reads eng_Latn, fra_Latn, zho_Hans: name the language of the texts with --from",
+        ("--from", "en"): "this model writes eng_Latn, fra_Latn, zho_Hans: choose one with --to",
+        ("--from", "de", "--to", "fr"): "de: this model does not read this language; it reads eng_Latn",
+    }.items():
+        code, _, err = run_command(capsys, "translate", folder, *arguments, "--text", text)
+        assert code == 2
+        assert message in err
+
+
+@pytest.mark.slow
+def test_training_goes_on_in_one_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, tokenizer, folder = create_model("nllb", tmp_path)
+    for name in ("source", "target"):
+        (tmp_path / name).write_text("\n".join(TEXT[:60]))
+    recipe = tmp_path / "recipe.toml"
+    texts = 'source = "source"\ntarget = "target"\nsource_language = "en"\ntarget_language = "{}"\n'
+    recipe.write_text(
+        f'init = "saved"\noutput = "run"\n[data.train]\n{texts.format("fr")}[data.validation]\n{texts.format("fr")}'
+        "[training]\nsteps = 2\nevaluate_every = 2\nbatch_tokens = 300\n"
+    )
+    code, _, err = run_command(capsys, "train", recipe)
+    assert code == 0, err
+    translator = heedful.load(tmp_path / "run", device="cpu")
+    assert (translator.languages, translator.source_languages) == ((), ())
+    english, french = map(tokenizer.convert_tokens_to_ids, ("eng_Latn", "fra_Latn"))
+    assert translator.source.encode("the dogs")[0] == english
+    assert translator.target.prefix_ids == (french,)
+    assert translator.translate(["the dogs"])[0].candidates[0].ids[0] == french
+    export_hugging_face(tmp_path / "run", tmp_path / "again")
+    again = heedful.load(tmp_path / "again", device="cpu")
+    assert again.translate(["the dogs"])[0].text == translator.translate(["the dogs"])[0].text
+    recipe.write_text(recipe.read_text().replace('source_language = "en"\n', "").replace('"run"', '"other"'))
+    code, _, err = run_command(capsys, "train", recipe)
+    assert code == 2
+    assert "data.train.source_language: the model of init reads eng_Latn, fra_Latn, zho_Hans; name one of these" in err
+
+
+def test_a_server_offers_the_directions_of_its_settings(tmp_path: Path) -> None:
+    _, _, folder = create_model("nllb", tmp_path)
+    predictor = heedful.load(folder, device="cpu")
+    settings = ModelSettings(run=folder, source_language="en", target_language="fr")
+    languages = find_languages(predictor, settings, name="en-fr", log=print)
+    assert languages.pairs == (("en", "fr"),)
+    every = find_languages(predictor, ModelSettings(run=folder), name="nllb", log=print)
+    assert len(every.pairs) == 6
+    with pytest.raises(RecipeError, match=r"models\.x: de: this model does not write this language"):
+        find_languages(
+            predictor, ModelSettings(run=folder, source_language="en", target_language="de"), name="x", log=print
+        )
+    model = LoadedModel("en-fr", predictor, ServerSettings(), model_languages=languages)
+    directions = TranslationDirections([model])
+    directed = directions.find_model("en", "fr")
+    assert directed is not None
+    assert directed.translator.target.prefix_ids == predictor.towards("fr").target.prefix_ids
