@@ -121,6 +121,12 @@ def test_windows_mark_answers_that_they_hold(tmp_path: Path, seed: int) -> None:
             assert LETTERS.decode(batch.tokens.ids[row, first : last + 1].tolist()) == answer
         possible = batch.answer_mask[row].nonzero().flatten().tolist()
         assert possible == [0, *range(window.context_start, window.context_start + len(window.offsets))]
+        assert batch.tokens.segments is not None
+        assert batch.tokens.segments[row, : len(window.ids)].tolist() == list(window.segments)
+    joined = collate_windows(text, np.arange(len(text)), in_one_segment=True)
+    assert joined.tokens.segments is not None
+    assert not joined.tokens.segments.any()
+    assert joined.answer_mask.equal(batch.answer_mask)
 
 
 @pytest.mark.parametrize("seed", range(60))

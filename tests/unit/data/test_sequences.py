@@ -13,6 +13,7 @@ from heedful.data.tokenizers import SpecialIds, learn_characters, learn_words
 from heedful.errors import RecipeError
 
 SPECIAL = SpecialIds(bos=1, eos=2)
+ROBERTA = SpecialIds(bos=1, eos=2, doubles_separator=True)
 
 
 def devlin(a: list[int], b: list[int], room: int) -> tuple[list[int], list[int]]:
@@ -23,15 +24,18 @@ def devlin(a: list[int], b: list[int], room: int) -> tuple[list[int], list[int]]
     return a, b
 
 
-def test_longest_first() -> None:
+@pytest.mark.parametrize("special", [SPECIAL, ROBERTA], ids=["BERT", "RoBERTa"])
+def test_longest_first(special: SpecialIds) -> None:
+    separator = [2, 2] if special is ROBERTA else [2]
     for _ in range(1000):
         a = list(range(10, 10 + random.randrange(12)))
         b = list(range(50, 50 + random.randrange(12)))
-        length = random.randrange(3, 30)
-        found = build_encoder_input(a, b, special=SPECIAL, max_length=length)
-        first, second = devlin(a, b, length - 3)
-        assert list(found.ids) == [1, *first, 2, *second, 2]
-        assert list(found.segments) == [0] * (len(first) + 2) + [1] * (len(second) + 1)
+        length = random.randrange(4, 30)
+        found = build_encoder_input(a, b, special=special, max_length=length)
+        first, second = devlin(a, b, length - 2 - len(separator))
+        assert list(found.ids) == [1, *first, *separator, *second, 2]
+        segments = [0] * (len(first) + 2) + [1] * (len(second) + 1)
+        assert list(found.segments) == ([0] * len(found.ids) if special is ROBERTA else segments)
         assert found.num_truncated == len(a) + len(b) - len(first) - len(second)
 
 
@@ -41,28 +45,33 @@ def test_one_text_and_empty_texts() -> None:
     assert build_encoder_input([], special=SPECIAL, max_length=9).ids == (1, 2)
     assert build_encoder_input([], [5], special=SPECIAL, max_length=9).ids == (1, 2, 5, 2)
     assert build_encoder_input([], [], special=SPECIAL, max_length=3).segments == (0, 0, 1)
-    with pytest.raises(RecipeError, match="begin and end alone need 3"):
-        build_encoder_input([5], [6], special=SPECIAL, max_length=2)
+    for special, needed in ((SPECIAL, 3), (ROBERTA, 4)):
+        with pytest.raises(RecipeError, match=f"begin and end alone need {needed}"):
+            build_encoder_input([5], [6], special=special, max_length=needed - 1)
+    assert build_encoder_input([5], special=ROBERTA, max_length=4).ids == (1, 5, 2)
 
 
-def test_windows_read_everything_and_keep_their_rules() -> None:
+@pytest.mark.parametrize("special", [SPECIAL, ROBERTA], ids=["BERT", "RoBERTa"])
+def test_windows_read_everything_and_keep_their_rules(special: SpecialIds) -> None:
+    separator = (2, 2) if special is ROBERTA else (2,)
     for _ in range(400):
         question = list(range(100, 100 + random.randrange(8)))
         context = list(range(1000, 1000 + random.randrange(60)))
         places = [(2 * i, 2 * i + 1) for i in range(len(context))]
-        length = random.randrange(9, 30)
-        room = length - 3 - min(len(question), 5)
+        length = random.randrange(10, 30)
+        room = length - 2 - len(separator) - min(len(question), 5)
         stride = random.randrange(1, room + 1)
         found = build_windows(
-            question, context, places, special=SPECIAL, max_length=length, stride=stride, max_question=5
+            question, context, places, special=special, max_length=length, stride=stride, max_question=5
         )
         read: list[int] = []
         central: list[int] = []
         for number, window in enumerate(found):
             inside = window.ids[window.context_start : -1]
-            assert window.ids == (1, *question[:5], 2, *inside, 2)
+            assert window.ids == (1, *question[:5], *separator, *inside, 2)
             assert len(window.ids) == len(window.segments) <= length
-            assert window.segments == (0,) * window.context_start + (1,) * (len(inside) + 1)
+            second = 0 if special is ROBERTA else 1
+            assert window.segments == (0,) * window.context_start + (second,) * (len(inside) + 1)
             assert window.first_index == number * stride
             assert list(inside) == context[window.first_index : window.first_index + room]
             assert window.offsets == tuple(places[window.first_index : window.first_index + len(inside)])

@@ -138,7 +138,16 @@ def _modules(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_modules")
-@pytest.mark.parametrize("base", [{}, {"residual": "pre_norm"}], ids=["bert", "pre_norm"])
+@pytest.mark.parametrize(
+    "base",
+    [
+        pytest.param({}, id="bert"),
+        pytest.param({"residual": "pre_norm"}, id="pre_norm"),
+        pytest.param({"d_embedding": 6}, id="electra"),
+        pytest.param({"d_embedding": 6, "share_layers": True}, id="albert"),
+        pytest.param({"distance_bias": {}, "segments": 1}, id="mpnet"),
+    ],
+)
 @pytest.mark.parametrize(
     "head",
     [OutputHead("class", ("x", "y", "z")), OutputHead("number"), OutputHead("candidate")],
