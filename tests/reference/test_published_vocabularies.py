@@ -383,7 +383,7 @@ def test_training_goes_on_in_one_direction(tmp_path: Path, capsys: pytest.Captur
     recipe = tmp_path / "recipe.toml"
     texts = 'source = "source"\ntarget = "target"\nsource_language = "en"\ntarget_language = "{}"\n'
     recipe.write_text(
-        f'init = "saved"\noutput = "run"\n[data.train]\n{texts.format("fr")}[data.validation]\n{texts.format("fr")}'
+        f'init = "saved"\noutput = "{tmp_path}/run"\n[data.train]\n{texts.format("fr")}[data.validation]\n{texts.format("fr")}'
         "[training]\nsteps = 2\nevaluate_every = 2\nbatch_tokens = 300\n"
     )
     code, _, err = run_command(capsys, "train", recipe)
@@ -397,7 +397,7 @@ def test_training_goes_on_in_one_direction(tmp_path: Path, capsys: pytest.Captur
     export_hugging_face(tmp_path / "run", tmp_path / "again")
     again = heedful.load(tmp_path / "again", device="cpu")
     assert again.translate(["the dogs"])[0].text == translator.translate(["the dogs"])[0].text
-    recipe.write_text(recipe.read_text().replace('source_language = "en"\n', "").replace('"run"', '"other"'))
+    recipe.write_text(recipe.read_text().replace('source_language = "en"\n', "").replace('/run"', '/other"'))
     code, _, err = run_command(capsys, "train", recipe)
     assert code == 2
     assert "data.train.source_language: the model of init reads eng_Latn, fra_Latn, zho_Hans; name one of these" in err
