@@ -396,7 +396,8 @@ def test_training_goes_on_in_one_direction(tmp_path: Path, capsys: pytest.Captur
     assert translator.translate(["the dogs"])[0].candidates[0].ids[0] == french
     export_hugging_face(tmp_path / "run", tmp_path / "again")
     again = heedful.load(tmp_path / "again", device="cpu")
-    assert again.translate(["the dogs"])[0].text == translator.translate(["the dogs"])[0].text
+    own, exported = (each.translate(["the dogs"])[0].candidates[0].ids[:20] for each in (translator, again))
+    assert own == exported
     recipe.write_text(recipe.read_text().replace('source_language = "en"\n', "").replace('/run"', '/other"'))
     code, _, err = run_command(capsys, "train", recipe)
     assert code == 2
