@@ -2287,7 +2287,7 @@ TRAINING = (
         "runs/trainer_factory.py",
         "            r_drop=_get_r_drop(config, objective),\n",
         "            r_drop=0 * _get_r_drop(config, objective),\n",
-        ("tests/unit/runs/test_training_run.py::test_two_passes_without_dropout_are_one_in_every_task",),
+        ("tests/unit/runs/test_training_run.py::test_two_passes_without_dropout_are_one_in_every_task[tagging]",),
     ),
     Mutant(
         "dropped tokens lose their positions too",
