@@ -155,6 +155,8 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+WORD_BASELINES_TOLD = "tests/unit/cli/test_word_baselines.py"
+WORD_BASELINES = "tests/unit/tasks/test_word_baselines.py"
 MONITORED = "tests/unit/runs/test_monitored_translations.py"
 BLEU_TOLD = "tests/unit/metrics/test_translation.py"
 SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
@@ -208,6 +210,27 @@ MEASURES = (
         "interval, test = self.intervals[metric], self.tests.get(metric)\n        bounds",
         "interval, test = (self.reference or self).intervals[metric], self.tests.get(metric)\n        bounds",
         ("tests/unit/cli/test_compare.py::test_edit_rates_are_tested_against_the_first_run",),
+    ),
+    Mutant(
+        "the end of a document is not counted among the bytes of n-grams",
+        "tasks/word_baselines.py",
+        "len(tokenizer.normalise(document.text).encode()) + document.is_last",
+        "len(tokenizer.normalise(document.text).encode())",
+        (f"{WORD_BASELINES}::test_kneser_ney_predicts_tokens_and_ends",),
+    ),
+    Mutant(
+        "the parts of a long document are documents",
+        "tasks/word_baselines.py",
+        "        if document.is_last:\n            yield [*ids, end]",
+        "        if document.text:\n            yield [*ids, end]",
+        (f"{WORD_BASELINES}::test_kneser_ney_predicts_tokens_and_ends",),
+    ),
+    Mutant(
+        "a baseline that fails ends the command",
+        "runs/evaluate.py",
+        "except Exception as error:",
+        "except LookupError as error:",
+        (f"{WORD_BASELINES_TOLD}::test_what_fails_does_not_end_the_command",),
     ),
     Mutant(
         "more edits are better",

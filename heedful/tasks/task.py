@@ -33,6 +33,7 @@ from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, Labe
 from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.portable_model import OutputHead, PretrainedSource
 from heedful.tasks.report import EvaluationReport, RunComparison
+from heedful.tasks.word_baselines import WordBaseline
 from heedful.tasks.word_vectors import freeze_vectors, init_from_vectors
 from heedful.tensors import Tokens
 
@@ -229,6 +230,16 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
             metrics: metrics of its final model on the validation data.
         """
         return ()
+
+    def measure_word_baseline(self, run: Run[AnyRecipe, AnyModel], part: str) -> WordBaseline | None:
+        """Measure what a model of word counts reaches on the data `part`; None if the task has no such model, as by
+        default.
+
+        Raises:
+            DataError: there is nothing to count.
+            MissingExtraError: a package that it needs is not installed.
+        """
+        return None
 
     def build_ensemble(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Combine several trained models into one predictor; raise `RunError` if the task does not support it."""
