@@ -88,8 +88,13 @@ def run_train(argv: Sequence[str]) -> int:
     elif result.leads:
         if args.baseline == "words":
             _show_word_baseline(result.folder)
-        if warning := describe_high_perplexity(result.folder / "metrics.jsonl"):
+        if not result.weaknesses and (warning := describe_high_perplexity(result.folder / "metrics.jsonl")):
             log(f"note: {warning}")
+        if result.weaknesses:
+            log(f"trained: {result.folder}\nwhat may help to make it useful:")
+            for remedy in result.remedies:
+                log(f"- {remedy}")
+            return 0
         next_command = task.example_command(recipe).replace("RUN", shlex.quote(str(result.folder)))
         log(f"trained: {result.folder}\nnext: heedful {next_command}")
     return 128 + result.signal if result.signal else 0

@@ -17,7 +17,15 @@ from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.generative import LanguageModel
-from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, cross_entropy, log_likelihoods
+from heedful.tasks.objective import (
+    Loss,
+    LossPart,
+    RowIndices,
+    TrainingObjective,
+    cross_entropy,
+    log_likelihoods,
+    measure_unigram_loss,
+)
 from heedful.tensors import Tokens, detach, move_to_device
 
 TokenStream = Integer[np.ndarray, " N"]
@@ -200,6 +208,7 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
     ) -> None:
         self.train = pieces_class(train, start_id=start_id, length=length)
         self.validation = pieces_class(validation, start_id=start_id, length=length)
+        self._streams = (train, validation)
         self.length = length
         self.truncation = truncation
         self.smoothing = smoothing
@@ -210,6 +219,10 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
         """Return the starts of the pieces in each batch of an epoch, shuffled."""
         return self.train.plan_epoch(tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    def compute_unigram_loss(self) -> float:
+        """Return the loss of the frequencies of tokens alone."""
+        return measure_unigram_loss(*self._streams)
 
     def build_batch(self, rows: RowIndices) -> TextBatch:
         """Build the batch of the pieces that start at `rows` of the stream."""
