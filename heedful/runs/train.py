@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -282,22 +283,15 @@ def _run_training(
         if snapshot is not None:
             trainer.restore(snapshot)
         signal = trainer.run()
-        weaknesses: Sequence[str] = ()
+        weaknesses: Sequence[str] | None = ()
         if not signal:
-            weaknesses = (
-                process_group.run_on_leader(
-                    lambda: _write_final_model(
-                        run,
-                        objective,
-                        device=process_group.device,
-                        progress=trainer.progress,
-                        metrics_log=metrics_log,
-                        log=log,
-                    )
-                )
-                or ()
-            )
-    return signal, tuple(weaknesses), tuple(list_remedies(run, trainer.progress, needed=needed)) if weaknesses else ()
+            finish = partial(_write_final_model, run, objective, device=process_group.device, log=log)
+            weaknesses = process_group.run_on_leader(lambda: finish(progress=trainer.progress, metrics_log=metrics_log))
+    return (
+        signal,
+        tuple(weaknesses or ()),
+        tuple(list_remedies(run, trainer.progress, needed=needed)) if weaknesses else (),
+    )
 
 
 def _write_final_model(
