@@ -380,8 +380,9 @@ def _print_parts(
     minutes = proposal.dataset.min_core_minutes / cores**_CORE_EXPONENT
     if args.init is None and args.minutes < minutes and num_training >= proposal.dataset.min_training_examples:
         log(
-            f"--minutes {args.minutes:g} is short: on {cores} idle CPU core{'s' * (cores > 1)} a useful model takes about {minutes:.0f} "
-            "minutes or more, on a busy machine longer; heedful train says how long at the speed that it measures"
+            f"--minutes {args.minutes:g} is short: on {cores} idle CPU core{'s' * (cores > 1)} a useful model takes "
+            f"about {minutes:.0f} minutes or more, on a busy machine longer; heedful train says how long at the speed "
+            "that it measures"
         )
 
 
