@@ -156,6 +156,9 @@ TAGGING = "tests/unit/tasks/test_tagging.py"
 TRANSLATOR = "tests/unit/tasks/test_translator.py"
 PARTS = "tests/unit/data/test_parts.py"
 CHANCE = "tests/unit/training/test_chance.py"
+WORD_BASELINES_TOLD = "tests/unit/cli/test_word_baselines.py"
+WORD_BASELINES = "tests/unit/tasks/test_word_baselines.py"
+USEFULNESS = "tests/unit/runs/test_usefulness.py"
 MONITORED = "tests/unit/runs/test_monitored_translations.py"
 BLEU_TOLD = "tests/unit/metrics/test_translation.py"
 SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
@@ -209,6 +212,48 @@ MEASURES = (
         "interval, test = self.intervals[metric], self.tests.get(metric)\n        bounds",
         "interval, test = (self.reference or self).intervals[metric], self.tests.get(metric)\n        bounds",
         ("tests/unit/cli/test_compare.py::test_edit_rates_are_tested_against_the_first_run",),
+    ),
+    Mutant(
+        "the end of a document is not counted among the bytes of n-grams",
+        "tasks/word_baselines.py",
+        "len(tokenizer.normalise(document.text).encode()) + document.is_last",
+        "len(tokenizer.normalise(document.text).encode())",
+        (f"{WORD_BASELINES}::test_kneser_ney_predicts_tokens_and_ends",),
+    ),
+    Mutant(
+        "the parts of a long document are documents",
+        "tasks/word_baselines.py",
+        "        if document.is_last:\n            yield [*ids, end]",
+        "        if document.text:\n            yield [*ids, end]",
+        (f"{WORD_BASELINES}::test_kneser_ney_predicts_tokens_and_ends",),
+    ),
+    Mutant(
+        "a baseline that fails ends the command",
+        "runs/evaluate.py",
+        "except Exception as error:",
+        "except LookupError as error:",
+        (f"{WORD_BASELINES_TOLD}::test_what_fails_does_not_end_the_command",),
+    ),
+    Mutant(
+        "a model that knows only frequencies is useful",
+        "runs/usefulness.py",
+        'metrics["loss"] >= unigram_loss',
+        'metrics["loss"] > 2 * unigram_loss',
+        (f"{USEFULNESS}::test_a_model_must_know_more_than_frequencies",),
+    ),
+    Mutant(
+        "translations of one word are poor whatever their letters are",
+        "tasks/translation/validation.py",
+        "if scores[0] >= _POOR_BLEU or scores[1] >= _POOR_CHRF:",
+        "if scores[0] >= _POOR_BLEU:",
+        (f"{USEFULNESS}::test_poor_translations_are_a_weakness",),
+    ),
+    Mutant(
+        "the time before the estimate is forgotten",
+        "runs/usefulness.py",
+        "forecast.labels_per_second * (forecast.elapsed + seconds)",
+        "forecast.labels_per_second * seconds",
+        (f"{USEFULNESS}::test_too_little_time_is_said_at_the_measured_speed",),
     ),
     Mutant(
         "more edits are better",

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
     from heedful.tasks.report import EvaluationReport
     from heedful.tasks.task import Run, Task
+    from heedful.tasks.word_baselines import WordBaseline
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +50,8 @@ class EvaluateArguments(EvaluationOptions):
     similar training text"""
     task: str | None = None
     """for runs with several tasks: evaluate only this one"""
+    baseline: Literal["words", "none"] = "words"
+    """for classification and language modelling: also measure a model that only counts words"""
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
@@ -112,17 +115,39 @@ def _report_systems(args: EvaluateArguments, opened_run: Run[Any, Any] | None) -
         with wrap_write_errors(args.page, "--page"):
             args.page.write_text(page, encoding="utf-8")
         log(f"written: {args.page}")
+    baseline = _measure_baseline(args, opened_run, evaluator)
     other_reports = [] if args.against is None else [_report_second(args.against, first_report, args=args, task=task)]
     if args.format == "json":
         content = {"system": str(args.system), **first_report.to_json()}
+        if baseline is not None:
+            content["word_baseline"] = asdict(baseline)
         for other_report in other_reports:
             tests = [asdict(test) for test in other_report.tests.values()]
             content["against"] = {"system": other_report.system.name, "comparisons": tests}
         print(json.dumps(content, indent=2, ensure_ascii=False))
     else:
         print(
-            "\n\n".join((first_report.format_text(), *(other_report.format_tests() for other_report in other_reports)))
+            "\n\n".join(
+                (
+                    first_report.format_text(),
+                    *([] if baseline is None else [str(baseline)]),
+                    *(other_report.format_tests() for other_report in other_reports),
+                )
+            )
         )
+
+
+def _measure_baseline(
+    args: EvaluateArguments, opened_run: Run[Any, Any] | None, evaluator: Evaluator
+) -> WordBaseline | None:
+    """Measure the baseline of word counts on the part that the evaluator measures; None if it is not wanted, for a file
+    of translations, for a text of the user's own, and for tasks that have none.
+    """
+    if opened_run is None or not evaluator.part or args.baseline == "none":
+        return None
+    from heedful.runs.evaluate import measure_word_baseline
+
+    return measure_word_baseline(opened_run, evaluator.part, log=log)
 
 
 def _report_second(

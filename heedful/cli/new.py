@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shlex
 import sys
 from collections.abc import Mapping, Sequence
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
     from heedful.recipes.recipe_writer import DatasetProposal
 
 _STDOUT: Final = Path("-")
+_CORE_EXPONENT: Final = 0.8
+"""Exponent of the number of cores in the speed-up of training, as in `heedful.tasks.auto_settings`."""
 _PROGRAM: Final = "heedful new"
 
 
@@ -372,6 +375,14 @@ def _print_parts(
         log(
             f"{num_training:,} {proposal.dataset.noun} are few for training: expect a weak model, and start from a "
             "pre-trained model if the task allows it (--init)"
+        )
+    cores = os.cpu_count() or 1
+    minutes = proposal.dataset.min_core_minutes / cores**_CORE_EXPONENT
+    if args.init is None and args.minutes < minutes and num_training >= proposal.dataset.min_training_examples:
+        log(
+            f"--minutes {args.minutes:g} is short: on {cores} idle CPU core{'s' * (cores > 1)} a useful model takes "
+            f"about {minutes:.0f} minutes or more, on a busy machine longer; heedful train says how long at the speed "
+            "that it measures"
         )
 
 

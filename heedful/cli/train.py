@@ -12,10 +12,10 @@ import sys
 import textwrap
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from heedful.cli.arguments import (
     OptionalOutput,
@@ -54,6 +54,8 @@ class TrainArguments:
     """show the complete recipe and exit"""
     device: str | None = None
     """device to compute on (cpu, cuda, cuda:1); a GPU if there is one"""
+    baseline: Literal["words", "none"] = "words"
+    """for classification and language modelling: at the end also measure a model that only counts words"""
 
 
 def run_train(argv: Sequence[str]) -> int:
@@ -84,11 +86,30 @@ def run_train(argv: Sequence[str]) -> int:
         name = signal.Signals(result.signal).name
         log(f"{name}: saved; run the same command again to continue from here ({result.folder})")
     elif result.leads:
-        if warning := describe_high_perplexity(result.folder / "metrics.jsonl"):
+        if args.baseline == "words":
+            _show_word_baseline(result.folder)
+        if not result.weaknesses and (warning := describe_high_perplexity(result.folder / "metrics.jsonl")):
             log(f"note: {warning}")
+        if result.weaknesses:
+            log(f"trained: {result.folder}\nwhat may help to make it useful:")
+            for remedy in result.remedies:
+                log(f"- {remedy}")
+            return 0
         next_command = task.example_command(recipe).replace("RUN", shlex.quote(str(result.folder)))
         log(f"trained: {result.folder}\nnext: heedful {next_command}")
     return 128 + result.signal if result.signal else 0
+
+
+def _show_word_baseline(folder: Path) -> None:
+    """Measure the baseline of word counts on the validation data of a run, show it and keep it in the run folder."""
+    from heedful.atomic_io import write_json
+    from heedful.runs.evaluate import BASELINE_FILE, measure_word_baseline
+    from heedful.runs.load import open_run
+
+    run = open_run(folder)
+    if (baseline := measure_word_baseline(run, "validation", log=log)) is not None:
+        log(str(baseline))
+        write_json(folder / BASELINE_FILE, asdict(baseline))
 
 
 def _require_recipe(argv: Sequence[str]) -> None:

@@ -29,6 +29,7 @@ from heedful.runs.trainer_factory import freeze_parameters
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
 from heedful.tasks.report import CurvePoint, EvaluatedSystem, EvaluationReport, RunComparison, RunSummary
 from heedful.tasks.task import Run, Task, get_task
+from heedful.tasks.word_baselines import WordBaseline
 
 _REQUEST_OPTIONS: Final[Mapping[str, str]] = {
     "text": "--source, --target and --data",
@@ -164,6 +165,22 @@ def evaluate_run(
     model = load_trained_model(run, device=target_device, engine=engine, say=say, adapter=adapter)
     with torch.inference_mode():
         return part, objective.evaluate(model)
+
+
+BASELINE_FILE: Final = "word-baseline.json"
+"""File in the run folder with the baseline of word counts on the validation data."""
+
+
+def measure_word_baseline(run: Run[Any, Any], part: str, *, log: Callable[[str], None]) -> WordBaseline | None:
+    """Measure what a model of word counts reaches on a part of a run's data; None if the task has no such model.
+
+    A baseline must not end the command that shows it: whatever prevents it is a line for `log`.
+    """
+    try:
+        return run.task.measure_word_baseline(run, part)
+    except Exception as error:
+        log(f"no baseline of word counts: {error or type(error).__name__} (--baseline none leaves it out)")
+        return None
 
 
 @final

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
+from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -49,6 +50,7 @@ from heedful.runs.trainer_factory import (
     require_memory,
     set_gradient_checkpointing,
 )
+from heedful.runs.usefulness import count_useful_labels, find_weaknesses, list_remedies
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run
@@ -68,11 +70,15 @@ class TrainResult:
         folder: the run folder.
         signal: the signal that stopped training; 0 if training is finished.
         leads: whether this is the first of several processes, which reports.
+        weaknesses: why the model is not useful yet, one sentence each; empty if it is, or for other processes.
+        remedies: what would help.
     """
 
     folder: Path
     signal: int
     leads: bool
+    weaknesses: tuple[str, ...] = ()
+    remedies: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         ended = f"stopped by signal {self.signal}" if self.signal else "trained"
@@ -155,7 +161,7 @@ def _train_recipe(
         run, corpora = process_group.run_on_leader(prepare_run) or _open_run_and_corpora(
             recipe, resolved.origin, ignore_message
         )
-        signal = _run_training(
+        signal, weaknesses, remedies = _run_training(
             run,
             corpora,
             resolved,
@@ -163,7 +169,7 @@ def _train_recipe(
             callbacks=callbacks,
             log=log if process_group.is_leader else ignore_message,
         )
-    return TrainResult(run.folder, signal, process_group.is_leader)
+    return TrainResult(run.folder, signal, process_group.is_leader, weaknesses, remedies)
 
 
 def _open_run_and_corpora(
@@ -236,9 +242,10 @@ def _run_training(
     process_group: DistributedContext,
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
-) -> int:
+) -> tuple[int, tuple[str, ...], tuple[str, ...]]:
     """Train the model of a run on the corpora of its tasks and write the final model. Return the signal that stopped
-    training, 0 if it is finished. `callbacks` are notified of updates and evaluations.
+    training, 0 if it is finished, the weaknesses of the model and what would help. `callbacks` are notified of updates
+    and evaluations.
     """
     require_memory(run, device=process_group.device)
     snapshot = load_snapshot(run.folder)
@@ -258,12 +265,13 @@ def _run_training(
             f"{', '.join(sorted(objective.metric_names))}"
         )
     metrics_log = MetricsLog(run.folder / METRICS_FILE)
+    needed = count_useful_labels(run, [train_text for train_text, _ in corpora.values()])
     with ExitStack() as files:
         callbacks_of_process: list[Callback] = []
         if process_group.is_leader:
             metrics_log.rewind(progress, snapshot.callback_state if snapshot else {})
             config = run.recipe.training
-            costs = CostReporter(config, model, log=log, device=process_group.device)
+            costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=needed)
             callbacks_of_process = [
                 metrics_log,
                 costs,
@@ -277,18 +285,15 @@ def _run_training(
         if snapshot is not None:
             trainer.restore(snapshot)
         signal = trainer.run()
+        weaknesses: Sequence[str] | None = ()
         if not signal:
-            process_group.run_on_leader(
-                lambda: _write_final_model(
-                    run,
-                    objective,
-                    device=process_group.device,
-                    progress=trainer.progress,
-                    metrics_log=metrics_log,
-                    log=log,
-                )
-            )
-    return signal
+            finish = partial(_write_final_model, run, objective, device=process_group.device, log=log)
+            weaknesses = process_group.run_on_leader(lambda: finish(progress=trainer.progress, metrics_log=metrics_log))
+    return (
+        signal,
+        tuple(weaknesses or ()),
+        tuple(list_remedies(run, trainer.progress, needed=needed)) if weaknesses else (),
+    )
 
 
 def _write_final_model(
@@ -299,13 +304,15 @@ def _write_final_model(
     progress: TrainState,
     metrics_log: MetricsLog,
     log: Callable[[str], None],
-) -> None:
+) -> Sequence[str]:
     """Write and evaluate the final model as it will be used. Add the results, with the best single checkpoint (from
-    `progress`), to the metrics file and the log.
+    `progress`), to the metrics file and the log. Return why the model is not useful, if it is not.
     """
     steps = write_final_model(run.folder, average=run.recipe.training.average)
+    model = load_trained_model(run, device=device)
     with torch.no_grad():
-        metrics = objective.evaluate(load_trained_model(run, device=device))
+        metrics = objective.evaluate(model)
+        weaknesses = find_weaknesses(run, objective, metrics, model=model)
     findings = run.task.result_files(run, objective)
     write_run_files(run.folder, {name: content.model_dump() for name, content in findings.items()})
     metrics_log.write_final(progress, metrics, steps=steps)
@@ -313,8 +320,9 @@ def _write_final_model(
     description = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
     log(f"final model ({description})  validation {metrics_text}  (best single checkpoint: {best})")
-    for warning in run.task.training_warnings(run, metrics):
-        log(f"warning: {warning}")
+    for weakness in weaknesses:
+        log(f"not useful yet: {weakness}")
+    return weaknesses
 
 
 def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:

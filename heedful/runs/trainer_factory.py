@@ -47,6 +47,7 @@ from heedful.runs.checkpoints import FolderCheckpointSaver
 from heedful.runs.device import get_peak_memory
 from heedful.runs.initialization import get_frozen_names
 from heedful.runs.metrics_log import LearningCurve, TrainingPoint, ValidationPoint
+from heedful.runs.usefulness import describe_short_training
 from heedful.tasks.objective import TrainingObjective
 from heedful.tasks.task import Run
 from heedful.training.callbacks import Callback, EpochPlan, StepMetrics, ValidationResult
@@ -324,12 +325,20 @@ class CostReporter(Callback):
         model: the model to train, on its device.
         log: receives each line of the report.
         device: device of the model.
+        useful_labels: labels that are read before models of the task are usually useful; None if unknown.
     """
 
     def __init__(
-        self, config: TrainingConfig, model: nn.Module, *, log: Callable[[str], None], device: torch.device
+        self,
+        config: TrainingConfig,
+        model: nn.Module,
+        *,
+        log: Callable[[str], None],
+        device: torch.device,
+        useful_labels: float | None = None,
     ) -> None:
         self._config = config
+        self._useful_labels = useful_labels
         self._model = model
         self._log = log
         self._device = device
@@ -365,6 +374,8 @@ class CostReporter(Callback):
             peak = get_peak_memory(self._device)
             so_far = "" if peak is None else f"; memory so far: {format_bytes(peak)}"
             self._log(describe_time(self._forecast, ending) + so_far)
+            if warning := describe_short_training(self._forecast, self._useful_labels, seconds=ending.seconds):
+                self._log(f"warning: {warning}")
             if ending.seconds >= _LONG_SECONDS and ending.limit != "minutes":
                 self._log(f"warning: this training is long; {_SHORTEN_HINT}")
 

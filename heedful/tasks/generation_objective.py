@@ -28,6 +28,7 @@ from heedful.tasks.objective import (
     RowIndices,
     cross_entropy,
     log_likelihoods,
+    measure_unigram_loss,
     score_labels,
 )
 from heedful.tensors import Tokens
@@ -339,6 +340,11 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
     def example_lengths(self, corpus: Corpus) -> Int[np.ndarray, "N 2"]:
         """Return the lengths of source and target; other sides take no space in a batch."""
         return corpus.lengths[:, :2]
+
+    def compute_unigram_loss(self) -> float:
+        """Return the loss of the frequencies of target tokens alone, without ends."""
+        train, validation = ([*corpus.sides.values()][1].stream for corpus in (self.train, self.validation))
+        return measure_unigram_loss(train, validation)
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Compute the criterion's loss of a batch."""

@@ -7,11 +7,11 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field, replace
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar, final
+from typing import Any, Final, Generic, Protocol, TypeVar, final
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
@@ -104,6 +104,12 @@ class TrainingObjective(ABC, Generic[Batch]):
     @abstractmethod
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute metrics on the validation data; the model is in evaluation mode and gradients are off."""
+
+    def compute_unigram_loss(self) -> float | None:
+        """Return the loss on the validation data of a model that knows only how frequent each label is in the training
+        data (`measure_unigram_loss`); None if labels are not tokens, as by default.
+        """
+        return None
 
     def choose_device(self, model_device: torch.device, requested: torch.device | None) -> torch.device:
         """Return the device for batches: the requested one, else the model's device. It is called before the first
@@ -292,6 +298,29 @@ class ExampleObjective(TrainingObjective[Batch], Generic[Example_co, Batch]):
 
     def _collate_on_device(self, examples: ExampleSequence[Example_co], rows: RowIndices) -> Batch:
         return move_to_device(self.collate([examples[int(row)] for row in rows]), self.device)
+
+
+_BLOCK_TOKENS: Final = 1 << 22
+"""Tokens of a stream that are counted at a time."""
+
+
+def measure_unigram_loss(train: Integer[np.ndarray, " N"], validation: Integer[np.ndarray, " M"]) -> float:
+    """Return the mean -log p of the validation tokens in nats, where p is the share of a token in the training tokens,
+    with one added to each count.
+    """
+    size = 1 + max(int(stream.max()) for stream in (train, validation))
+    train_counts, counts = (
+        sum(
+            (
+                np.bincount(stream[start : start + _BLOCK_TOKENS], minlength=size)
+                for start in range(0, len(stream), _BLOCK_TOKENS)
+            ),
+            np.zeros(size, dtype=np.int64),
+        )
+        for stream in (train, validation)
+    )
+    nats = np.log(train_counts.sum() + size) - np.log(train_counts + 1)
+    return float((counts * nats).sum() / counts.sum())
 
 
 @final

@@ -33,6 +33,7 @@ from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, Labe
 from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.portable_model import OutputHead, PretrainedSource
 from heedful.tasks.report import EvaluationReport, RunComparison
+from heedful.tasks.word_baselines import WordBaseline
 from heedful.tasks.word_vectors import freeze_vectors, init_from_vectors
 from heedful.tensors import Tokens
 
@@ -74,6 +75,8 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         unit_names: nouns for the task's examples and labels.
         default_example_command: the first command to try on a trained model, without `heedful`; RUN stands for the
             folder.
+        useful_amount: labels, and passes over the data, that training reads before models of the task are usually
+            useful; the fewer labels of both count. None if it was not measured.
         supported_options: names of the fields of `EvaluatorOptions` that the task uses.
         report_class: how an evaluation result is reported; None if the task has no evaluator, and a trained model is
             measured as during training.
@@ -85,6 +88,7 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
     output_noun: ClassVar[str | None] = None
     unit_names: ClassVar[UnitNames] = UnitNames()
     default_example_command: ClassVar[str] = "evaluate RUN"
+    useful_amount: ClassVar[tuple[float, float] | None] = None
     supported_options: ClassVar[frozenset[str]] = frozenset()
     report_class: ClassVar[type[EvaluationReport] | None] = None
     comparison_class: ClassVar[type[RunComparison] | None] = None
@@ -221,14 +225,28 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         """
         return {}
 
-    def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
-        """Return warnings about a trained model, one sentence each.
+    def training_warnings(
+        self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float], *, model: nn.Module
+    ) -> Sequence[str]:
+        """Return the reasons why a trained model is not useful, one sentence each; none if it is better than what needs
+        no training.
 
         Args:
             run: a finished run.
             metrics: metrics of its final model on the validation data.
+            model: the final model, in evaluation mode.
         """
         return ()
+
+    def measure_word_baseline(self, run: Run[AnyRecipe, AnyModel], part: str) -> WordBaseline | None:
+        """Measure what a model of word counts reaches on the data `part`; None if the task has no such model, as by
+        default.
+
+        Raises:
+            DataError: there is nothing to count.
+            MissingExtraError: a package that it needs is not installed.
+        """
+        return None
 
     def build_ensemble(self, runs: Sequence[Run[AnyRecipe, AnyModel]], models: Sequence[AnyModel]) -> Any:
         """Combine several trained models into one predictor; raise `RunError` if the task does not support it."""
@@ -476,7 +494,9 @@ class FineTuningTask(LabelTask[AnyRecipe, AnyModel]):
             self.load_labels(recipe, folder)
         )
 
-    def training_warnings(self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float]) -> Sequence[str]:
+    def training_warnings(
+        self, run: Run[AnyRecipe, AnyModel], metrics: Mapping[str, float], *, model: nn.Module
+    ) -> Sequence[str]:
         """Return a warning if the metrics on the validation data are not better than those of always giving the same
         answer.
         """

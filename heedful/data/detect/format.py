@@ -88,6 +88,7 @@ class DetectedDataset(ABC):
         text_nouns: what each text of an example is called; if empty, what the example is called.
         truncates: whether long examples lose their end.
         min_training_examples: number of training examples below which training from scratch learns little.
+        min_core_minutes: minutes on one idle core below which training from scratch learns little; 0 if unknown.
     """
 
     files: Mapping[DatasetPart, Sequence[Path]]
@@ -102,6 +103,7 @@ class DetectedDataset(ABC):
     text_nouns: Sequence[str] = ()
     truncates: bool = True
     min_training_examples: int = 1000
+    min_core_minutes: float = 0.0
 
     @property
     @abstractmethod

@@ -53,6 +53,7 @@ class DetectedParallelText(DetectedDataset):
     noun: str = "pairs"
     joint_texts: bool = False
     is_parallel: bool = True
+    min_core_minutes: float = 14.0  # the tokens of TranslationTask.useful_amount, by the smaller Transformers
     text_nouns: Sequence[str] = ("source", "target")
 
     @property

@@ -39,6 +39,7 @@ from heedful.tasks.label_evaluation import LabelEvaluator
 from heedful.tasks.objective import UnitNames
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.task import FineTuningTask, Run, VocabSizes, Vocabularies, read_examples
+from heedful.tasks.word_baselines import WordBaseline, predict_by_tfidf
 from heedful.tensors import Tokens, move_to_device
 
 WINDOW_SPEED: Final = LearningSpeed(rate=3e-3, tokens_per_second=30_000)
@@ -331,6 +332,24 @@ class ClassificationTask(FineTuningTask[ClassificationRecipe, TextClassifier]):
             data, collect_classes(data).names if data.answer_type == "class" else ()
         )
         return build_classification_evaluator(definition, train=train, examples=examples)
+
+    def measure_word_baseline(self, run: ClassificationRun, part: str) -> WordBaseline | None:
+        """Measure TF-IDF with logistic regression on texts with classes; None for numbers and choices."""
+        data = run.recipe.data
+        if data.answer_type != "class":
+            return None
+        train, examples = (
+            [example for example in examples if isinstance(example, LabelledExample)]
+            for examples in (run.read_examples("train"), data.reader(part))
+        )
+        labelled = [example for example in train if example.label is not None]
+        name, answers = predict_by_tfidf(
+            [" ".join(example.texts) for example in labelled],
+            [str(example.label) for example in labelled],
+            examples=[" ".join(example.texts) for example in examples],
+        )
+        metrics = self.build_part_evaluator(run.recipe, part).compute_metrics(answers)
+        return WordBaseline(name, part, {metric_name: metric.value for metric_name, metric in metrics.items()})
 
     def primary_metric(self, run: ClassificationRun) -> str:
         """Return the benchmark's first metric that training measures; else accuracy, or Pearson's r for numbers."""

@@ -25,6 +25,7 @@ from heedful.tasks.objective import (
     TrainingObjective,
     cross_entropy,
     log_likelihoods,
+    measure_unigram_loss,
 )
 from heedful.tensors import Tokens, detach, move_to_device
 
@@ -209,6 +210,7 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
     ) -> None:
         self.train = pieces_class(train, start_id=start_id, length=length)
         self.validation = pieces_class(validation, start_id=start_id, length=length)
+        self._streams = (train, validation)
         self.length = length
         self.truncation = truncation
         self.smoothing = smoothing
@@ -219,6 +221,10 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
     def plan_epoch(self, epoch: int) -> Sequence[RowIndices]:
         """Return the starts of the pieces in each batch of an epoch, shuffled."""
         return self.train.plan_epoch(tokens=self.batch_tokens, seed=self.seed, epoch=epoch)
+
+    def compute_unigram_loss(self) -> float:
+        """Return the loss of the frequencies of tokens alone."""
+        return measure_unigram_loss(*self._streams)
 
     def build_batch(self, rows: RowIndices) -> TextBatch:
         """Build the batch of the pieces that start at `rows` of the stream."""

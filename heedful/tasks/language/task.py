@@ -32,6 +32,7 @@ from heedful.tasks.task import (
     prefix_data_errors,
     read_examples,
 )
+from heedful.tasks.word_baselines import WordBaseline, measure_kneser_ney
 
 _MIN_SUBWORD_CHARACTERS: Final = 3_000_000
 """Characters of text from which a subword vocabulary is worth its parameters."""
@@ -207,6 +208,12 @@ class LanguageTask(Task[LanguageRecipe, LanguageModel]):
             return TextEvaluator(
                 list(reader), data_description=" and ".join(map(str, reader.paths)), part=part, options=options
             )
+
+    def measure_word_baseline(self, run: Run[LanguageRecipe, LanguageModel], part: str) -> WordBaseline:
+        """Measure Kneser-Ney 5-grams over the tokens of the run's vocabulary."""
+        train, documents = run.read_examples("train"), list(run.recipe.data.reader(part))
+        name, metrics = measure_kneser_ney(train, documents, tokenizer=run.tokenizer)
+        return WordBaseline(name, part, metrics)
 
     def build_predictor(
         self, run: Run[LanguageRecipe, LanguageModel], model: LanguageModel, *, step: int | None = None

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final, TypeAlias, final
 
 import torch
 from pydantic import BaseModel
+from torch import nn
 
 from heedful.data.corpus import Corpus, ExampleEncoder
 from heedful.data.pretrained_tokenizers import load_tokenizer
@@ -251,14 +252,15 @@ class MultitaskTask(Task[MultitaskRecipe, MultitaskModel]):
             for file, content in member.task.result_files(member, objective.members[name].objective).items()
         }
 
-    def training_warnings(self, run: MultitaskRun, metrics: Mapping[str, float]) -> Sequence[str]:
+    def training_warnings(self, run: MultitaskRun, metrics: Mapping[str, float], *, model: nn.Module) -> Sequence[str]:
         """Return the warnings that each task gives about its metrics, whose names are TASK/METRIC."""
         messages = []
         for name, member in run.member_runs.items():
             task_metrics = {
                 key.removeprefix(f"{name}/"): value for key, value in metrics.items() if key.startswith(f"{name}/")
             }
-            messages += [f"{name}: {key}" for key in member.task.training_warnings(member, task_metrics)]
+            warnings = member.task.training_warnings(member, task_metrics, model=model)
+            messages += [f"{name}: {warning}" for warning in warnings]
         return messages
 
 

@@ -59,7 +59,7 @@ from heedful.tasks.translation.quality_estimation import CONFIDENCE_FILE, Confid
 from heedful.tasks.translation.recipe import CaseFactorConfig, GivenFactorConfig, PairTokenizerConfig, TranslationRecipe
 from heedful.tasks.translation.report import TranslationComparison, TranslationReport
 from heedful.tasks.translation.translator import Translator
-from heedful.tasks.translation.validation import build_validation_metric
+from heedful.tasks.translation.validation import build_validation_metric, describe_poor_translations
 from heedful.tensors import Tokens
 
 SOURCE_TOKENIZER: Final = "tokenizer/source"
@@ -86,6 +86,8 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         """Return an example command, with one of the languages if there are several."""
         languages = recipe.data.languages
         return f'translate RUN --to {languages[0]} --text "..."' if languages else self.default_example_command
+
+    useful_amount: ClassVar = (2.5e6, 20.0)
 
     def choose_settings(self, recipe: TranslationRecipe, budget: ComputeBudget) -> Settings:
         """Choose a Transformer for the amount of text and the budget, or settings for continued training of a given
@@ -246,6 +248,13 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             device=device,
             mix_tokens=partial(run.recipe.data.compute_epoch_tokens, "train"),
         )
+
+    def training_warnings(
+        self, run: TranslationRun, metrics: Mapping[str, float], *, model: nn.Module
+    ) -> Sequence[str]:
+        """Return a warning if translations of validation text have hardly anything in common with their references."""
+        warning = describe_poor_translations(run, metrics, model)
+        return (warning,) if warning else ()
 
     def build_evaluator(self, recipe: TranslationRecipe | None, options: EvaluatorOptions) -> TranslationEvaluator:
         """Build the evaluator of the text that the options name, or else of the recipe's test text (of its validation

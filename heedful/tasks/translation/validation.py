@@ -108,6 +108,33 @@ def build_validation_metric(run: TranslationRun, *, device: torch.device) -> Gen
     return GenerationMetrics(frozenset({config.monitor}), measure)
 
 
+_MAX_CHECKED: Final = 60
+"""Number of validation sentences that are translated to see whether a model is useful."""
+_POOR_BLEU, _POOR_CHRF = 5.0, 30.0
+"""Scores below which translations cannot be understood. Both count, because a single word has no n-grams for BLEU."""
+_CLEAR_ACCURACY: Final = 0.8
+"""Share of the tokens that a model predicts right, from which on its translations need not be looked at."""
+
+
+def describe_poor_translations(run: TranslationRun, metrics: Mapping[str, float], model: nn.Module) -> str:
+    """Return a warning if greedy translations of some validation sentences have a very low BLEU and chrF; empty if they
+    are better. `metrics` are those of the model on the validation data.
+    """
+    pairs = [pair for pair in run.read_examples("validation") if pair.source and pair.target]
+    if metrics["accuracy"] >= _CLEAR_ACCURACY or not pairs:
+        return ""
+    checked, texts = translate_greedily(run, model, pairs[:: -(-len(pairs) // _MAX_CHECKED)])
+    if not checked:
+        return ""
+    scores = [_CorpusScore(run, compute).measure(checked, texts) for compute in (bleu, chrf)]
+    if scores[0] >= _POOR_BLEU or scores[1] >= _POOR_CHRF:
+        return ""
+    return (
+        f"translations of {len(checked)} validation sentences have BLEU {scores[0]:.1f} and chrF {scores[1]:.1f}, and "
+        f"below {_POOR_BLEU:g} and {_POOR_CHRF:g} they cannot be understood"
+    )
+
+
 def translate_greedily(
     run: TranslationRun, model: nn.Module, pairs: Sequence[SentencePair]
 ) -> tuple[list[SentencePair], list[str]]:

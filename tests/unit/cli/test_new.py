@@ -1134,3 +1134,17 @@ def test_a_task_whose_models_begin_with_no_other_one_is_named() -> None:
     given, chosen = SimpleNamespace(init=Path("runs/a")), SimpleNamespace(task="speech")
     with pytest.raises(RecipeError, match='models of task = "speech" cannot start from another model; leave it out'):
         _check_init(given, chosen)  # type: ignore[arg-type]  # what it reads of both
+
+
+@pytest.mark.parametrize(("minutes", "warned"), [("1", True), ("15", False)])
+def test_too_little_time_for_translation_is_said(
+    say: Say, here: Path, minutes: str, warned: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("os.cpu_count", lambda: 1)
+    for name, word in (("a.en", "word"), ("a.de", "Wort")):
+        (here / name).write_text("".join(f"{word} {number} {word}\n" for number in range(1500)), encoding="utf-8")
+    said = say("new", "a.en", "a.de", "--minutes", minutes)
+    assert said.code == 0, said.err
+    assert (
+        f"--minutes {minutes} is short: on 1 idle CPU core a useful model takes about 14 minutes" in said.err
+    ) is warned

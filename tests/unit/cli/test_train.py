@@ -29,8 +29,17 @@ def test_training_tells_what_it_does(say: Say, small: Path) -> None:
     steps = [line for line in told if " min  validation accuracy " in line]
     assert [line.split()[1] for line in steps] == ["4", "8", "12"]
     assert any(line.endswith(" *") for line in steps)
-    assert told[-3].startswith("final model (mean of 2 checkpoints)  validation accuracy ")
-    assert told[-2:] == [f"trained: {folder}", f'next: heedful translate {folder} --text "..."']
+    (final,) = (line for line in told if line.startswith("final model (mean of 2 checkpoints)  validation accuracy "))
+    trained, verdict, *remedies = told[told.index(f"trained: {folder}") :]
+    assert told[told.index(final) + 1].startswith("not useful yet: translations of 20 validation sentences have BLEU ")
+    assert trained == f"trained: {folder}"
+    assert verdict == "what may help to make it useful:"
+    assert [line.partition(":")[0].partition(",")[0] for line in remedies] == [
+        "- more time",
+        "- more training data",
+        "- starting from a trained model instead of random weights (init)",
+    ]
+    assert not any(line.startswith("next:") for line in told)
 
 
 def test_going_on_says_so_and_trains_on(say: Say, small: Path) -> None:
@@ -214,6 +223,7 @@ def test_a_loss_that_is_not_finite(say: Say, small: Path) -> None:
 
 def test_a_high_perplexity_stands_before_the_next_step(say: Say, small: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("heedful.runs.metrics_log._HIGH_PERPLEXITY", 1.0)
+    monkeypatch.setattr("heedful.runs.train.find_weaknesses", lambda *_, **__: ())
     told = say("train", small, "--device", "cpu", "--training.steps", "4").err.splitlines()
     assert told[-3].startswith("note: the perplexity of validation is high, ")
     assert told[-2].startswith("trained: ")
