@@ -377,14 +377,14 @@ def test_commands_name_both_languages(tmp_path: Path, capsys: pytest.CaptureFixt
 
 @pytest.mark.slow
 def test_training_goes_on_in_one_direction(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    _, tokenizer, folder = create_model("nllb", tmp_path)
+    _, tokenizer, _ = create_model("nllb", tmp_path)
     for name in ("source", "target"):
         (tmp_path / name).write_text("\n".join(TEXT[:60]))
     recipe = tmp_path / "recipe.toml"
     texts = 'source = "source"\ntarget = "target"\nsource_language = "en"\ntarget_language = "{}"\n'
     recipe.write_text(
-        f'init = "saved"\noutput = "{tmp_path}/run"\n[data.train]\n{texts.format("fr")}[data.validation]\n{texts.format("fr")}'
-        "[training]\nsteps = 2\nevaluate_every = 2\nbatch_tokens = 300\n"
+        f'init = "saved"\noutput = "{tmp_path}/run"\n[data.train]\n{texts.format("fr")}'
+        f"[data.validation]\n{texts.format('fr')}[training]\nsteps = 2\nevaluate_every = 2\nbatch_tokens = 300\n"
     )
     code, _, err = run_command(capsys, "train", recipe)
     assert code == 0, err
