@@ -367,11 +367,14 @@ def _format_rate(number: float) -> str:
 
 _CPU_CHUNK_ROWS, _GPU_CHUNK_ROWS = 1024, 8192
 """Rows whose logits exist at one time: on a CPU they stay in the cache, on a GPU they fill the device."""
+_CHUNK_VOCABULARY: Final = 2**15
+"""Size of a vocabulary from which on there are fewer rows, so that the logits of a chunk do not grow with it."""
 
 
-def _choose_chunk_rows(device: torch.device) -> int:
-    """Return the number of rows whose logits exist at one time on this device."""
-    return _CPU_CHUNK_ROWS if device.type == "cpu" else _GPU_CHUNK_ROWS
+def _choose_chunk_rows(device: torch.device, vocabulary: int) -> int:
+    """Return the number of rows whose logits over a vocabulary of this size exist at one time on this device."""
+    rows = _CPU_CHUNK_ROWS if device.type == "cpu" else _GPU_CHUNK_ROWS
+    return rows if vocabulary <= _CHUNK_VOCABULARY else max(1, rows * _CHUNK_VOCABULARY // vocabulary)
 
 
 def cross_entropy(
@@ -419,7 +422,7 @@ def _sum_divergences(first: Predictions, second: Predictions) -> Float[Tensor, "
     multiplied by the vector's weight. The logits of a chunk exist at one time, also in the backward pass.
     """
     p_hidden, q_hidden = torch.cat(first.hidden), torch.cat(second.hidden)
-    size = _choose_chunk_rows(p_hidden.device)
+    size = _choose_chunk_rows(p_hidden.device, first.output.out_features)
     weights = p_hidden.new_ones(len(p_hidden)) if first.weights is None else first.weights
     chunks = zip(*(torch.split(part, size) for part in (p_hidden, q_hidden, weights)), strict=True)
     dtype = torch.promote_types(p_hidden.dtype, torch.float32)
@@ -438,7 +441,8 @@ def log_likelihoods(
     hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
 ) -> Float[Tensor, " N"]:
     """Return log p(label) of each row, p = softmax(output(hidden)), without a gradient."""
-    dtype, size = torch.promote_types(hidden.dtype, torch.float32), _choose_chunk_rows(hidden.device)
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    size = _choose_chunk_rows(hidden.device, output.out_features)
     return torch.cat(
         [
             output(h).to(dtype).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
@@ -454,7 +458,8 @@ def score_labels(
     """Return the sum over rows of -log p(label), p = softmax(output(hidden)), and the number of rows whose most
     probable token is the label.
     """
-    dtype, size = torch.promote_types(hidden.dtype, torch.float32), _choose_chunk_rows(hidden.device)
+    dtype = torch.promote_types(hidden.dtype, torch.float32)
+    size = _choose_chunk_rows(hidden.device, output.out_features)
     nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
     for h, label in zip(torch.split(hidden, size), torch.split(labels, size), strict=True):
         logits = output(h)
@@ -483,16 +488,17 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         training: bool,
     ) -> tuple[Tensor, Tensor]:
         """Compute the smoothed and the plain sum, and keep the gradients in `ctx` if they are needed."""
-        wanted = training and any(ctx.needs_input_grad[:3])
+        # a frozen table, as under an adapter, needs no gradient of its own size
+        wants_hidden, wants_weight, wants_bias = (training and needed for needed in ctx.needs_input_grad[:3])
         exact = torch.promote_types(hidden.dtype, torch.float32)
         mean_weight = weight.mean(0, dtype=exact)
         mean_bias = 0.0 if bias is None else bias.mean(dtype=exact)
         plain = hidden.new_zeros((), dtype=exact)
         total, spread = plain.clone(), plain.clone()
-        d_hidden = torch.empty_like(hidden) if wanted else None
-        d_weight = torch.zeros_like(weight) if wanted else None
-        d_bias = torch.zeros_like(bias, dtype=exact) if wanted and bias is not None else None
-        size = _choose_chunk_rows(hidden.device)
+        d_hidden = torch.empty_like(hidden) if wants_hidden else None
+        d_weight = torch.zeros_like(weight) if wants_weight else None
+        d_bias = torch.zeros_like(bias, dtype=exact) if wants_bias and bias is not None else None
+        size = _choose_chunk_rows(hidden.device, weight.size(0))
         room = hidden.new_empty(2, min(size, hidden.size(0)), weight.size(0))
         for start in range(0, hidden.size(0), size):
             h, label = hidden[start : start + size], labels[start : start + size]
@@ -508,22 +514,25 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
             if smoothing:
                 margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias
                 spread += _sum_weighted(margins, row_weights)
-            if d_hidden is None or d_weight is None:
+            if not (wants_hidden or wants_weight or wants_bias):
                 continue
             probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))
             if row_weights is not None:
                 probable.mul_(row_weights.unsqueeze(1).to(probable.dtype))
-            torch.mm(probable, weight, out=d_hidden[start : start + size])
-            d_weight.addmm_(probable.T, h)
+            if d_hidden is not None:
+                torch.mm(probable, weight, out=d_hidden[start : start + size])
+            if d_weight is not None:
+                d_weight.addmm_(probable.T, h)
             if d_bias is not None:
                 d_bias += probable.sum(0)
-        if smoothing and d_hidden is not None and d_weight is not None:
+        if smoothing and d_hidden is not None:
             shift = smoothing * mean_weight
             d_hidden.sub_((shift if weights is None else weights.unsqueeze(1) * shift).to(d_hidden.dtype))
+        if smoothing and d_weight is not None:
             hidden_sum = hidden.sum(0) if weights is None else weights.to(hidden.dtype) @ hidden
             d_weight.sub_((smoothing / weight.size(0)) * hidden_sum)
-            if d_bias is not None:
-                d_bias -= smoothing * (hidden.size(0) if weights is None else weights.sum()) / weight.size(0)
+        if smoothing and d_bias is not None:
+            d_bias -= smoothing * (hidden.size(0) if weights is None else weights.sum()) / weight.size(0)
         ctx.gradients = (d_hidden, d_weight, None if bias is None or d_bias is None else d_bias.to(bias.dtype))
         ctx.mark_non_differentiable(plain)
         return total + smoothing * spread, plain

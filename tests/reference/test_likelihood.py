@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from heedful.tasks import objective
-from heedful.tasks.objective import cross_entropy, score_labels
+from heedful.tasks.objective import _choose_chunk_rows, cross_entropy, score_labels
 
 D_MODEL = 5
 CHUNK = 4
@@ -190,3 +190,31 @@ def test_half_precision_is_summed_in_single() -> None:
     assert float(also) == pytest.approx(float(plain), rel=5e-3)
     apart = (half.weight.grad.double() - output.weight.grad).norm() / output.weight.grad.norm()
     assert float(apart) < 0.02
+
+
+@pytest.mark.parametrize("frozen", ["weight", "bias", "hidden"])
+def test_what_is_frozen_gets_no_gradient_and_changes_no_other(frozen: str) -> None:
+    torch.manual_seed(3)
+    labels = torch.randint(0, 11, (7,))
+    gradients = []
+    for is_frozen in (False, True):
+        torch.manual_seed(5)
+        parts = {"hidden": torch.randn(7, 5), "weight": torch.randn(11, 5), "bias": torch.randn(11)}
+        output = torch.nn.Linear(5, 11)
+        output.weight, output.bias = (torch.nn.Parameter(parts[name]) for name in ("weight", "bias"))
+        hidden = parts["hidden"].requires_grad_()
+        tensors = {"hidden": hidden, "weight": output.weight, "bias": output.bias}
+        tensors[frozen].requires_grad_(not is_frozen)
+        cross_entropy(hidden, labels, output=output, smoothing=0.3)[0].backward()
+        gradients.append({name: tensor.grad for name, tensor in tensors.items()})
+    trained, other = gradients
+    assert other.pop(frozen) is None
+    for name, gradient in other.items():
+        torch.testing.assert_close(gradient, trained[name])
+
+
+def test_chunks_of_a_large_vocabulary_have_fewer_rows() -> None:
+    cpu = torch.device("cpu")
+    assert _choose_chunk_rows(cpu, 8000) == _choose_chunk_rows(cpu, 2**15) == 1024
+    assert _choose_chunk_rows(cpu, 2**18) == 128
+    assert _choose_chunk_rows(cpu, 2**40) == 1
