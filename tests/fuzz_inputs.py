@@ -318,8 +318,8 @@ def _prepare_vocabularies(folder: Path) -> tuple[Path, Callable[[], object]]:
         build_byte_level_json,
         build_wordpiece_json,
         list_language_tags,
-        load_tokenizer,
     )
+    from heedful.data.tokenizer_files import load_tokenizer
     from heedful.data.tokenizers import SpecialIds, learn_characters, learn_sentencepiece, learn_words
 
     texts = ["the cat sat on the mat", "a dog runs in the park", "Élan vital ﬁne"] * 20

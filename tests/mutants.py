@@ -44,6 +44,8 @@ class Mutant:
 
 
 FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
+PUBLISHED = "tests/reference/test_published_vocabularies.py"
+SAMPLED = "tests/unit/data/test_subword_sampling.py"
 INSPECTING = "tests/unit/tasks/test_inspecting.py"
 TREE = "tests/unit/generation/test_tree.py"
 PARTIAL_WORDS = "tests/unit/tasks/test_partial_words.py"
@@ -5380,9 +5382,79 @@ TAGGED = (
         (SEVERAL,),
     ),
     Mutant(
+        "published vocabularies: a language stands before a text twice",
+        "data/pretrained_tokenizers.py",
+        "others = [number for number in self.prefix_ids if number not in self.tag_ids.values()]",
+        "others = list(self.prefix_ids)",
+        (f"{PUBLISHED}::test_languages_stand_before_texts",),
+    ),
+    Mutant(
+        "published vocabularies: all special pieces have the numbers of the model",
+        "foreign/families/model_family.py",
+        "return ids | {piece: number for number, piece in enumerate(self.first)}",
+        "return ids",
+        (f"{PUBLISHED}::test_the_same_tokens_as_in_transformers",),
+    ),
+    Mutant(
+        "published vocabularies: a Llama begins with the end",
+        "foreign/folder_files.py",
+        "document_bos=start if begins_documents and start != eos else None,",
+        "document_bos=None,",
+        (f"{PUBLISHED}::test_llama_writes_behind_its_first_token",),
+    ),
+    Mutant(
+        "trimmed vocabularies: pieces that are merged later are left out",
+        "data/vocabulary_trimming.py",
+        "        _add_merged_parts(tokenizer, needed)",
+        "        pass",
+        ("tests/reference/test_trimmed_vocabularies.py",),
+    ),
+    Mutant(
+        "trimmed vocabularies: the last tables keep their rows",
+        "runs/export.py",
+        'rows = kept_ids[0 if name.startswith("encoder.") else -1]',
+        "rows = torch.arange(new)",
+        ("tests/reference/test_trimmed_vocabularies.py",),
+    ),
+    Mutant(
+        "BPE-dropout: the last merge is made first",
+        "data/subword_sampling.py",
+        "_, position = min(allowed)",
+        "_, position = max(allowed)",
+        (SAMPLED,),
+    ),
+    Mutant(
+        "subword regularisation: all splits are alike",
+        "data/subword_sampling.py",
+        "(start, totals[start] + weight)",
+        "(start, totals[start])",
+        (SAMPLED,),
+    ),
+    Mutant(
+        "sampled pieces: validation is sampled too",
+        "data/subword_sampling.py",
+        "if corpus is not train:",
+        "if False:",
+        (SAMPLED,),
+    ),
+    Mutant(
+        "subword-nmt: one pair of a word is merged at a time",
+        "data/adopted_tokenizers.py",
+        "                    merged[-1] = first + second",
+        "                    merged[-1] = first + second\n                    first = second = None",
+        ("tests/unit/data/test_adopted_tokenizers.py",),
+    ),
+    Mutant(
+        "a frozen output table gets a gradient",
+        "tasks/objective.py",
+        "d_weight = torch.zeros_like(weight) if wants_weight else None",
+        "d_weight = torch.zeros_like(weight)",
+        ("tests/reference/test_likelihood.py",),
+    ),
+    Mutant(
         "tags are read where they were learned, and not asked for",
         "tasks/translation/translator.py",
-        "translator.source = self.source.with_tags(tags)",
+        "translator.source = self.source.with_tags([tag for tag in tags if tag not in target_tags])",
         "translator.source = self.source",
         (SEVERAL,),
     ),
@@ -5416,7 +5488,7 @@ TAGGED = (
     ),
     Mutant(
         "a vocabulary forgets its tags when it is stored",
-        "data/pretrained_tokenizers.py",
+        "data/tokenizer_files.py",
         'tags, kind = record.get("tags", []), str(',
         "tags, kind = [], str(",
         ("tests/unit/data/test_tags.py",),
@@ -6605,7 +6677,7 @@ BESIDE = (
     Mutant(
         "tokenizers: what is written loses its marks",
         "data/tokenizers.py",
-        'normalization_rule_name="identity" if uses_nfc else get_rule_name(lowercase=lowercase),',
+        'normalization_rule_name="identity" if uses_nfc or not normalizes else get_rule_name(lowercase=lowercase),',
         "normalization_rule_name=get_rule_name(lowercase=lowercase),",
         ("tests/unit/data/test_tokenizers.py::test_what_is_written_keeps_its_own_marks",),
     ),
@@ -6619,7 +6691,7 @@ BESIDE = (
     Mutant(
         "translation: the source side forgets its form when a run is loaded",
         "tasks/translation/task.py",
-        "source.with_nfkc() if source is target and target.uses_nfc else source",
+        "source.with_nfkc() if source is target and target.uses_nfc and reads_nfkc else source",
         "source",
         ("tests/unit/tasks/test_translation.py::test_translations_keep_their_marks_and_sources_are_read_alike",),
     ),
@@ -6725,9 +6797,9 @@ OTHERS_ASKED = (
     ),
     Mutant(
         "languages of others: a run forgets that it is asked",
-        "data/pretrained_tokenizers.py",
-        'has_language_tags=bool(record.get("asks"))',
-        "has_language_tags=False",
+        "data/tokenizer_files.py",
+        'if record.get("asks"):',
+        "if False:",
         (f"{THEIR_LANGUAGES}::test_a_vocabulary_keeps_whether_it_is_asked",),
     ),
 )
@@ -6823,8 +6895,8 @@ IDENTIFIED = (
     Mutant(
         "identified: a run that goes on knows nothing",
         "tasks/translation/task.py",
-        "return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))",
-        "return _collect_vocabularies(source, target, {}, None)",
+        "return _collect_vocabularies(source, target, {}, _learn_profiles(recipe), reads_nfkc=reads_nfkc)",
+        "return _collect_vocabularies(source, target, {}, None, reads_nfkc=reads_nfkc)",
         (IDENTIFY,),
     ),
 )

@@ -65,7 +65,7 @@ class DirectionOptions:
         if not isinstance(predictor, Translator):
             raise RecipeError("--to, --from, --tags: are for models that translate; leave them out")
         source, target = self.from_, self.to
-        if document is not None and target is None and predictor.languages:
+        if target is None and document is not None and predictor.languages:
             target = _find_document_language(document, predictor.languages)
         if document is not None and source is None and predictor.source_languages:
             source = document.languages.source

@@ -19,7 +19,7 @@ from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError

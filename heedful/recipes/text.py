@@ -232,6 +232,8 @@ class GivenPairConfig(GivenTokenizerConfig):
     """one vocabulary for both languages, or one for each; as in that model"""
     lowercase: bool = False
     """whether the text is lowercased first; as in that model"""
+    normalization: Literal["nfkc", "nfc"] = "nfkc"
+    """Unicode's form of the sources; as in that model"""
 
     @property
     def target(self) -> None:

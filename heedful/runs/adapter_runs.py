@@ -16,7 +16,7 @@ from heedful.adapters.adapter import Adapter, BottleneckAdapter, LoraAdapter
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.atomic_io import RunManifest, compute_digest, read_checked_json, read_manifest, verify_file
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.word_vectors import is_same_vocabulary
 from heedful.errors import RunError
 from heedful.files import check_path_name

@@ -319,9 +319,11 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
         criterion: the loss to minimise.
         generation_metrics: metrics besides the unsmoothed loss (nats per label), its perplexity, and accuracy: the
             share of labels that are the most probable token given those before them.
+        target_side: name of the side of the corpora that holds the targets.
     """
 
     _: KW_ONLY
+    target_side: str = "target"
     collate_fn: Callable[[Corpus, RowIndices], PairBatch[Any]]
     criterion: Criterion = field(default_factory=LikelihoodCriterion)
     generation_metrics: GenerationMetrics | None = None
@@ -343,7 +345,7 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
 
     def compute_unigram_loss(self) -> float:
         """Return the loss of the frequencies of target tokens alone, without ends."""
-        train, validation = ([*corpus.sides.values()][1].stream for corpus in (self.train, self.validation))
+        train, validation = (corpus[self.target_side].stream for corpus in (self.train, self.validation))
         return measure_unigram_loss(train, validation)
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:

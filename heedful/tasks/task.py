@@ -17,8 +17,8 @@ from torch import nn
 from heedful.data.corpus import Corpus, ExampleEncoder, write_corpus
 from heedful.data.factors import Factor
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.random_numbers import Subsample
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
 from heedful.memory_limits import get_memory_limit

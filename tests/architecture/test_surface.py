@@ -39,6 +39,7 @@ EXPORTED = [
     "quantize",
     "save_record",
     "train",
+    "trim",
 ]
 HEAVY = {"torch", "numpy", "pydantic", "rich", "sentencepiece", "sacrebleu"}
 
@@ -69,7 +70,7 @@ def test_each_exported_name_can_be_imported() -> None:
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
         "Begin": ["quickstart", "new", "filter", "annotate", "split", "recipes", "recipe", "completion"],
-        "Train": ["train", "curve", "describe", "quantize", "export"],
+        "Train": ["train", "curve", "describe", "quantize", "trim", "export"],
         "Use": [
             *(
                 "translate",

@@ -12,13 +12,13 @@ from docs.named import DOTTED, FILE, NAME, ROOT, is_command, is_key, is_name, is
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS: dict[str, set[str]] = {
     "adapters": {"model.safetensors"},
-    "foreign": {"heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"},
+    "foreign": {"heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target", *("tokenizer.json", "tokenizer.model")},
     "inspection": {"heedful.record"},
     "localisation": {"--force"},
     "performance": {"--bertviz", "--libraries"},
     "path-teach": {"--quick"},
     "studies": {"--quick"},
-    "translation": {"--ter-case-sensitive", "model.safetensors"},
+    "translation": {"--ter-case-sensitive", "model.safetensors", "tokenizer.json"},
 }
 """Words that only look like names: rooms, saved files and options of scripts."""
 BUILT = "docs/_build/"

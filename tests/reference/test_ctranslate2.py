@@ -12,7 +12,7 @@ import torch
 from untrained_runs import create_classifier_run, create_language_model_run, create_translation_run
 
 import heedful
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.errors import RunError
 from heedful.runs.export import export_ctranslate2
 from heedful.tensors import Tokens

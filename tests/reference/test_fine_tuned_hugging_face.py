@@ -16,8 +16,8 @@ from torch.nn import functional
 import heedful
 from heedful.__main__ import main
 from heedful.data.encoder_inputs import build_windows, encode_texts
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RunError
 from heedful.foreign.hugging_face import load_for_inference

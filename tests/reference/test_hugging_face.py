@@ -24,9 +24,9 @@ from heedful.architectures.attention import HeadsConfig, LearnedConfig, RotaryCo
 from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.readers import read_lines
 from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer, learn_characters
 from heedful.errors import RunError
 from heedful.foreign.hugging_face import load_for_inference, open_hugging_face

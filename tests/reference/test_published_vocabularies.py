@@ -17,8 +17,9 @@ import torch
 
 import heedful
 from heedful.__main__ import main
-from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
 from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.families.registry import MODEL_FAMILIES
 from heedful.foreign.folder_files import TranslationSide, read_text_vocabulary

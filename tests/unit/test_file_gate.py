@@ -25,8 +25,8 @@ from heedful.atomic_io import (
 )
 from heedful.data.corpus import Corpus
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.readers import read_json_object
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.errors import DataError, HeedfulError, RecipeError, RunError
 from heedful.files import (
     MAX_JSON_DEPTH,

@@ -12,7 +12,7 @@ from heedful.blocks.feedforward import build_xavier_linear
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.encoder_inputs import encode_texts
 from heedful.data.labels import LabelVocabulary
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.heads import TextClassifier
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer

@@ -29,6 +29,7 @@ class NativeStack(TransformerStack):
             self.add_module(name, module)
         self.visibility = stack.visibility
         self.final_norm = stack.final_norm
+        self.gradient_checkpointing = stack.gradient_checkpointing
         self.training = stack.training
         self._plan: NativePlan | None = None
         self._submodules = tuple(self.modules())

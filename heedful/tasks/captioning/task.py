@@ -24,7 +24,7 @@ from heedful.data.batches import PairBatch
 from heedful.data.clips import Clip
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.pictures import Picture, read_picture
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.models.generative import SequenceToSequence
@@ -32,6 +32,7 @@ from heedful.models.interface import Encoder
 from heedful.models.vision import PictureEncoder
 from heedful.recipes.generation import GreedyConfig
 from heedful.tasks.captioning.data import (
+    CAPTION_SIDE,
     CaptionedInput,
     FrozenVisionFeatures,
     PictureFeatures,
@@ -174,6 +175,7 @@ class BaseCaptioningTask(LabelTask[AnyCaptionRecipe, Model]):
         return GenerationObjective(
             split_by_caption(train, eos=special.eos),
             split_by_caption(validation, eos=special.eos),
+            target_side=CAPTION_SIDE,
             collate_fn=partial(self.collate_fn, bos=special.bos),
             criterion=criterion,
             generation_metrics=None if config.monitor == "loss" else self._build_validation_score(run),

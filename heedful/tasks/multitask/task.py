@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from torch import nn
 
 from heedful.data.corpus import Corpus, ExampleEncoder
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.metrics.metric import Metric

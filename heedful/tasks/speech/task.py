@@ -334,7 +334,9 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
                 LikelihoodCriterion(config.label_smoothing), weight=weight, eos=special.eos, blank=special.bos
             )
         collate = partial(collate_speech, bos=special.bos)
-        return GenerationObjective(train, validation, collate_fn=collate, criterion=criterion, **shared_arguments)
+        return GenerationObjective(
+            train, validation, target_side=TEXT, collate_fn=collate, criterion=criterion, **shared_arguments
+        )
 
     def build_evaluator(self, recipe: SpeechRecipe | None, options: EvaluatorOptions) -> SpeechEvaluator:
         """Build the evaluator of the recordings that `options` names, else of the test or validation part."""

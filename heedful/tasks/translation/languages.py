@@ -13,10 +13,12 @@ from heedful.atomic_io import read_manifest
 from heedful.data.language_identification import MAX_TEXTS, LanguageIdentifier, LanguagePrediction
 from heedful.errors import RecipeError, RunError
 from heedful.language_tags import find_nearest_tag
+from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.tasks.predictor import TextLineFormat
 
 if TYPE_CHECKING:
     from heedful.data.readers import SentencePair
+    from heedful.data.tokenizers import Tokenizer
     from heedful.recipes.parallel_data import TranslationDirection
 
 LANGUAGE_TAG: Final = re.compile(r"<2(.+)>")
@@ -61,6 +63,22 @@ def choose_language(requested: str, available: Sequence[str], *, use: str) -> st
     raise RecipeError(f"{requested}: this model does not {use.removesuffix('s')} this language; {remedy}")
 
 
+def choose_language_tags(
+    source: tuple[str | None, Sequence[str]], target: tuple[str | None, Sequence[str]]
+) -> list[str]:
+    """Return the tags of the requested source and target language, each given with the languages that a model reads or
+    writes; none for a language that is not requested (None). Raise RecipeError for one that the model does not have.
+    """
+    return [
+        format_tag(choose_language(requested, available, use=use))
+        for (requested, available), use, format_tag in (
+            (source, "reads", format_source_tag),
+            (target, "writes", format_language_tag),
+        )
+        if requested is not None
+    ]
+
+
 def list_briefly(languages: Sequence[str]) -> str:
     """List languages for a message: all of a few, else the first and the number of others."""
     if len(languages) <= _MAX_LISTED:
@@ -71,6 +89,28 @@ def list_briefly(languages: Sequence[str]) -> str:
 def list_tag_languages(tags: Iterable[str]) -> tuple[str, ...]:
     """Return the languages that tags ask for; other tags are ignored."""
     return tuple(match[1] for tag in tags if (match := LANGUAGE_TAG.fullmatch(tag)))
+
+
+def list_target_tags(source: Tokenizer, target: Tokenizer) -> tuple[str, ...]:
+    """Return the tags that begin a translation instead of a source."""
+    return tuple(tag for tag in target.tag_ids if tag not in source.tag_ids)
+
+
+def find_direction_problem(source: Tokenizer, target: Tokenizer) -> str | None:
+    """Return what must be named before texts can be translated: their language, for a model that reads it, or the
+    language of translations, for a model that begins them with it; None if nothing is missing.
+    """
+    known_sources = list_source_languages(source.tag_ids)
+    source_ids = {source.tag_ids[format_source_tag(language)] for language in known_sources}
+    if source_ids and source_ids.isdisjoint(source.prefix_ids):
+        known = list_briefly(known_sources)
+        return f"this model reads {known}: name the language of the texts with --from or towards(source=...)"
+    target_tags = list_target_tags(source, target)
+    target_ids = {target.tag_ids[tag] for tag in target_tags}
+    if target_ids and target_ids.isdisjoint(target.prefix_ids):
+        known = list_briefly(list_tag_languages(target_tags))
+        return f"this model writes {known}: choose one with --to or towards()"
+    return None
 
 
 PROFILES_FILE: Final = "languages.safetensors"

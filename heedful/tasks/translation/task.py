@@ -22,10 +22,11 @@ from heedful.data.factors import CaseFactor, Factor, GivenFactor, SourceEncoder,
 from heedful.data.labels import LabelVocabulary
 from heedful.data.language_identification import LanguageIdentifier
 from heedful.data.normalisation import build_normaliser, require_valid_unicode
-from heedful.data.pretrained_tokenizers import PretrainedTokenizer, load_tokenizer
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
 from heedful.data.readers import SentencePair
 from heedful.data.sentence_weights import build_weighted_encoder
 from heedful.data.subword_sampling import PairSampling, build_sampler
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
 from heedful.errors import DataError, RecipeError, RunError
@@ -121,8 +122,7 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
                 for text in (normalise(require_valid_unicode(pair.source)), pair.target)
             )
             joint = config.learn_tokenizer(texts, tags=tags, nfc=composes)
-            source = joint.with_nfkc() if joint.uses_nfc and reads_nfkc else joint
-            return _collect_vocabularies(source, joint, factors, profiles)
+            return _collect_vocabularies(joint, joint, factors, profiles, reads_nfkc=reads_nfkc)
         source = config.learn_tokenizer((pair.source for pair in _iter_training_sources(recipe)), tags=tags)
         target = config.target_config.learn_tokenizer(
             (pair.target for pair in _iter_training_pairs(recipe)), nfc=composes
@@ -158,17 +158,23 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
             target = _begin_with_language(
                 target, recipe, list_tag_languages(target.tag_ids), format_tag=format_language_tag, side="target"
             )
-        return _collect_vocabularies(source, target, {}, _learn_profiles(recipe))
+        reads_nfkc = recipe.tokenizer.normalization == "nfkc"
+        return _collect_vocabularies(source, target, {}, _learn_profiles(recipe), reads_nfkc=reads_nfkc)
 
     def inherit_tokenizer_settings(self, recipe: TranslationRecipe, pretrained: PretrainedSource) -> Settings:
-        """Return the settings `joint` and `lowercase` that follow from a pretrained model: whether both languages share
-        a vocabulary, and whether it folds case.
+        """Return the settings `joint`, `lowercase` and `normalization` that follow from a pretrained model: whether
+        both languages share a vocabulary, whether it folds case, and what letters count as the same.
         """
         source, target = pretrained.tokenizers
         tokenizer, model = recipe.tokenizer, pretrained.model
         assert isinstance(model, TranslationArchitecture)
         joint = source.sha256 == target.sha256 or (model.shares_embeddings and tokenizer.kind != "given")
-        return {"joint": joint and tokenizer.target is None, "lowercase": target.normalise("A") == "a"}
+        keeps_marks = target.uses_nfc and not source.uses_nfkc_first and source.uses_nfc
+        return {
+            "joint": joint and tokenizer.target is None,
+            "lowercase": target.normalise("A") == "a",
+            **({"normalization": "nfc"} if keeps_marks and tokenizer.kind != "file" else {}),
+        }
 
     def load_vocabularies(self, recipe: TranslationRecipe, folder: Path) -> Vocabularies:
         """Load the tokenizers of both languages (one object if they share it), factors and language profiles."""
@@ -176,9 +182,9 @@ class TranslationTask(Task[TranslationRecipe, TranslationModel]):
         target = source if recipe.tokenizer.joint else load_tokenizer(folder / TARGET_TOKENIZER)
         factors = {name: load_factor(folder / FACTOR_FILE.format(name)) for name in recipe.factors}
         profiles_path = folder / LANGUAGES
-        return _collect_vocabularies(
-            source, target, factors, LanguageIdentifier.load(profiles_path) if profiles_path.exists() else None
-        )
+        profiles = LanguageIdentifier.load(profiles_path) if profiles_path.exists() else None
+        reads_nfkc = recipe.tokenizer.normalization == "nfkc"
+        return _collect_vocabularies(source, target, factors, profiles, reads_nfkc=reads_nfkc)
 
     def build_encoding(self, run: TranslationRun) -> ExampleEncoder[SentencePair]:
         """Build the encoding of pairs, with word alignments for guided attention, with factors and with weights."""
@@ -379,11 +385,17 @@ def _build_subword_sampling(run: TranslationRun) -> PairSampling | None:
 
 
 def _collect_vocabularies(
-    source: Tokenizer, target: Tokenizer, factors: Mapping[str, Factor], profiles: LanguageIdentifier | None
+    source: Tokenizer,
+    target: Tokenizer,
+    factors: Mapping[str, Factor],
+    profiles: LanguageIdentifier | None,
+    *,
+    reads_nfkc: bool = True,
 ) -> Vocabularies:
     """Collect tokenizers, factors and language profiles (if there are any) by their files. The source folds case if a
-    factor encodes it.
+    factor encodes it, and reads NFKC if `reads_nfkc` and it shares a vocabulary whose targets are in NFC.
     """
+    source = source.with_nfkc() if source is target and target.uses_nfc and reads_nfkc else source
     source_tokenizer = source.with_lowercase() if any(factor.lowercases for factor in factors.values()) else source
     languages = {} if profiles is None else {LANGUAGES: profiles}
     return {

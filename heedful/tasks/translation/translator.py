@@ -34,7 +34,6 @@ from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.interface import Encoder, Engine
 from heedful.models.transformer import mean_pool
 from heedful.recipes.generation import BeamConfig, GenerationConfig
-from heedful.recipes.parallel_data import format_language_tag, format_source_tag
 from heedful.tasks.decoder_target import DecoderTarget, ForcedScore, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import (
@@ -49,10 +48,11 @@ from heedful.tasks.search_factory import LengthLimits
 from heedful.tasks.translation.glossary import TargetTerm
 from heedful.tasks.translation.guided_alignment import GuidedAttention, select_head
 from heedful.tasks.translation.languages import (
-    choose_language,
-    list_briefly,
+    choose_language_tags,
+    find_direction_problem,
     list_source_languages,
     list_tag_languages,
+    list_target_tags,
 )
 from heedful.tasks.translation.quality_estimation import ConfidenceCurve
 from heedful.tasks.translation.recipe import GuidedConfig
@@ -140,30 +140,13 @@ class Translator(Predictor):
     @property
     def _source_reader(self) -> SourceReader:
         """Reader of sources with the model's limits."""
-        return SourceReader(self.source_encoder, self.max_source, self.context, self._find_direction_problem())
-
-    def _find_direction_problem(self) -> str | None:
-        """Return what must be named before texts can be translated: their language, for a model that reads it, or the
-        language of translations, for a model that begins them with it; None if nothing is missing.
-        """
-        source_ids = set(map(self.source.tag_ids.get, map(format_source_tag, self.source_languages)))
-        if source_ids and source_ids.isdisjoint(self.source.prefix_ids):
-            known = list_briefly(self.source_languages)
-            return f"this model reads {known}: name the language of the texts with --from or towards(source=...)"
-        target_ids = {self.target.tag_ids[tag] for tag in self._target_tags}
-        if target_ids and target_ids.isdisjoint(self.target.prefix_ids):
-            return f"this model writes {list_briefly(self.languages)}: choose one with --to or towards()"
-        return None
-
-    @property
-    def _target_tags(self) -> tuple[str, ...]:
-        """Tags that begin a translation instead of a source."""
-        return tuple(tag for tag in self.target.tag_ids if tag not in self.source.tag_ids)
+        limits = self.max_source, self.context
+        return SourceReader(self.source_encoder, *limits, find_direction_problem(self.source, self.target))
 
     @property
     def languages(self) -> tuple[str, ...]:
         """Languages that can be chosen with `towards`; empty if the model writes one language."""
-        return list_tag_languages([*self.source.tag_ids, *self._target_tags])
+        return list_tag_languages([*self.source.tag_ids, *list_target_tags(self.source, self.target)])
 
     @property
     def source_languages(self) -> tuple[str, ...]:
@@ -181,11 +164,7 @@ class Translator(Predictor):
         Raises:
             RecipeError: the model does not know the language, or a tag.
         """
-        language_tags = []
-        if source is not None:
-            language_tags = [format_source_tag(choose_language(source, self.source_languages, use="reads"))]
-        if language is not None:
-            language_tags.append(format_language_tag(choose_language(language, self.languages, use="writes")))
+        language_tags = choose_language_tags((source, self.source_languages), (language, self.languages))
         return self.with_tags([*language_tags, *tags])
 
     def with_tags(self, tags: Sequence[str]) -> Translator:
@@ -195,10 +174,8 @@ class Translator(Predictor):
         Raises:
             RecipeError: the model has not learned a tag.
         """
-        if not tags:
-            return self
         translator = copy(self)
-        target_tags = [tag for tag in tags if tag in self._target_tags]
+        target_tags = [tag for tag in tags if tag in list_target_tags(self.source, self.target)]
         translator.source = self.source.with_tags([tag for tag in tags if tag not in target_tags])
         if target_tags:
             translator.target = self.target.with_tags(target_tags)

@@ -13,7 +13,8 @@ from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.data.factors import SourceEncoder
-from heedful.data.pretrained_tokenizers import MappedSentencePieceTokenizer, load_tokenizer
+from heedful.data.pretrained_tokenizers import MappedSentencePieceTokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.errors import RecipeError
 from heedful.runs.export import export_marian
 from heedful.tasks.translation.source_reader import SourceReader

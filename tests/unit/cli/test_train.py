@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from heedful import load_recipe
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 
 Say = Callable[..., Any]
 

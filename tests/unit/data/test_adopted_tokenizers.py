@@ -11,8 +11,8 @@ import pytest
 import sentencepiece
 
 from heedful.data.adopted_tokenizers import adopt_vocabulary
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.token_offsets import compute_offsets
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, Tokenizer, learn_sentencepiece
 from heedful.errors import DataError
 

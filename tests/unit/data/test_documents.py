@@ -11,7 +11,7 @@ import pytest
 from heedful.data import documents
 from heedful.data.corpus import write_corpus
 from heedful.data.documents import DocumentChunk, JsonlDocuments, LineDocuments, PlainTextReader, build_document_encoder
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import EOS, learn_characters
 from heedful.errors import DataError
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from heedful.data.corpus import build_pair_encoder
-from heedful.data.pretrained_tokenizers import load_tokenizer
 from heedful.data.readers import SentencePair
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_vectors import VocabularyMapping
 from heedful.errors import RecipeError

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 import sentencepiece
 
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import (
     BOS,
     EOS,

@@ -14,7 +14,7 @@ from untrained_runs import create_untrained_run
 
 import heedful
 from heedful.data.batches import collate_sources
-from heedful.data.pretrained_tokenizers import load_tokenizer
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.errors import RunError
 from heedful.generation import NoLengthPenalty, SuppressTokens

@@ -15,12 +15,8 @@ import pytest
 from random_records import build_random_record
 from safetensors.numpy import save_file
 
-from heedful.data.pretrained_tokenizers import (
-    HuggingFaceTokenizer,
-    MappedSentencePieceTokenizer,
-    build_wordpiece_json,
-    load_tokenizer,
-)
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, MappedSentencePieceTokenizer, build_wordpiece_json
+from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import SpecialIds, learn_sentencepiece
 from heedful.errors import DataError, RunError
 from heedful.inspection.record_files import load_record, save_record
