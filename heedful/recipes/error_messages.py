@@ -229,7 +229,9 @@ def _suggest_key(path: Sequence[str], config_class: type[Config], root: type[Con
     if (plural := f"{name}s") in get_key_types(config_class):  # which is closer than the same name elsewhere
         return f"did you mean {'.'.join([*tables, plural])}?"
     all_keys = list(dict.fromkeys(_iter_all_keys(root)))
-    suggestion = _suggest_elsewhere(name, all_keys, root, table)
+    keys_nearby = [key for key in all_keys if tables and key.startswith(f"{tables[0]}.")]
+    has_namesake = any(key.rpartition(".")[2] == name for key in keys_nearby)
+    suggestion = _suggest_elsewhere(name, keys_nearby if has_namesake else all_keys, root, table)
     if suggestion:
         return suggestion
     if similar_key := closest_match(name, [*get_key_types(config_class), *kinds]):
