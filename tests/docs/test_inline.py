@@ -12,7 +12,10 @@ from docs.named import DOTTED, FILE, NAME, ROOT, is_command, is_key, is_name, is
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 OTHERS: dict[str, set[str]] = {
     "adapters": {"model.safetensors"},
-    "foreign": {"heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target", *("tokenizer.json", "tokenizer.model")},
+    "foreign": {
+        *("heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"),
+        *("tokenizer.json", "tokenizer.model"),
+    },
     "inspection": {"heedful.record"},
     "localisation": {"--force"},
     "performance": {"--bertviz", "--libraries"},

@@ -109,7 +109,8 @@ def test_all_weights_and_both_vocabularies_are_taken_over(old: Path, going: Call
     assert [text for text in said if "taken over" in text] == said
     assert "new: nothing; not used: nothing" in said[0]
     joint = open_run(old).recipe.tokenizer.joint
-    assert run.recipe.tokenizer.model_dump() == {"kind": "given", "joint": joint, "lowercase": False, "normalization": "nfkc"}
+    given = {"kind": "given", "joint": joint, "lowercase": False, "normalization": "nfkc"}
+    assert run.recipe.tokenizer.model_dump() == given
     for file, tokenizer in zip(run.task.tokenizer_files, origin.tokenizers, strict=True):
         assert run.get_tokenizer(file).encode("1 2 drei vier neu") == tokenizer.encode("1 2 drei vier neu")
     assert resolve_recipe(run.recipe).recipe == run.recipe
