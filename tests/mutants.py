@@ -4675,7 +4675,7 @@ FIRST_HOUR = (
         "what comes first is in a part, however often it comes",
         "data/detect/hash_sample.py",
         "if count <= room:",
-        "if count <= room or room == part_sizes:",
+        "if count <= room or room == size:",
         (SPLITS,),
     ),
     Mutant(
