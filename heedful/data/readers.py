@@ -521,7 +521,7 @@ class TaggedPairs(ExampleReader[SentencePair]):
 
 @final
 class ReferencedPairs(ExampleReader[SentencePair]):
-    """Add further references to every pair, from files with one line for each pair; an empty line is no reference.
+    """Add further references to every pair, from files with one line for each pair; an empty line stands for none.
 
     Raises:
         DataError: the text cannot be read, or a file has more or fewer lines than there are pairs.

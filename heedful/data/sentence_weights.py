@@ -19,7 +19,7 @@ _MAX_WEIGHT: Final = 1e9
 
 
 def parse_weight(line: str, *, location: str) -> float:
-    """Parse a line that holds a weight; raise `DataError` with its `location` if it is no number from 0 to 1e9."""
+    """Parse a line that holds a weight; raise `DataError` with its `location` if it is not a number from 0 to 1e9."""
     try:
         weight = float(line)
     except ValueError:

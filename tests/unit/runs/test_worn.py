@@ -44,6 +44,18 @@ def test_an_adapter_changes_what_a_base_of_bytes_computes(written: Path, tmp_pat
     assert float((found - expected).abs().max()) < 0.5 * float((expected - plain).abs().max())
 
 
+def test_an_adapter_changes_matrices_that_are_bytes(written: Path, tmp_path: Path) -> None:
+    """Only matrices of 4,096 numbers or more become bytes, so the adapted ones must be that large."""
+    base = fit(written / "b.toml", tmp_path / "wide", "--model.d_model=64", "--training.steps=1")
+    run = fit(written / "l.toml", tmp_path / "run", *ADAPTERS["lora"], f"--init={base}")
+    heedful.quantize(base, tmp_path / "small")
+    expected = logits(heedful.load(run, device="cpu", engine="int8"))
+    found = logits(heedful.load(tmp_path / "small", adapter=run, device="cpu"))
+    plain = logits(heedful.load(tmp_path / "small", device="cpu"))
+    assert float((expected - plain).abs().max()) > 0.1
+    assert float((found - expected).abs().max()) < 0.5 * float((expected - plain).abs().max())
+
+
 def test_other_weights_are_doubted_and_other_vocabularies_refused(written: Path, tmp_path: Path) -> None:
     said: list[str] = []
     other = fit(written / "b.toml", tmp_path / "other", "--seed=5")
