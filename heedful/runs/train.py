@@ -9,7 +9,6 @@ import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import asdict, dataclass
-from functools import partial
 from html import escape
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -26,7 +25,7 @@ from heedful.recipes.error_messages import find_risks
 from heedful.recipes.load import load_recipe
 from heedful.recipes.recipe import DataConfig, Recipe, format_data_key
 from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_model
-from heedful.runs.device import find_device, tune_malloc
+from heedful.runs.device import find_device, trim_malloc, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
 from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter, read_curve
@@ -248,15 +247,6 @@ def _run_training(
     and evaluations.
     """
     require_memory(run, device=process_group.device)
-    snapshot = load_snapshot(run.folder)
-    progress = snapshot.progress if snapshot else TrainState()
-    origin = resolved.take_origin()
-    model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
-    del origin  # its weights have been copied
-    model = model.to(process_group.device)
-    freeze_parameters(model, run.recipe.training)
-    set_gradient_checkpointing(model, run.recipe.training)
-    run.task.freeze_weights(run, model)
     objective = run.task.build_joint_objective(run, corpora, device=process_group.device)
     monitor = run.recipe.training.monitor
     if monitor not in objective.metric_names:
@@ -266,12 +256,58 @@ def _run_training(
         )
     metrics_log = MetricsLog(run.folder / METRICS_FILE)
     needed = count_useful_labels(run, [train_text for train_text, _ in corpora.values()])
+    signal, progress = _update_model(
+        run,
+        objective,
+        resolved,
+        metrics_log=metrics_log,
+        useful_labels=needed,
+        process_group=process_group,
+        callbacks=callbacks,
+        log=log,
+    )
+    if signal:
+        return signal, (), ()
+    trim_malloc()  # the model that was trained is freed by now; the final one is built from checkpoints
+    weaknesses = process_group.run_on_leader(
+        lambda: _write_final_model(
+            run, objective, device=process_group.device, log=log, progress=progress, metrics_log=metrics_log
+        )
+    )
+    remedies = list_remedies(run, progress, needed=needed) if weaknesses else ()
+    return signal, tuple(weaknesses or ()), tuple(remedies)
+
+
+def _update_model(
+    run: Run[Any, Any],
+    objective: TrainingObjective[Any],
+    resolved: ResolvedRecipe[Recipe],
+    *,
+    metrics_log: MetricsLog,
+    useful_labels: float | None,
+    process_group: DistributedContext,
+    callbacks: Sequence[Callback],
+    log: Callable[[str], None],
+) -> tuple[int, TrainState]:
+    """Build the model of a run, from that of `init` if the recipe names one, and update it until training ends or is
+    stopped; resume at the last snapshot. Return the signal that stopped training, 0 if it is finished, and the state of
+    training.
+    """
+    origin = resolved.take_origin()
+    snapshot = load_snapshot(run.folder)
+    past = snapshot.progress if snapshot else TrainState()
+    model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
+    del origin  # its weights have been copied
+    model = model.to(process_group.device)
+    freeze_parameters(model, run.recipe.training)
+    set_gradient_checkpointing(model, run.recipe.training)
+    run.task.freeze_weights(run, model)
     with ExitStack() as files:
         callbacks_of_process: list[Callback] = []
         if process_group.is_leader:
-            metrics_log.rewind(progress, snapshot.callback_state if snapshot else {})
+            metrics_log.rewind(past, snapshot.callback_state if snapshot else {})
             config = run.recipe.training
-            costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=needed)
+            costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=useful_labels)
             callbacks_of_process = [
                 metrics_log,
                 costs,
@@ -279,21 +315,14 @@ def _run_training(
                 TrainingWarnings(config, past=read_curve(metrics_log.path), log=log),
             ]
             if run.recipe.training.tensorboard:
-                events = TensorBoardWriter(run.folder / "tensorboard", resumed_at=progress.step)
+                events = TensorBoardWriter(run.folder / "tensorboard", resumed_at=past.step)
                 callbacks_of_process.append(files.enter_context(closing(events)))
         trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
         if snapshot is not None:
             trainer.restore(snapshot)
+        trim_malloc()
         signal = trainer.run()
-        weaknesses: Sequence[str] | None = ()
-        if not signal:
-            finish = partial(_write_final_model, run, objective, device=process_group.device, log=log)
-            weaknesses = process_group.run_on_leader(lambda: finish(progress=trainer.progress, metrics_log=metrics_log))
-    return (
-        signal,
-        tuple(weaknesses or ()),
-        tuple(list_remedies(run, trainer.progress, needed=needed)) if weaknesses else (),
-    )
+    return signal, trainer.progress
 
 
 def _write_final_model(

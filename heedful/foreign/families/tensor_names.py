@@ -125,7 +125,7 @@ class TensorRename:
         """
         converted = [layout.to_heedful(part) for layout, part in zip(self._get_layouts(), parts, strict=True)]
         return [
-            part.contiguous()
+            _copy_if_shared(part.contiguous(), parts)
             for part in _split_rows(_concat_rows(converted), self.shares or (1,) * len(self.heedful_names))
         ]
 
@@ -319,6 +319,16 @@ def _get_or_zeros(name: str, parameter: str, tensors: Mapping[str, Tensor]) -> T
     raise RunError(
         f"{full_name}: the other format needs this part, but the model does not have it; choose another format"
     )
+
+
+def _copy_if_shared(tensor: Tensor, sources: Sequence[Tensor]) -> Tensor:
+    """Return a tensor, or a copy if it has the memory of one of `sources`.
+
+    A tensor of a file that is mapped into memory would keep all other tensors of the file there.
+    """
+    memory = tensor.untyped_storage().data_ptr()
+    shares = any(source.untyped_storage().data_ptr() == memory for source in sources)
+    return tensor.clone() if shares else tensor
 
 
 def _concat_rows(parts: Sequence[Tensor]) -> Tensor:
