@@ -44,8 +44,8 @@ from heedful.data.tokenizers import BOS, EOS, PAD, UNK
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Encoder
+from heedful.models.predictions import cross_entropy
 from heedful.models.recurrent_decoder import LuongDecoder, SourceAttention, StateInit
-from heedful.tasks.objective import cross_entropy
 from heedful.tensors import Memory, Tokens
 from heedful.training.optimizers import Adam, CosineSchedule
 

@@ -11,6 +11,7 @@ from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from heedful.models.interface import Decoder, Encoder, State
+from heedful.models.predictions import Predictions, SoftmaxPredictions
 from heedful.models.transformer import NamedEncoders
 from heedful.tensors import FeatureBatch, Memory, MultiStepLimits, MultiStepOutput, Tokens
 
@@ -67,9 +68,11 @@ class ConditionalModel(GenerativeModel, ABC, Generic[Source]):
 
     @abstractmethod
     def forward(self, source: Source, target: Tokens) -> Float[Tensor, "B T d_model"]:
-        """Return the hidden vectors of the target; `output` turns them into logits, or a loss without logits uses
-        them.
-        """
+        """Return the hidden vectors of the target."""
+
+    def predict(self, source: Source, target: Tokens) -> Predictions:
+        """Return the distributions of the token after each token of the target, row by row."""
+        return SoftmaxPredictions(self(source, target).flatten(0, 1), self.output)
 
 
 class SequenceToSequence(ConditionalModel[Source]):
@@ -96,9 +99,7 @@ class SequenceToSequence(ConditionalModel[Source]):
         return self(source, target), target
 
     def forward(self, source: Source, target: Tokens) -> Float[Tensor, "B T d_model"]:
-        """Return the hidden vectors of the target; `output` turns them into logits, or a loss without logits uses
-        them.
-        """
+        """Return the hidden vectors of the target."""
         hidden: Tensor
         hidden, _ = self.decoder(target, self.init_state(source))
         return hidden

@@ -19,17 +19,14 @@ from heedful.data.batches import PairBatch
 from heedful.data.corpus import Corpus
 from heedful.inspection.capture import find_attention_sites, watch_attention
 from heedful.models.generative import ConditionalModel
+from heedful.models.predictions import Predictions
 from heedful.recipes.training import DecoderTrainingConfig
 from heedful.tasks.objective import (
     CorpusObjective,
     Loss,
     LossPart,
-    Predictions,
     RowIndices,
-    cross_entropy,
-    log_likelihoods,
     measure_unigram_loss,
-    score_labels,
 )
 from heedful.tensors import Tokens
 
@@ -77,12 +74,14 @@ class Criterion(ABC):
         return
 
 
-def select_labelled(
-    hidden: Float[Tensor, "B T d"], batch: PairBatch[Any]
-) -> tuple[Float[Tensor, "labels d"], Int[Tensor, " labels"]]:
-    """Return the hidden vectors at the positions of a batch that have a label, and these labels."""
-    positions = (batch.labels >= 0).flatten().nonzero().squeeze(1)
-    return hidden.flatten(0, 1).index_select(0, positions), batch.labels.flatten().index_select(0, positions)
+def select_labelled(predictions: Predictions, batch: PairBatch[Any]) -> tuple[Predictions, Int[Tensor, " labels"]]:
+    """Return the predictions at the positions of a batch that have a label, and these labels; the weights of pairs
+    become those of their labels.
+    """
+    has_label = batch.labels >= 0
+    rows = has_label.flatten().nonzero().squeeze(1)
+    weights = None if batch.weights is None else batch.weights.repeat_interleave(has_label.sum(1))
+    return predictions.select(rows).with_weights(weights), batch.labels.flatten().index_select(0, rows)
 
 
 @final
@@ -103,18 +102,14 @@ class LikelihoodCriterion(Criterion):
 
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Run the model on a batch and compute the loss of all labels."""
-        return self.loss_from_hidden(model(batch.source, batch.target), batch, output=model.output)
+        return self.compute_loss(model.predict(batch.source, batch.target), batch)
 
-    def loss_from_hidden(self, hidden: Float[Tensor, "B T d"], batch: PairBatch[Any], *, output: nn.Linear) -> Loss:
-        """Compute the loss from the model's hidden vectors and the labels of a batch; `output` maps a hidden vector to
-        logits.
-        """
-        labelled_hidden, labels = select_labelled(hidden, batch)
-        weights = None if batch.weights is None else batch.weights.repeat_interleave((batch.labels >= 0).sum(1))
-        smoothed, nll = cross_entropy(labelled_hidden, labels, output=output, smoothing=self.smoothing, weights=weights)
-        count = len(labels) if weights is None else float(weights.double().sum())
-        predictions = Predictions((labelled_hidden,), output, weights)
-        return Loss(smoothed, count, {"nll": LossPart(nll, len(labels))}, predictions)
+    def compute_loss(self, predictions: Predictions, batch: PairBatch[Any]) -> Loss:
+        """Compute the loss from the predictions for all target tokens of a batch."""
+        labelled, labels = select_labelled(predictions, batch)
+        smoothed, nll = labelled.compute_cross_entropy(labels, smoothing=self.smoothing)
+        count = len(labels) if labelled.weights is None else float(labelled.weights.double().sum())
+        return Loss(smoothed, count, {"nll": LossPart(nll, len(labels))}, labelled)
 
 
 @final
@@ -232,10 +227,10 @@ class ReinforceCriterion(Criterion):
     def loss(self, model: ConditionalModel[Any], batch: PairBatch[Any]) -> Loss:
         """Compute the likelihood loss of a batch; its gradient includes those of expected reward and entropy."""
         with watch_attention(model, detach=False) as weights_by_site:
-            hidden = model(batch.source, batch.target)
-        likelihood = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
+            predictions = model.predict(batch.source, batch.target)
+        likelihood = self.likelihood.compute_loss(predictions, batch)
         real = batch.labels >= 0
-        reward = _sentence_log_likelihoods(hidden, batch.labels, output=model.output)
+        reward = _sentence_log_likelihoods(predictions, batch.labels)
         expected_reward = self.baseline.value * real.sum(1, keepdim=True)
         weight, total, entropy = self.reward, likelihood.total, torch.zeros_like(likelihood.total)
         for samples in _iter_samples(weights_by_site):
@@ -261,16 +256,12 @@ class ReinforceCriterion(Criterion):
         self.baseline = MovingBaseline(float(tensors["baseline"]), self.baseline.decay)
 
 
-def _sentence_log_likelihoods(
-    hidden: Float[Tensor, "B T d"], labels: Tensor, *, output: nn.Linear
-) -> Float[Tensor, "B 1"]:
-    """Return the log-likelihood of the labels of each sentence, without a gradient; `output` maps hidden vectors to
-    logits, and -1 means no label.
-    """
+def _sentence_log_likelihoods(predictions: Predictions, labels: Int[Tensor, "B T"]) -> Float[Tensor, "B 1"]:
+    """Return the log-likelihood of the labels of each sentence, without a gradient; -1 means no label."""
     flat = labels.flatten()
-    positions = (flat >= 0).nonzero().squeeze(1)
-    token_log_likelihoods = log_likelihoods(hidden.detach().flatten(0, 1)[positions], flat[positions], output=output)
-    sums = token_log_likelihoods.new_zeros(len(labels)).index_add(0, positions // labels.size(1), token_log_likelihoods)
+    rows = (flat >= 0).nonzero().squeeze(1)
+    token_log_likelihoods = predictions.select(rows).compute_log_likelihoods(flat[rows])
+    sums = token_log_likelihoods.new_zeros(len(labels)).index_add(0, rows // labels.size(1), token_log_likelihoods)
     return sums.unsqueeze(1)
 
 
@@ -371,8 +362,8 @@ class GenerationObjective(CorpusObjective[PairBatch[Any]]):
         assert isinstance(model, ConditionalModel)
         total, right, count = 0.0, 0, 0
         for batch in self.validation_batches():
-            hidden, labels = select_labelled(model(batch.source, batch.target), batch)
-            nll, hits = score_labels(hidden, labels, output=model.output)
+            predictions, labels = select_labelled(model.predict(batch.source, batch.target), batch)
+            nll, hits = predictions.score_labels(labels)
             total, right, count = total + float(nll), right + int(hits), count + len(labels)
         scores = self.generation_metrics.measure(model) if self.generation_metrics is not None else {}
         loss = total / count

@@ -1,4 +1,4 @@
-"""Training objectives: batches of each epoch, a summed loss, validation metrics; and cross-entropy in little memory."""
+"""Training objectives: batches of each epoch, a summed loss, and validation metrics."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ import numpy as np
 import torch
 from jaxtyping import Float, Int, Integer
 from torch import Tensor, nn
-from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 from torch.utils.data import default_collate
 
 from heedful.data.batches import CorpusMixture, batch_by_size, batch_randomly, sum_tokens_by_text
 from heedful.data.corpus import Corpus
+from heedful.models.predictions import Predictions
 from heedful.tensors import move_to_device
 
 Batch = TypeVar("Batch")
@@ -31,21 +31,6 @@ class LossPart:
 
     total: Float[Tensor, ""]
     count: float
-
-
-@dataclass(frozen=True)
-class Predictions:
-    """The distributions that a loss compares with labels, p = softmax(output(h)) for each hidden vector h.
-
-    Attributes:
-        hidden: the hidden vectors, in one or several tensors.
-        output: maps them to logits.
-        weights: weight of each vector in the loss; None if all count the same.
-    """
-
-    hidden: tuple[Float[Tensor, "_ d_model"], ...]
-    output: nn.Linear
-    weights: Float[Tensor, " N"] | None = None
 
 
 @dataclass(frozen=True)
@@ -365,41 +350,6 @@ def _format_rate(number: float) -> str:
     return f"{number:,.0f}" if number >= 10 else f"{number:.1f}"
 
 
-_CPU_CHUNK_ROWS, _GPU_CHUNK_ROWS = 1024, 8192
-"""Rows whose logits exist at one time: on a CPU they stay in the cache, on a GPU they fill the device."""
-_CHUNK_VOCABULARY: Final = 2**15
-"""Size of a vocabulary from which on there are fewer rows, so that the logits of a chunk do not grow with it."""
-
-
-def _choose_chunk_rows(device: torch.device, vocabulary: int) -> int:
-    """Return the number of rows whose logits over a vocabulary of this size exist at one time on this device."""
-    rows = _CPU_CHUNK_ROWS if device.type == "cpu" else _GPU_CHUNK_ROWS
-    return rows if vocabulary <= _CHUNK_VOCABULARY else max(1, rows * _CHUNK_VOCABULARY // vocabulary)
-
-
-def cross_entropy(
-    hidden: Float[Tensor, "N d_model"],
-    labels: Int[Tensor, " N"],
-    *,
-    output: nn.Linear,
-    smoothing: float = 0.0,
-    weights: Float[Tensor, " N"] | None = None,
-) -> tuple[Float[Tensor, ""], Float[Tensor, ""]]:
-    """Compute the sum over rows of -sum_w q(w) log p(w), p = softmax(output(hidden)), and the sum of -log p(label)
-    alone. `weights` multiplies the terms of the first sum, not those of the second.
-
-    q puts 1 - smoothing on the label and spreads smoothing evenly over the vocabulary (Szegedy et al. 2016, section 7).
-    The gradient is computed together with the value, chunk by chunk, so a batch needs memory for its hidden vectors but
-    not for its logits. The second value carries no gradient.
-
-    Returns:
-        The smoothed, weighted sum, to be minimised, and the plain negative log-likelihood in nats.
-    """
-    apply_function: Callable[..., tuple[Tensor, Tensor]] = _ProjectedCrossEntropy.apply
-    # inside an autograd function gradients are always off, so this checks whether they are needed
-    return apply_function(hidden, output.weight, output.bias, labels, smoothing, weights, torch.is_grad_enabled())
-
-
 def combine_passes(first: Loss, second: Loss, *, alpha: float) -> Loss:
     """Combine the losses of two passes over a batch with different dropout: their mean, plus alpha / 4 times the
     divergences of their predictions in both directions, KL(p || q) + KL(q || p) (R-Drop, Liang et al. 2021, eq. 4,
@@ -421,147 +371,14 @@ def _sum_divergences(first: Predictions, second: Predictions) -> Float[Tensor, "
     """Return the sum over all vectors of KL(p || q) + KL(q || p) = sum_w (p(w) - q(w)) (log p(w) - log q(w)), each
     multiplied by the vector's weight. The logits of a chunk exist at one time, also in the backward pass.
     """
-    p_hidden, q_hidden = torch.cat(first.hidden), torch.cat(second.hidden)
-    size = _choose_chunk_rows(p_hidden.device, first.output.out_features)
-    weights = p_hidden.new_ones(len(p_hidden)) if first.weights is None else first.weights
-    chunks = zip(*(torch.split(part, size) for part in (p_hidden, q_hidden, weights)), strict=True)
-    dtype = torch.promote_types(p_hidden.dtype, torch.float32)
+    size = first.chunk_rows
+    weights = torch.ones(len(first), device=first.device) if first.weights is None else first.weights
 
-    def sum_chunk(p: Tensor, q: Tensor, weights: Tensor) -> Tensor:
-        log_p, log_q = (first.output(hidden).to(dtype).log_softmax(-1) for hidden in (p, q))
-        total: Tensor = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1) @ weights.to(dtype)
+    def sum_chunk(p: Predictions, q: Predictions, weights: Tensor) -> Tensor:
+        """Return the sum of one chunk."""
+        log_p, log_q = p.compute_log_probabilities(), q.compute_log_probabilities()
+        total: Tensor = ((log_p.exp() - log_q.exp()) * (log_p - log_q)).sum(1) @ weights.to(log_p.dtype)
         return total
 
-    sums = [checkpoint(sum_chunk, *chunk, use_reentrant=False) for chunk in chunks]
-    return torch.stack(sums).sum() if sums else p_hidden.new_zeros((), dtype=dtype)
-
-
-@torch.no_grad()
-def log_likelihoods(
-    hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
-) -> Float[Tensor, " N"]:
-    """Return log p(label) of each row, p = softmax(output(hidden)), without a gradient."""
-    dtype = torch.promote_types(hidden.dtype, torch.float32)
-    size = _choose_chunk_rows(hidden.device, output.out_features)
-    return torch.cat(
-        [
-            output(h).to(dtype).log_softmax(-1).gather(1, label.unsqueeze(1)).squeeze(1)
-            for h, label in zip(torch.split(hidden, size), torch.split(labels, size), strict=True)
-        ]
-    )
-
-
-@torch.no_grad()
-def score_labels(
-    hidden: Float[Tensor, "N d_model"], labels: Int[Tensor, " N"], *, output: nn.Linear
-) -> tuple[Float[Tensor, ""], Int[Tensor, ""]]:
-    """Return the sum over rows of -log p(label), p = softmax(output(hidden)), and the number of rows whose most
-    probable token is the label.
-    """
-    dtype = torch.promote_types(hidden.dtype, torch.float32)
-    size = _choose_chunk_rows(hidden.device, output.out_features)
-    nll, num_correct = hidden.new_zeros((), dtype=dtype), labels.new_zeros(())
-    for h, label in zip(torch.split(hidden, size), torch.split(labels, size), strict=True):
-        logits = output(h)
-        num_correct += (logits.argmax(-1) == label).sum()
-        nll += functional.cross_entropy(logits.to(dtype), label, reduction="sum")
-    return nll, num_correct
-
-
-class _ProjectedCrossEntropy(torch.autograd.Function):
-    """Cross-entropy of a projection, with gradients computed in the forward pass.
-
-    With p = softmax(h W'), the gradient of a row's loss by its logits is p - (1 - smoothing) onehot(label) - smoothing
-    / V. The constant smoothing / V is a rank-one correction of the two products with this gradient, so it needs no pass
-    over the logits.
-    """
-
-    @staticmethod
-    def forward(  # noqa: PLR0917 -- autograd passes by position
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor | None,
-        labels: Tensor,
-        smoothing: float,
-        weights: Tensor | None,
-        training: bool,
-    ) -> tuple[Tensor, Tensor]:
-        """Compute the smoothed and the plain sum, and keep the gradients in `ctx` if they are needed."""
-        # a frozen table, as under an adapter, needs no gradient of its own size
-        wants_hidden, wants_weight, wants_bias = (training and needed for needed in ctx.needs_input_grad[:3])
-        exact = torch.promote_types(hidden.dtype, torch.float32)
-        mean_weight = weight.mean(0, dtype=exact)
-        mean_bias = 0.0 if bias is None else bias.mean(dtype=exact)
-        plain = hidden.new_zeros((), dtype=exact)
-        total, spread = plain.clone(), plain.clone()
-        d_hidden = torch.empty_like(hidden) if wants_hidden else None
-        d_weight = torch.zeros_like(weight) if wants_weight else None
-        d_bias = torch.zeros_like(bias, dtype=exact) if wants_bias and bias is not None else None
-        size = _choose_chunk_rows(hidden.device, weight.size(0))
-        room = hidden.new_empty(2, min(size, hidden.size(0)), weight.size(0))
-        for start in range(0, hidden.size(0), size):
-            h, label = hidden[start : start + size], labels[start : start + size]
-            row_weights = None if weights is None else weights[start : start + size].to(exact)
-            logits, probable = room[:, : h.size(0)]
-            _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
-            torch.softmax(logits, -1, out=probable)
-            columns = label.unsqueeze(1)
-            chosen = probable.gather(1, columns).squeeze(1)
-            log_probs = _log_probability(chosen.to(exact), logits, label=label)
-            plain -= log_probs.sum()
-            total -= _sum_weighted(log_probs, row_weights)
-            if smoothing:
-                margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias
-                spread += _sum_weighted(margins, row_weights)
-            if not (wants_hidden or wants_weight or wants_bias):
-                continue
-            probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))
-            if row_weights is not None:
-                probable.mul_(row_weights.unsqueeze(1).to(probable.dtype))
-            if d_hidden is not None:
-                torch.mm(probable, weight, out=d_hidden[start : start + size])
-            if d_weight is not None:
-                d_weight.addmm_(probable.T, h)
-            if d_bias is not None:
-                d_bias += probable.sum(0)
-        if smoothing and d_hidden is not None:
-            shift = smoothing * mean_weight
-            d_hidden.sub_((shift if weights is None else weights.unsqueeze(1) * shift).to(d_hidden.dtype))
-        if smoothing and d_weight is not None:
-            hidden_sum = hidden.sum(0) if weights is None else weights.to(hidden.dtype) @ hidden
-            d_weight.sub_((smoothing / weight.size(0)) * hidden_sum)
-        if smoothing and d_bias is not None:
-            d_bias -= smoothing * (hidden.size(0) if weights is None else weights.sum()) / weight.size(0)
-        ctx.gradients = (d_hidden, d_weight, None if bias is None or d_bias is None else d_bias.to(bias.dtype))
-        ctx.mark_non_differentiable(plain)
-        return total + smoothing * spread, plain
-
-    @staticmethod
-    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor | None, ...]:
-        """Return the kept gradients, multiplied by that of the smoothed sum."""
-        factor = upstream[0]
-        d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
-        ctx.gradients = ()
-        return d_hidden, d_weight, d_bias, None, None, None, None
-
-
-def _sum_weighted(terms: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:
-    """Return the sum of the terms, each multiplied by its weight if there are weights."""
-    return terms.sum() if weights is None else terms @ weights
-
-
-def _log_probability(
-    probability: Float[Tensor, " N"], logits: Float[Tensor, "N V"], *, label: Int[Tensor, " N"]
-) -> Float[Tensor, " N"]:
-    """Return log p(label) of each row, computed from the logits if the probability underflows.
-
-    A GPU computes all of them from the logits, because selecting the few would wait for the device.
-    """
-    if logits.device.type != "cpu":
-        chosen_logits = logits.gather(1, label.unsqueeze(1)).squeeze(1)
-        return chosen_logits.to(probability.dtype) - logits.to(probability.dtype).logsumexp(-1)
-    log_probs = probability.log()
-    tiny = probability < torch.finfo(logits.dtype).tiny
-    log_probs[tiny] = logits[tiny].to(log_probs.dtype).log_softmax(-1).gather(1, label[tiny].unsqueeze(1)).squeeze(1)
-    return log_probs
+    chunks = zip(first.split(size), second.split(size), torch.split(weights, size), strict=True)
+    return torch.stack([checkpoint(sum_chunk, *chunk, use_reentrant=False) for chunk in chunks]).sum()

@@ -8,8 +8,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.tasks import objective
-from heedful.tasks.objective import _choose_chunk_rows, cross_entropy, score_labels
+from heedful.models import predictions
+from heedful.models.predictions import SoftmaxPredictions, _choose_chunk_rows, cross_entropy
 
 D_MODEL = 5
 CHUNK = 4
@@ -56,7 +56,7 @@ def compare_with_formula(hidden: Tensor, labels: Tensor, *, output: nn.Linear, s
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(predictions, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = draw_problem(rows, 7, bias=bias)
     compare_with_formula(hidden, labels, output=output, smoothing=smoothing)
 
@@ -64,7 +64,7 @@ def test_values_and_gradients(rows: int, bias: bool, smoothing: float, monkeypat
 @pytest.mark.parametrize("bias", [True, False], ids=["bias", "no bias"])
 @pytest.mark.parametrize("smoothing", [0.0, 0.1, 1.0])
 def test_rows_with_weights(bias: bool, smoothing: float, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(predictions, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = draw_problem(2 * CHUNK + 1, 7, bias=bias)
     weights, leaves = torch.rand(len(labels)), [hidden, *output.parameters()]
     weights[3] = 0.0
@@ -85,9 +85,9 @@ def test_rows_with_weights(bias: bool, smoothing: float, monkeypatch: pytest.Mon
 def test_the_metrics_are_the_likelihood_and_the_number_of_best_labels(
     rows: int, bias: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", CHUNK)
+    monkeypatch.setattr(predictions, "_CPU_CHUNK_ROWS", CHUNK)
     hidden, labels, output = draw_problem(rows, 4, bias=bias)
-    nll, right = score_labels(hidden, labels, output=output)
+    nll, right = SoftmaxPredictions(hidden, output).score_labels(labels)
     _, expected = compute_loss(hidden, labels, output=output, smoothing=0.0)
     torch.testing.assert_close(nll, expected)
     first = [max(range(4), key=output(each).tolist().__getitem__) for each in hidden]
@@ -99,11 +99,11 @@ def test_only_one_of_several_equal_logits_is_the_best() -> None:
     """In low precision many logits are equal; if each of them counted as the best, nearly all labels would be best."""
     output = nn.Linear(D_MODEL, 8, bias=False)
     nn.init.zeros_(output.weight)
-    assert int(score_labels(torch.randn(8, D_MODEL), torch.arange(8), output=output)[1]) == 1
+    assert int(SoftmaxPredictions(torch.randn(8, D_MODEL), output).score_labels(torch.arange(8))[1]) == 1
 
 
 def test_chunks_do_not_change_the_result() -> None:
-    hidden, labels, output = draw_problem(2 * objective._CPU_CHUNK_ROWS + 3, 3, bias=True)
+    hidden, labels, output = draw_problem(2 * predictions._CPU_CHUNK_ROWS + 3, 3, bias=True)
     whole, plain = cross_entropy(hidden, labels, output=output, smoothing=0.2)
     logits = output(hidden).log_softmax(-1)
     chosen = logits.gather(1, labels[:, None]).sum()

@@ -14,7 +14,7 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention import MultiHeadAttention
 from heedful.models.generative import SequenceToSequence
-from heedful.tasks.objective import cross_entropy
+from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 
 transformers = pytest.importorskip("transformers", reason="transformers is not installed (extra: dev)")

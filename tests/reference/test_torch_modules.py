@@ -16,7 +16,7 @@ from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention import AttentionMask, MultiHeadAttention, ProjectionAggregation, bidirectional, causal
 from heedful.blocks.transformer import ResidualConnection, TransformerLayer, TransformerStack
-from heedful.tasks.objective import cross_entropy
+from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 
 D_MODEL, HEADS, D_FF, VOCABULARY, PAD = 16, 4, 24, 11, 0

@@ -19,6 +19,7 @@ from heedful.inspection.capture import watch_attention
 from heedful.metrics.classification import CorrelationMetric, MatthewsCorrelation, accuracy, f1_score, macro_f1_score
 from heedful.metrics.metric import Metric
 from heedful.models.heads import TextClassifier
+from heedful.models.predictions import SoftmaxPredictions, cross_entropy
 from heedful.tasks.benchmarks.definitions import (
     BenchmarkDefinition,
     HeadType,
@@ -32,7 +33,7 @@ from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType, ClassificationDataConfig
 from heedful.tasks.generation_objective import decorrelation_penalty as penalty_of
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, Predictions, RowIndices, cross_entropy
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices
 
 METRICS: Mapping[AnswerType, tuple[MetricName, ...]] = {
     "class": ("accuracy", "macro_f1", "matthews"),
@@ -94,7 +95,7 @@ class ClassificationObjective(CorpusObjective[ClassificationBatch]):
         summaries = model(batch.tokens)
         if self.answer_type == "class":
             smoothed, nll = cross_entropy(summaries, batch.labels, output=model.output, smoothing=self.smoothing)
-            part, predictions = LossPart(nll, len(batch.labels)), Predictions((summaries,), model.output)
+            part, predictions = LossPart(nll, len(batch.labels)), SoftmaxPredictions(summaries, model.output)
             return Loss(smoothed, len(batch.labels), {"nll": part}, predictions)
         return Loss(self._sum_losses(model.output(summaries).float(), batch), len(batch.counts))
 

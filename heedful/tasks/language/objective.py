@@ -17,16 +17,8 @@ from heedful.data.batches import batch_by_length, batch_by_size
 from heedful.errors import RecipeError
 from heedful.metrics.likelihood import perplexity
 from heedful.models.generative import LanguageModel
-from heedful.tasks.objective import (
-    Loss,
-    LossPart,
-    Predictions,
-    RowIndices,
-    TrainingObjective,
-    cross_entropy,
-    log_likelihoods,
-    measure_unigram_loss,
-)
+from heedful.models.predictions import SoftmaxPredictions, cross_entropy
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, measure_unigram_loss
 from heedful.tensors import Tokens, detach, move_to_device
 
 TokenStream = Integer[np.ndarray, " N"]
@@ -243,7 +235,8 @@ class LanguageModelingObjective(TrainingObjective[TextBatch]):
             vectors.append(labelled[0])
         smoothed, nll = (torch.stack(parts).sum() for parts in zip(*sums, strict=True))
         count = int((batch.labels >= 0).sum())
-        return Loss(smoothed, count, {"nll": LossPart(nll, count)}, Predictions(tuple(vectors), model.output))
+        predictions = SoftmaxPredictions(torch.cat(vectors) if len(vectors) > 1 else vectors[0], model.output)
+        return Loss(smoothed, count, {"nll": LossPart(nll, count)}, predictions)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:
         """Compute the loss (nats per token) and the perplexity of the validation text, cut into pieces."""
@@ -289,7 +282,9 @@ def compute_token_nats(
     for indices, batch in pieces.iter_window_batches(windows, tokens=max(batch_tokens, context)):
         tokens, labels = move_to_device((batch.tokens, batch.labels), device)
         hidden, _ = model(tokens, model.init_state())
-        nats[indices] = -log_likelihoods(*_select_labelled(hidden, labels), output=model.output).double().cpu().numpy()
+        vectors, numbers = _select_labelled(hidden, labels)
+        likelihoods = SoftmaxPredictions(vectors, model.output).compute_log_likelihoods(numbers)
+        nats[indices] = -likelihoods.double().cpu().numpy()
     return nats
 
 

@@ -18,7 +18,8 @@ from heedful.data.batches import batch_by_size, pad_rows, to_tokens
 from heedful.data.random_numbers import SeededRandom
 from heedful.data.tokenizers import Tokenizer
 from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector
-from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective, cross_entropy
+from heedful.models.predictions import cross_entropy
+from heedful.tasks.objective import Loss, LossPart, RowIndices, TrainingObjective
 from heedful.tasks.pretraining.data import MaskingStrategy, PassageSampler, mask_tokens
 from heedful.tensors import Tokens, move_to_device
 

@@ -24,6 +24,7 @@ from heedful.inspection.page import PageTable
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
 from heedful.metrics.metric import Metric, build_mean_metric
 from heedful.models.generative import CTCHead, CTCModel, HybridCTCAttention, SequenceToSequence
+from heedful.models.predictions import SoftmaxPredictions
 from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.decoder_target import DecoderTarget
@@ -210,7 +211,7 @@ class JointCTCCriterion(Criterion):
         assert isinstance(model, HybridCTCAttention)
         memory = model.encoder(batch.source)
         hidden, _ = model.decoder(batch.target, model.decoder.init_state(memory))
-        decoder_loss = self.likelihood.loss_from_hidden(hidden, batch, output=model.output)
+        decoder_loss = self.likelihood.compute_loss(SoftmaxPredictions(hidden.flatten(0, 1), model.output), batch)
         labels = mask_eos(batch.labels, eos=self.eos)
         log_probabilities, slots = model.labels(memory)
         ctc_total = ctc_loss(log_probabilities, slots, labels, blank=self.blank).sum()

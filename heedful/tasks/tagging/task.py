@@ -20,9 +20,10 @@ from heedful.errors import DataError
 from heedful.metrics.spans import are_entity_tags, is_entity_tag
 from heedful.models.heads import TokenClassifier
 from heedful.models.interface import Encoder
+from heedful.models.predictions import SoftmaxPredictions, cross_entropy
 from heedful.tasks.auto_settings import ComputeBudget, LearningSpeed, Settings, TrainingAmount, is_unspecified
 from heedful.tasks.label_evaluation import LabelEvaluator
-from heedful.tasks.objective import CorpusObjective, Loss, LossPart, Predictions, RowIndices, UnitNames, cross_entropy
+from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, UnitNames
 from heedful.tasks.portable_model import InferenceSettings, OutputHead
 from heedful.tasks.tagging.data import (
     TaggedBatch,
@@ -65,7 +66,7 @@ class TaggingObjective(CorpusObjective[TaggedBatch]):
         """Compute the label-smoothed negative log-likelihood of the tags of a batch."""
         hidden, labels = _select_tagged(model, batch)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output, smoothing=self.smoothing)
-        predictions = Predictions((hidden,), model.output)
+        predictions = SoftmaxPredictions(hidden, model.output)
         return Loss(smoothed, len(labels), {"nll": LossPart(nll, len(labels))}, predictions)
 
     def evaluate(self, model: nn.Module) -> Mapping[str, float]:

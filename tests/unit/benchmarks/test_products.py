@@ -15,7 +15,7 @@ from heedful.architectures.build import DataSizes, build_language_model, build_s
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig
 from heedful.attention import kernels
-from heedful.tasks.objective import cross_entropy
+from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 
 ROOT = Path(__file__).parents[3]

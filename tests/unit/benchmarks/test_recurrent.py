@@ -22,7 +22,7 @@ from heedful.data.batches import collate_sources
 from heedful.data.tokenizers import BOS, EOS, PAD
 from heedful.generation import SuppressTokens, greedy_search
 from heedful.models.generative import SequenceToSequence
-from heedful.tasks.objective import cross_entropy
+from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 
 BENCHMARKS = Path(__file__).parents[3] / "benchmarks"

@@ -29,7 +29,7 @@ from heedful.attention import (
 )
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
-from heedful.tasks.objective import cross_entropy
+from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 
 VOCABULARY = 11

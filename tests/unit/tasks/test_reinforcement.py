@@ -21,8 +21,8 @@ from heedful.data.corpus import Corpus, build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
 from heedful.data.tokenizers import BOS, CharacterTokenizer
 from heedful.inspection.capture import watch_attention
+from heedful.models.predictions import SoftmaxPredictions
 from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion, ReinforceCriterion
-from heedful.tasks.objective import log_likelihoods
 
 LETTERS = CharacterTokenizer("abcd", lowercase=False)
 PAIRS = (("ab", "ba"), ("d", "c"), ("cab", "d"))
@@ -236,7 +236,7 @@ def test_each_label_has_its_own_likelihood_and_no_gradient() -> None:
     """More rows than are dealt with at one time."""
     output = nn.Linear(4, 6).double()
     hidden, labels = torch.randn(2100, 4, dtype=torch.float64, requires_grad=True), torch.randint(6, (2100,))
-    found = log_likelihoods(hidden, labels, output=output)
+    found = SoftmaxPredictions(hidden, output).compute_log_likelihoods(labels)
     assert not found.requires_grad
     chances = output(hidden).exp()
     torch.testing.assert_close(found, (chances[range(2100), labels] / chances.sum(1)).log().detach())

@@ -10,8 +10,9 @@ import torch
 from torch import Tensor, nn
 
 from heedful.errors import TrainingError
-from heedful.tasks import objective
-from heedful.tasks.objective import ExampleObjective, Loss, LossPart, Predictions, combine_passes, cross_entropy
+from heedful.models import predictions
+from heedful.models.predictions import SoftmaxPredictions, cross_entropy
+from heedful.tasks.objective import ExampleObjective, Loss, LossPart, combine_passes
 from heedful.training.history import TrainingHistory
 from heedful.training.optimizers import ConstantSchedule
 from heedful.training.trainer import Trainer, TrainerConfig
@@ -37,7 +38,7 @@ class Labels(ExampleObjective[tuple[Tensor, Tensor], Any]):
         hidden = model.hidden(inputs)
         smoothed, nll = cross_entropy(hidden, labels, output=model.output)
         return Loss(
-            smoothed, len(labels), {"nll": LossPart(nll, len(labels))}, Predictions(hidden.split(3), model.output)
+            smoothed, len(labels), {"nll": LossPart(nll, len(labels))}, SoftmaxPredictions(hidden, model.output)
         )
 
 
@@ -66,7 +67,7 @@ def train(dropout: float, alpha: float, *, steps: int = 6, **given: Any) -> tupl
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_loss_and_its_gradient_are_those_of_the_paper(weighted: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Half of equation 4, written out with probabilities, chunk by chunk or not."""
-    monkeypatch.setattr(objective, "_CPU_CHUNK_ROWS", 4)
+    monkeypatch.setattr(predictions, "_CPU_CHUNK_ROWS", 4)
     torch.manual_seed(0)
     output, labels = nn.Linear(6, 9).double(), torch.randint(9, (11,))
     first, second = (torch.randn(11, 6, dtype=torch.float64, requires_grad=True) for _ in range(2))
@@ -75,7 +76,7 @@ def test_the_loss_and_its_gradient_are_those_of_the_paper(weighted: bool, monkey
 
     def one_pass(hidden: Tensor) -> Loss:
         total, nll = cross_entropy(hidden, labels, output=output, weights=weights)
-        return Loss(total, 11, {"nll": LossPart(nll, 11)}, Predictions(hidden.split(5), output, weights))
+        return Loss(total, 11, {"nll": LossPart(nll, 11)}, SoftmaxPredictions(hidden, output, weights))
 
     found = combine_passes(one_pass(first), one_pass(second), alpha=3.0)
     gradients = torch.autograd.grad(found.total, leaves)
