@@ -21,6 +21,7 @@ from heedful.architectures.interface import (
     EncoderArchitecture,
     LanguageArchitecture,
     MemoryDecoderArchitecture,
+    TiedArchitecture,
     TranslationArchitecture,
 )
 from heedful.architectures.model import (
@@ -57,6 +58,7 @@ from heedful.models.memory_network import (
     SentenceEmbedding,
     WeightTying,
 )
+from heedful.models.pointer_generator import PointerGenerator
 from heedful.models.transformer import SubsampledEncoder
 from heedful.recipes.recipe import ArchitectureConfig
 from heedful.registry import load_object
@@ -69,7 +71,8 @@ def build_sequence_to_sequence(config: TranslationArchitecture, sizes: DataSizes
     """Build a newly initialised encoder-decoder model for vocabularies and texts of these sizes; with
     `torch.device("meta")` as the default device it needs no memory.
     """
-    model: SequenceToSequence[Tokens] = _call_builder(config, sizes)
+    model = _add_pointer(config, _call_builder(config, sizes))
+    assert isinstance(model, SequenceToSequence)
     return model
 
 
@@ -93,8 +96,16 @@ def build_memory_decoder(
 
 def build_conditional_model(config: ConditionalArchitecture, sizes: DataSizes) -> ConditionalModel[Tokens]:
     """Build a newly initialised model that generates text given a source, encoder-decoder or decoder-only."""
-    model: ConditionalModel[Tokens] = _call_builder(config, sizes)
-    return model
+    return _add_pointer(config, _call_builder(config, sizes))
+
+
+def _add_pointer(config: ConditionalArchitecture, model: ConditionalModel[Tokens]) -> ConditionalModel[Tokens]:
+    """Return the model, with newly initialised copy attention and gate if the config asks for them."""
+    if not isinstance(config, TiedArchitecture) or not config.copies_source:
+        return model
+    assert isinstance(model, SequenceToSequence)
+    assert isinstance(model.encoder, Encoder)
+    return PointerGenerator(model.encoder, model.decoder, output=model.output, d_memory=config.d_memory)
 
 
 def build_language_model(

@@ -82,7 +82,7 @@ def build_recurrent_model(config: RecurrentConfig, sizes: DataSizes) -> Sequence
     """Build a newly initialised recurrent encoder-decoder model for vocabularies and texts of these sizes."""
     target = build_embedding(sizes.target, config.d_embedding)
     source = target if config.shares_embeddings else build_embedding(sizes.source, config.d_embedding)
-    d_memory, copies_state = config.d_model * (1 + config.bidirectional), config.start == "carried"
+    d_memory, copies_state = config.d_memory, config.start == "carried"
     d_all_states = config.encoder_layers * _CELLS[config.cell].num_parts * config.d_model
     d_pooled = d_memory if isinstance(config.reading, ContextConfig) else config.d_model
     d_summary = d_all_states if copies_state else d_pooled

@@ -7,6 +7,7 @@ classes are abstract.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +61,11 @@ class TranslationArchitecture(LayeredConfig, ConditionalArchitecture):
         """Whether both languages share an embedding table, and so need one vocabulary."""
         return False
 
+    @property
+    def copies_source(self) -> bool:
+        """Whether the decoder may copy tokens of the source, so that both languages need one vocabulary."""
+        return False
+
 
 class _VectorsConfig(Config):
     """Abstract: embedding tables that may start from word vectors, and then may stay fixed."""
@@ -84,8 +90,20 @@ class _VectorsConfig(Config):
         return self.model_copy(update={**dict.fromkeys(self._vector_keys), "freeze_vectors": False})
 
 
-class TiedArchitecture(_VectorsConfig, TranslationArchitecture):
-    """Abstract: an embedding table for each language, which may be shared, and may start from word vectors."""
+with warnings.catch_warnings():
+    warnings.filterwarnings("ignore", 'Field name "copy"')  # pydantic keeps a deprecated method of this name
+
+    class _CopyConfig(Config):
+        """Abstract: whether tokens of the source can be copied."""
+
+        copy: bool = False  # type: ignore[assignment]  # see above
+        """generate each token or copy one of the source, as a pointer-generator does (See et al. 2017)"""
+
+
+class TiedArchitecture(_CopyConfig, _VectorsConfig, TranslationArchitecture):
+    """Abstract: an embedding table for each language, which may be shared, and may start from word vectors; the decoder
+    may copy tokens of the source.
+    """
 
     supports_factors: ClassVar[bool] = True
     _vector_keys: ClassVar = ("source_vectors", "target_vectors")
@@ -104,6 +122,16 @@ class TiedArchitecture(_VectorsConfig, TranslationArchitecture):
     def shares_embeddings(self) -> bool:
         """Whether both languages share an embedding table."""
         return self.tie in ("three_way", "inputs")
+
+    @property
+    def copies_source(self) -> bool:
+        """Whether the decoder may copy tokens of the source, so that both languages need one vocabulary."""
+        return self.copy
+
+    @property
+    def d_memory(self) -> int:
+        """Width of what the encoder returns for each token."""
+        return self.d_model
 
     @property
     def ties_output(self) -> bool:

@@ -148,6 +148,11 @@ class RecurrentConfig(RecurrentDecodingConfig, TiedArchitecture):
     initialisation: Literal["modern", "bahdanau", "luong", "sutskever"] = "modern"
     """initial values: matrices by Xavier's rule and orthogonal ones, or those of a paper"""
 
+    @property
+    def d_memory(self) -> int:
+        """Width of what the encoder returns for each token: the state of each direction."""
+        return self.d_model * (1 + self.bidirectional)
+
     @field_validator("reading")
     @classmethod
     def _check_score_widths(cls, reading: ReadingConfig, info: ValidationInfo) -> ReadingConfig:

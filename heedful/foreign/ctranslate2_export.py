@@ -236,7 +236,7 @@ def _build_translator_spec(
 
     visibility = {"encoder_visibility": ("everything",), "decoder_visibility": ("causal",)}
     cross_attention = {"cross_attention.score": _SCORES, "cross_attention.weights": ("softmax",)}
-    _require_supported(config, {**_SUPPORTED_STACK, **visibility, **cross_attention})
+    _require_supported(config, {**_SUPPORTED_STACK, **visibility, **cross_attention, "copy": (False,)})
     options = _get_spec_options(config) | {"layernorm_embedding": config.embedding_norm}
     spec = specs.TransformerSpec(
         specs.TransformerEncoderSpec(

@@ -169,7 +169,11 @@ def _require_exportable(config: StackConfig) -> None:
     """
     supported = {"self_attention.score": _SCORES, "self_attention.weights": _WEIGHT_FUNCTIONS}
     if isinstance(config, TransformerConfig):
-        supported |= {"cross_attention.score": _SCORES, "cross_attention.weights": _WEIGHT_FUNCTIONS}
+        supported |= {
+            "cross_attention.score": _SCORES,
+            "cross_attention.weights": _WEIGHT_FUNCTIONS,
+            "copy": (False,),
+        }
     require_supported(config, "the export to ONNX", supported)
     if isinstance(config, EncoderClassifierConfig) and config.bag is not None:
         raise RunError(

@@ -330,11 +330,16 @@ class TokenAlternative:
 
 @dataclass(frozen=True)
 class GeneratedToken:
-    """A generated token with its log-probability in nats, and the most probable tokens at its position, best first."""
+    """A generated token with its log-probability in nats, and the most probable tokens at its position, best first.
+
+    `copy_probability` is the probability that a token of the source was to be copied here; None if the model cannot
+    copy.
+    """
 
     token: str
     log_probability: float
     alternatives: tuple[TokenAlternative, ...]
+    copy_probability: float | None = None
 
     @property
     def other_options(self) -> list[tuple[str, float]]:

@@ -197,15 +197,13 @@ def _iter_step_tables(record: InspectionRecord) -> Iterator[tuple[str, Table]]:
 
 def _build_generated_table(tokens: Sequence[GeneratedToken]) -> Table:
     """Build a table of the generated tokens with probabilities and alternatives."""
-    table = _make_table("", "probability", "", "instead")
+    can_copy = any(token.copy_probability is not None for token in tokens)
+    table = _make_table("", "probability", "", *(("copied",) if can_copy else ()), "instead")
     for token in tokens:
         probability = math.exp(token.log_probability)
-        table.add_row(
-            Text(_shorten_token(token.token)),
-            Text(f"{probability:.3f}"),
-            _draw_bar(probability),
-            _format_alternatives(token),
-        )
+        copied = [Text(f"{token.copy_probability:.3f}")] if token.copy_probability is not None else []
+        cells = (Text(_shorten_token(token.token)), Text(f"{probability:.3f}"), _draw_bar(probability), *copied)
+        table.add_row(*cells, _format_alternatives(token))
     return table
 
 

@@ -33,6 +33,7 @@ from heedful.tasks.inspection_records import (
     record_attention,
     repeat_rows,
     trace_beam,
+    watch_copy_gates,
 )
 from heedful.tasks.predictor import CandidateRecord
 from heedful.tensors import Tokens, move_to_device
@@ -286,10 +287,15 @@ class DecoderTarget:
 
         pieces = self.tokenizer.to_pieces(ids)
         all_axes = [*axes, *build_text_axes(input_pieces=["<s>", *pieces], output_pieces=[*pieces, "</s>"])]
-        record, logits = record_attention(model, run_decoder, selection=selection, axes=all_axes, title=title)
+        with watch_copy_gates(model) as gate_logits:
+            record, logits = record_attention(model, run_decoder, selection=selection, axes=all_axes, title=title)
         labels_list = labels[0].tolist()
         token_records = describe_tokens(
-            logits, labels_list, tokenizer=self.tokenizer, alternatives=selection.alternatives
+            logits,
+            labels_list,
+            tokenizer=self.tokenizer,
+            alternatives=selection.alternatives,
+            copy_probabilities=torch.sigmoid(-gate_logits[0][0, :, 0].float()).tolist() if gate_logits else None,
         )
         tree = () if beam_tree is None else build_branches(beam_tree, labels_list, tokenizer=self.tokenizer)
         widths = (*record.widths, VectorSize("output", "decoder", logits.size(-1)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, is_dataclass, replace
 from typing import Any, Literal, Protocol, TypeVar
 
@@ -26,6 +27,7 @@ from heedful.inspection.capture import (
     find_attention_sites,
     find_position_encodings,
     find_undeclared_attention,
+    register_hooks,
 )
 from heedful.inspection.record import (
     AnswerOption,
@@ -39,6 +41,7 @@ from heedful.inspection.record import (
 )
 from heedful.inspection.unrolled import collect_levels
 from heedful.models.interface import Decoder, Encoder
+from heedful.models.pointer_generator import CopyGate
 from heedful.tasks.search_factory import MinimumBayesRisk
 from heedful.tensors import FrameLayout, GridLayout, Memories, Memory, Tokens, as_mapping, select_rows
 
@@ -267,21 +270,40 @@ def top_options(
 
 
 def describe_tokens(
-    logits: Float[Tensor, "1 T V"], ids: Sequence[int], *, tokenizer: TokenNames, alternatives: int
+    logits: Float[Tensor, "1 T V"],
+    ids: Sequence[int],
+    *,
+    tokenizer: TokenNames,
+    alternatives: int,
+    copy_probabilities: Sequence[float] | None = None,
 ) -> tuple[GeneratedToken, ...]:
     """Return the token of each id with its log-probability and the `alternatives` most probable tokens at its position,
-    given the logits of one row.
+    given the logits of one row; `copy_probabilities` has one for each id if the model can copy.
     """
     log_probabilities = logits[0].float().log_softmax(-1)
     best = log_probabilities.topk(min(alternatives, log_probabilities.size(1)))
     token_log_probs = log_probabilities.gather(1, torch.tensor(ids, device=best.values.device).unsqueeze(1)).squeeze(1)
-    names = tokenizer.to_pieces(ids)
+    copied = [None] * len(ids) if copy_probabilities is None else copy_probabilities
+    columns = (tokenizer.to_pieces(ids), token_log_probs.tolist(), best.indices.tolist(), best.values.tolist(), copied)
     return tuple(
-        GeneratedToken(name, value, tuple(map(TokenAlternative, tokenizer.to_pieces(alternative_ids), values)))
-        for name, value, alternative_ids, values in zip(
-            names, token_log_probs.tolist(), best.indices.tolist(), best.values.tolist(), strict=True
-        )
+        GeneratedToken(name, value, tuple(map(TokenAlternative, tokenizer.to_pieces(alternative_ids), values)), copy)
+        for name, value, alternative_ids, values, copy in zip(*columns, strict=True)
     )
+
+
+@contextmanager
+def watch_copy_gates(model: nn.Module) -> Iterator[list[Float[Tensor, "B T 1"]]]:
+    """Collect the logits of generating a token instead of copying one, of each call inside the block; none if the model
+    cannot copy.
+    """
+    calls: list[Tensor] = []
+
+    def store_logits(_gate: CopyGate, _args: tuple[Any, ...], _keywords: dict[str, Any], logits: Tensor) -> None:
+        """Store the logits of a call."""
+        calls.append(logits.detach())
+
+    with register_hooks({module: store_logits for module in model.modules() if isinstance(module, CopyGate)}):
+        yield calls
 
 
 def trace_beam(search: SearchStrategy) -> tuple[SearchStrategy, BeamTree | None]:

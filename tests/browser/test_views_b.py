@@ -194,6 +194,19 @@ class TestDecoding:
         total = sum(each.log_probability for each in record.written[:4])
         assert f"{total:.3f}".replace("-", MINUS) in page.locator(".decoding-options").inner_text()
 
+    def test_a_step_says_how_likely_it_copies(self, open_page: OpenPage) -> None:
+        record = build_random_record()
+        page = open_page(record, query=build_address(record, "decoding"))
+        page.wait_for_selector("text=Step 1")
+        assert page.locator(".copying").count() == 0
+        tokens = tuple(replace(each, copy_probability=0.25 + place / 8) for place, each in enumerate(record.written))
+        copying = replace(record, written=tokens)
+        page = open_page(copying, query=build_address(copying, "decoding"))
+        page.get_by_role("button", name="Step", exact=True).click()
+        expect(page.locator(".copying")).to_contain_text("with probability 0.375, generates one with 0.625")
+        page.locator(".view-decoding").get_by_text("table").first.click()
+        expect(page.locator(".view-decoding th").filter(has_text="copied")).to_have_count(1)
+
     def test_play_runs_to_the_end_and_stops(self, open_page: OpenPage) -> None:
         record = build_random_record(written=("eins", "zwei", "</s>"))
         page = open_page(record, query=build_address(record, "decoding"))

@@ -90,6 +90,7 @@ TRANSFORMERS: dict[str, dict[str, Any]] = (
         },
         "untied-gelu": {"tie": "none", "activation": "gelu", "output_bias": True, "scale_embedding": False},
         "one-head": {"heads": 1},
+        "copying": {"copy": True},
         "multi-query": {"key_value_heads": 1, "query_key_norm": True, "positions": {"kind": "rotary", "share": 0.5}},
         "t5": {
             "head_width": 6,
@@ -145,6 +146,13 @@ RECURRENT: dict[str, dict[str, Any]] = {
     "bahdanau-bias": {"reading": {"kind": "bahdanau", "alignment_bias": True}},
     "bahdanau-sampled": {"reading": {"kind": "bahdanau", "weights": "sampled"}},
     "bahdanau-state": {"readout": "state", "cell": "lstm"},
+    "copying-doubled": {
+        "copy": True,
+        "source_order": "doubled",
+        "bidirectional": False,
+        "reading": {"kind": "context"},
+    },
+    "copying-luong": {"copy": True, "reading": {"kind": "luong"}},
     "sutskever": {
         "cell": "lstm",
         "bidirectional": False,
@@ -168,9 +176,20 @@ CONVOLUTIONAL: dict[str, dict[str, Any]] = {
     "convolutional-wide": {"kernel_width": 5, "weight_norm": False, "tie": "none"},
     "convolutional-location": {"score": "location", "weights": "straight_through"},
     "convolutional-chain": {"score": "additive", "weights": "linear_chain"},
+    "convolutional-copying": {"copy": True},
     "convolutional-dilated": {"dilation": 2, "encoder_layers": 3, "decoder_layers": 3},
 }
-REACH = dict.fromkeys(("windows", "convolutional", "convolutional-location", "convolutional-chain", "gpt-window"), 4)
+REACH = dict.fromkeys(
+    (
+        "windows",
+        "convolutional",
+        "convolutional-location",
+        "convolutional-chain",
+        "convolutional-copying",
+        "gpt-window",
+    ),
+    4,
+)
 REACH["language-memory"] = 3
 """How far decoders with two layers and a window look back."""
 CHAINS = ("bahdanau-chain", "convolutional-chain", "heads-general-linear_chain")
@@ -281,6 +300,7 @@ class Case:
 WITH_GRADIENTS = (
     *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shaw", "windows"),
     *("context-lstm", "bahdanau-gru", "luong-lstm", "luong-without-feeding-elman", "convolutional", "language-lstm"),
+    *("copying", "copying-luong"),
     *("gpt", "gpt-rotary", "gpt-llama", "gpt-parallel", "t5", "two-memories", "two-memories-bahdanau"),
 )
 WORLDS = [(name, "inference") for name in NAMES] + [(name, "gradients") for name in WITH_GRADIENTS]
@@ -290,12 +310,12 @@ WORLDS += [
     for name in (
         *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-keys-post_norm", "mean-shared-shaw", "windows"),
         *("bahdanau-gru", "luong-lstm", "convolutional", "gpt", "language-gru", "decoder_only-gpt-rotary"),
-        *("gpt-llama", "t5", "two-memories", "two-memories-bahdanau"),
+        *("gpt-llama", "t5", "copying", "two-memories", "two-memories-bahdanau"),
     )
 ]
 NATIVE = (
     *("sinusoidal-post_norm", "learned-pre_norm", "integer-post_norm", "rotary-pre_norm", "none-pre_norm"),
-    *("concat", "windows", "untied-gelu", "one-head"),
+    *("concat", "windows", "untied-gelu", "one-head", "copying"),
     *("gpt", "gpt-rotary", "two-memories", "decoder_only-gpt-rotary"),
 )
 """Variants that compute everything between tokens and hidden vectors in native code; others would compare
@@ -311,9 +331,9 @@ QUICK = {
         *("bahdanau-gru", "bahdanau-sampled", "luong-lstm", "luong-predicted", "carried-luong", "sutskever"),
         *("convolutional", "convolutional-location", "language-gru", "language-memory", "gpt", "gpt-window"),
         *("decoder_only-gpt-rotary", "two-memories-post_norm", "two-memories-feeding", "ensemble", "windowed"),
-        *("t5", "gpt-llama", "gpt-parallel", "alibi-pre_norm"),
+        *("t5", "gpt-llama", "gpt-parallel", "alibi-pre_norm", "copying", "copying-doubled"),
     ),
-    "gradients": ("rotary-pre_norm", "bahdanau-gru", "convolutional", "two-memories", "gpt-llama"),
+    "gradients": ("rotary-pre_norm", "bahdanau-gru", "convolutional", "two-memories", "gpt-llama", "copying-luong"),
     "bands": ("windows", "gpt-window"),
     "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
     "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),

@@ -46,6 +46,7 @@ SEQ2SEQ_SUPPORTED: Final[Mapping[str, tuple[Any, ...]]] = {
     **SCALED_SOFTMAX,
     "cross_attention.score": ("scaled_dot",),
     "cross_attention.weights": ("softmax",),
+    "copy": (False,),
 }
 
 

@@ -57,7 +57,7 @@ function show(host, record, store) {
   host.append(
     createElement("div", { class: "controls keep" }, play, previous, next, createLabel("Step", slider), progress),
     stage,
-    createTableToggle(() => createTable(["step", "token", "probability", "log-probability", "sum", "alternatives"], buildTableRows(record))),
+    createTableToggle(() => createTable(listColumns(record), buildTableRows(record))),
     tree ? createElement("div", {}, tree.node, readout) : createElement("p", { class: "soft" }, "This text has no tree, because no beam search generated it."),
   );
 
@@ -128,13 +128,27 @@ function sumLogProbabilities(record, step) {
 }
 
 /**
+ * Return whether the model can copy tokens of its source.
+ * @param {InspectionRecord} record
+ */
+function canCopy(record) {
+  return record.written.some((token) => token.copy_probability !== null);
+}
+
+/** @param {InspectionRecord} record */
+function listColumns(record) {
+  return ["step", "token", "probability", "log-probability", "sum", ...(canCopy(record) ? ["copied"] : []), "alternatives"];
+}
+
+/**
  * @param {InspectionRecord} record
  * @returns {(string | number)[][]}
  */
 function buildTableRows(record) {
-  return record.written.map(({ token, log_probability: logProbability, alternatives }, i) => [
+  return record.written.map(({ token, log_probability: logProbability, alternatives, copy_probability: copied }, i) => [
     i + 1, formatToken(token), formatNumber(Math.exp(logProbability), 4), formatNumber(logProbability, 4),
     formatNumber(sumLogProbabilities(record, i), 4),
+    ...(canCopy(record) ? [copied === null ? "" : formatNumber(copied, 4)] : []),
     alternatives.map(([other, each]) => `${formatToken(other)} ${formatNumber(Math.exp(each), 3)}`).join(", "),
   ]);
 }
@@ -185,7 +199,7 @@ export function createWeightsSection({ map, head }, weights, getColour) {
  * @param {number} step
  */
 function createAlternativesSection(record, step) {
-  const { token, log_probability: logProbability, alternatives } = record.written[step];
+  const { token, log_probability: logProbability, alternatives, copy_probability: copied } = record.written[step];
   /** @type {TokenAlternative[]} */
   const options = alternatives.some(([other]) => other === token) ? alternatives : [[token, logProbability], ...alternatives];
   const rows = options.map(([other, each]) =>
@@ -204,6 +218,8 @@ function createAlternativesSection(record, step) {
     { class: "decoding-options" },
     createElement("h2", {}, `Step ${step + 1}`),
     createElement("table", { class: "bars" }, createElement("thead", {}, createElement("tr", {}, header)), createElement("tbody", {}, rows)),
+    copied !== null && createElement("p", { class: "copying" },
+      `Copies a token of the source with probability ${formatNumber(copied, 3)}, generates one with ${formatNumber(1 - copied, 3)}.`),
     createElement("p", { class: "soft small" },
       `Log-probability of the text up to this token: ${formatNumber(sum, 3)} nats (${formatNumber(sum / (step + 1), 3)} per token).`),
   );

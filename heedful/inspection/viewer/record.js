@@ -96,7 +96,13 @@ import { getSubarray, unpackArray } from "heedful/arrays.js";
  * @property {PackedArray | null} segments [T, d]
  */
 /** @typedef {[token: string, logProbability: number]} TokenAlternative */
-/** @typedef {{token: string, log_probability: number, alternatives: TokenAlternative[]}} GeneratedToken */
+/**
+ * @typedef {object} GeneratedToken
+ * @property {string} token
+ * @property {number} log_probability
+ * @property {TokenAlternative[]} alternatives
+ * @property {number | null} copy_probability of copying a token of the source; null if the model cannot copy
+ */
 /** @typedef {[name: string, probability: number, place: number | null]} AnswerOption */
 /**
  * @typedef {object} ModelAnswer

@@ -468,8 +468,8 @@ class TranslationRecipe(FineTunableRecipe):
     @field_validator("model")
     @classmethod
     def _check_model(cls, model: ModelConfig, info: ValidationInfo) -> ModelConfig:
-        """Reject three-way tied embeddings without a joint vocabulary, and a maximum length above the model's own; a
-        model that is given by `init` is not checked.
+        """Reject three-way tied embeddings and copying without a joint vocabulary, and a maximum length above the
+        model's own; a model that is given by `init` is not checked.
         """
         tokenizer, data = info.data.get("tokenizer"), info.data.get("data")
         if info.data.get("init") is not None:  # which may have another one
@@ -480,6 +480,11 @@ class TranslationRecipe(FineTunableRecipe):
                 "model.tie",
                 f'= "{model.tie}" needs one vocabulary for both languages: set model.tie = "two_way" or '
                 "tokenizer.joint = true",
+            )
+        if is_separate and model.copies_source:
+            raise config_error(
+                "model.copy",
+                "= true needs one vocabulary for both languages: set tokenizer.joint = true or model.copy = false",
             )
         limit = model.length_limit
         if data is not None and limit is not None:

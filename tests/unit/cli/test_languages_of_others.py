@@ -202,5 +202,12 @@ def test_a_vocabulary_keeps_whether_it_is_asked(opus: Path, tmp_path: Path) -> N
         again = load_tokenizer(tmp_path / "saved")
         assert dict(again.tag_ids) == dict(each.tag_ids)
         assert again.encode(">>fra<< red") == source.encode(">>fra<< red")
+    source.save(tmp_path / "saved")
+    record = json.loads((tmp_path / "saved").read_text())
+    del record["tags"]
+    (tmp_path / "old").write_text(json.dumps({**record, "asks": True}))
+    assert dict(load_tokenizer(tmp_path / "old").tag_ids) == dict(source.tag_ids), "as earlier versions saved it"
+    (tmp_path / "old").write_text(json.dumps({**record, "asks": False}))
+    assert not load_tokenizer(tmp_path / "old").tag_ids
     with pytest.raises(RecipeError, match=r"not a tag of this vocabulary \(it has: none\)"):
         source.without_tags().with_tags(["<2fra>"])

@@ -39,6 +39,15 @@ def test_the_map_and_what_was_written_are_there() -> None:
     assert "decoder layer 0, head 2" in shown(record, role="decoder", layer=0, head=2)
 
 
+def test_the_probability_of_copying_is_there_if_the_model_can_copy() -> None:
+    record = build_random_record(2, 3)
+    assert "copied" not in shown(record)
+    tokens = tuple(replace(each, copy_probability=0.125 + place / 100) for place, each in enumerate(record.written))
+    text = shown(replace(record, written=tokens))
+    assert "copied" in text
+    assert all(f"{each.copy_probability:.3f}" in text for each in tokens)
+
+
 def test_a_narrow_terminal_has_the_strongest_keys_instead() -> None:
     record = build_random_record(1, 1, source=[f"w{i}" for i in range(80)])
     weights = record.find_map("cross", layer=0).mean_weights

@@ -242,6 +242,10 @@ def test_the_risk_of_one_of_several_tasks_is_named_after_it() -> None:
         ),
         ("--tokenizer.target.kind words", 'model.tie = "three_way" needs one vocabulary'),
         ("--tokenizer.joint false", 'model.tie = "three_way" needs one vocabulary'),
+        (
+            "--tokenizer.joint false --model.tie two_way --model.copy true",
+            "model.copy = true needs one vocabulary for both languages: set tokenizer.joint = true",
+        ),
         ("--tokenizer.kind words --tokenizer.character_coverage 0.99", "= 0.99 has no meaning for"),
         ("--tokenizer.size none", 'must be a number for tokenizer.kind = "bpe", as in size = 8000'),
         ("--generation.top_k 3", 'generation.top_k needs generation.kind = "sampling"'),

@@ -56,6 +56,7 @@ MODELS: dict[str, ModelConfig] = {
     "luong": RecurrentConfig(d_model=8, reading=LuongConfig(input_feeding=False)),
     "context": RecurrentConfig(d_model=8, reading=ContextConfig()),
     "convolutional": ConvolutionalConfig(d_model=8, d_hidden=12, positions_length=40),
+    "copying": TransformerConfig(d_model=12, heads=3, encoder_layers=1, decoder_layers=1, copy=True),
 }
 ATTENTIVE = [name for name in MODELS if name != "context"]
 
@@ -109,6 +110,26 @@ def test_a_record_says_what_the_model_does(name: str, target: str | None) -> Non
     best = [branch.token for branch in record.tree if branch.best]
     assert best == (["", *tokens] if target is None and found.finished else best[: len(tokens)] if record.tree else [])
     assert bool(record.tree) == (target is None)
+
+
+@torch.no_grad()
+def test_a_record_has_the_probability_of_copying_each_token() -> None:
+    """With a gate that always copies, and the pointer's weights, it explains the whole distribution."""
+    copying, plain = translator("copying"), translator("transformer")
+    assert all(each.copy_probability is None for each in plain.inspect("abc", "fade").written)
+    gate = copying.models[0].get_submodule("gate").get_submodule("linear")
+    for parameter, value in zip(gate.parameters(), (0.0, -1.0), strict=True):
+        nn.init.constant_(parameter, value)
+    record = copying.inspect("abc", "fade")
+    assert [each.copy_probability for each in record.written] == pytest.approx([1 / (1 + np.exp(-1))] * 5)
+    nn.init.constant_(gate.get_parameter("bias"), -40.0)
+    record = copying.inspect("abc", "fade")
+    pointer = record.find_map("cross", layer=-1)
+    assert pointer.path == "pointer"
+    for each, weights in zip(record.written, pointer.weights[0], strict=True):
+        copied = dict(zip(record.get_axis("source").tokens, weights.tolist(), strict=True))
+        known = {other.token: np.exp(other.log_probability) for other in each.alternatives[:4]}
+        assert known == pytest.approx(copied, abs=1e-6), "the letters of the source and its end, each once"
 
 
 @pytest.mark.parametrize("name", ATTENTIVE)
