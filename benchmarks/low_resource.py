@@ -36,6 +36,7 @@ SETTINGS: Final[dict[str, dict[str, str]]] = {
     "lower rate": {"training.schedule.rate": "half"},
     "more smoothing": {"training.label_smoothing": "0.2"},
     "twice the batch": {"training.batch_tokens": "twice"},
+    "BPE-dropout": {"training.subword_sampling": "0.1"},
 }
 """Settings to compare with the default ones: a value, or a factor of the default value."""
 FACTORS: Final = {"half": 0.5, "twice": 2.0}

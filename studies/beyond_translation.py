@@ -18,20 +18,21 @@ import re
 from abc import ABC, abstractmethod
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import blake2b
 from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
 from headlines import compute_rouge_l, compute_rouge_n, read_stories, split_words, take_first_words
-from spelling import Corrector, count_words, generate_misspellings
+from spelling import Corrector, KnownTexts, count_words, generate_misspellings
 
 import heedful
 from heedful.cli.arguments import parse_script_arguments
 from heedful.cli.option_parser import Positional
 from heedful.data.readers import TsvPairReader
 from heedful.data.tagged import ConlluReader
+from heedful.generation.search import BeamSearch
 from heedful.inspection.page import PageTable
 from heedful.metrics.error_rates import edit_distance
 from heedful.metrics.metric import (
@@ -89,6 +90,10 @@ class TextTask(ABC):
     def build_baseline(self, options: Options) -> tuple[str, AnswerFunction] | None:
         """Return name and function of a baseline without a neural model, or None."""
         return None
+
+    def build_variants(self, options: Options, model: heedful.Translator) -> Mapping[str, AnswerFunction]:
+        """Return other ways to answer with the same model, by name; none by default."""
+        return {}
 
 
 def choose_part(text: str, *, test: int, validation: int) -> str:
@@ -210,6 +215,13 @@ class SpellingTask(ExactMatchTask):
         corrector = Corrector(count_known_words(options))
         return "Norvig's corrector", lambda words: [corrector.correct(word) for word in words]
 
+    def build_variants(self, options: Options, model: heedful.Translator) -> Mapping[str, AnswerFunction]:
+        """Return a search that writes known words only."""
+        assert isinstance(model.search, BeamSearch)
+        words = KnownTexts(map(model.target.encode, count_known_words(options)), eos=model.search.eos)
+        search = replace(model.search, width=max(10, model.search.width), logits_masks=(words,))
+        return {"known words only": lambda texts: [text.text for text in model.translate(texts, search=search)]}
+
 
 def count_known_words(options: Options) -> dict[str, int]:
     """Count the words of the texts that occur often enough to be known."""
@@ -288,10 +300,11 @@ def evaluate_run(options: Options, task: TextTask, run: Path) -> PageTable:
 
     The p-values compare each metric with that of the run (paired bootstrap).
     """
-    model = heedful.load(run)
+    model = heedful.load(run, kind=heedful.Translator)
     systems: dict[str, AnswerFunction] = {
         run.name: lambda texts: [translation.text for translation in model.translate(texts)]
     }
+    systems |= task.build_variants(options, model)
     if baseline := task.build_baseline(options):
         systems[baseline[0]] = baseline[1]
     if options.answers is not None:

@@ -6,9 +6,14 @@ import math
 import random
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from string import ascii_lowercase
 from typing import Final
+
+import torch
+from torch import Tensor
+
+from heedful.tensors import Tokens
 
 LETTERS: Final = ascii_lowercase
 VOWELS: Final = "aeiouy"
@@ -103,6 +108,42 @@ def generate_misspellings(counts: Mapping[str, int], *, seed: int) -> Iterator[t
         yield word, word
         variants = {misspell(word, rng) for _ in range(min(10, 2 + int(math.log2(counts[word]))))}
         yield from ((variant, word) for variant in sorted(variants) if variant not in counts)
+
+
+class KnownTexts:
+    """Logits mask that allows only known texts, by the tree of their prefixes (De Cao et al. 2021, 3.2).
+
+    Args:
+        texts: tokens of each known text, without its end.
+        eos: the token that ends a text.
+    """
+
+    def __init__(self, texts: Iterable[Sequence[int]], *, eos: int) -> None:
+        self._children: list[dict[int, int]] = [{}]
+        for ids in texts:
+            node = 0
+            for token in ids:
+                if token not in self._children[node]:
+                    self._children[node][token] = len(self._children)
+                    self._children.append({})
+                node = self._children[node][token]
+            self._children[node][eos] = 0
+
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Tensor:
+        """Return the node of each row, the root."""
+        return torch.zeros(len(tokens.ids), dtype=torch.long)
+
+    def __call__(self, logits: Tensor, state: Tensor, /) -> Tensor:
+        """Forbid the tokens after which no known text continues, in place."""
+        forbidden = torch.ones(logits.shape, dtype=torch.bool)
+        for row, node in enumerate(state.tolist()):
+            forbidden[row, [*self._children[node]]] = False
+        return logits.masked_fill_(forbidden, -math.inf)
+
+    def extend(self, state: Tensor, ids: Tensor, /) -> Tensor:
+        """Return the nodes after the new tokens; the root after the end of a text or a forbidden token."""
+        nodes = zip(state.tolist(), ids.tolist(), strict=True)
+        return torch.tensor([self._children[node].get(token, 0) for node, token in nodes])
 
 
 class Corrector:
