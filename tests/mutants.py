@@ -6804,6 +6804,59 @@ OTHERS_ASKED = (
     ),
 )
 
+WHISPER = "tests/reference/test_whisper.py"
+PROMPTED_SPEECH = (
+    Mutant(
+        "whisper: bands have the height of their triangles",
+        "data/sound.py",
+        "(triangles * (2 / (peaks[2:] - peaks[:-2])))",
+        "triangles",
+        (f"{WHISPER}::test_frames_are_those_of_transformers",),
+    ),
+    Mutant(
+        "whisper: the loudest frame of a sound sets no limit",
+        "data/sound.py",
+        "logarithms.max() - 8.0",
+        "logarithms.min()",
+        (f"{WHISPER}::test_frames_are_those_of_transformers",),
+    ),
+    Mutant(
+        "whisper: a transcript may begin with its end",
+        "tasks/decoder_target.py",
+        "return (*completions, *end_bans, *start_bans)",
+        "return (*completions, *end_bans)",
+        (f"{WHISPER}::test_transcripts_are_those_of_transformers",),
+    ),
+    Mutant(
+        "whisper: the language is that of the first sound of a batch",
+        "tasks/speech/prompted.py",
+        "logits[:, 0, ids].argmax(1)",
+        "logits[:1, 0, ids].argmax(1).expand(rows)",
+        (f"{WHISPER}::test_transcripts_are_those_of_transformers",),
+    ),
+    Mutant(
+        "whisper: what is translated is transcribed",
+        "tasks/speech/prompted.py",
+        '"translate" if self.to_english else "transcribe"',
+        '"transcribe"',
+        (f"{WHISPER}::test_transcripts_are_those_of_transformers",),
+    ),
+    Mutant(
+        "whisper: long sounds are cut where they are loudest",
+        "tasks/speech/prompted.py",
+        "energies.argmin()",
+        "energies.argmax()",
+        (f"{WHISPER}::test_long_sounds_are_read_in_windows",),
+    ),
+    Mutant(
+        "whisper: padding leaks into the second convolution",
+        "blocks/convolution.py",
+        "torch.where(is_frame.unsqueeze(1), x, 0.0)",
+        "x",
+        ("tests/laws/test_frame_encoders.py::test_padding_law",),
+    ),
+)
+
 POINTER = "tests/reference/test_pointer_generator.py"
 COPYING = (
     Mutant(
@@ -7750,7 +7803,7 @@ PERCEIVED = (
     Mutant(
         "perceived: transcripts may be made as long as anybody likes",
         "serving/api/media.py",
-        ("    check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)\n"),
+        ("    check_length(message, build_length_limits(config), limits, max_source_tokens=predictor.max_slots)\n"),
         "",
         (f"{PERCEIVING}::test_what_is_wrong_with_what_is_sent_is_said",),
     ),
@@ -8100,6 +8153,7 @@ MUTANTS = (
     *HELD_WHOLE,
     *PROTECTED_TERMS,
     *COPYING,
+    *PROMPTED_SPEECH,
     *OTHERS_ASKED,
     *RISKED,
     *BESIDE,

@@ -43,7 +43,13 @@ from heedful.attention import (
     scores,
     softmax,
 )
-from heedful.blocks.convolution import CausalConvolution, CentredConvolution, ConvSubsampling, SpecAugment
+from heedful.blocks.convolution import (
+    CausalConvolution,
+    CentredConvolution,
+    ConvSubsampling,
+    FrameConvolutions,
+    SpecAugment,
+)
 from heedful.blocks.embedding import TokenEmbedding, build_embedding, build_output_layer
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.models.convolutional import ConvolutionalDecoder, ConvolutionalDecoderLayer, ConvolutionalEncoder
@@ -346,13 +352,15 @@ def build_weight_function(config: HeadsConfig, *, d_k: int, longest: int) -> Wei
 def build_subsampled_encoder(
     config: ShortenedConfig, encoder: Encoder[FeatureBatch], *, bands: int, width: int
 ) -> SubsampledEncoder:
-    """Put a newly initialised convolutional subsampling before an encoder: it reads frames of `bands` numbers and
-    returns vectors `width` wide.
+    """Put newly initialised convolutions before an encoder: they read frames of `bands` numbers and return fewer
+    vectors, `width` wide.
     """
-    subsampling = ConvSubsampling(bands, channels=config.channels, d_model=width)
-    return SubsampledEncoder(
-        subsampling, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide)
-    )
+    front: nn.Module
+    if config.front == "grid":
+        front = ConvSubsampling(bands, channels=config.channels, d_model=width)
+    else:
+        front = FrameConvolutions(bands, d_model=width)
+    return SubsampledEncoder(front, encoder, hidden=None if config.hide is None else _build_spec_augment(config.hide))
 
 
 def _build_spec_augment(config: HidingConfig) -> SpecAugment:

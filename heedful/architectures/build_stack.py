@@ -134,7 +134,7 @@ def build_transformer_memory_decoder(
     table = build_embedding(vocabulary, config.d_model)
     cross_attentions = dict.fromkeys(slots, config.cross_attention)
     stack = _build_token_stack(config, table, longest=longest, full_texts=False, cross_attentions=cross_attentions)
-    return TransformerDecoder(stack), build_output_layer(table, tied=config.tie)
+    return TransformerDecoder(stack), build_output_layer(table, tied=config.tie, bias=config.output_bias)
 
 
 def build_transformer_language_model(config: DecoderConfig, *, vocabulary: int, longest: int) -> LanguageModel:

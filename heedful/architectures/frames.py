@@ -89,14 +89,27 @@ class FrameEncoderArchitecture(ArchitectureConfig):
         """Width of the encoder's outputs."""
         return self.d_model
 
+    @property
+    def frames_per_slot(self) -> int:
+        """Number of frames that become one slot of the memory."""
+        return 4
+
 
 class ShortenedConfig(FrameEncoderArchitecture):
-    """Abstract: two convolutions before the encoder turn four frames into one slot."""
+    """Abstract: two convolutions before the encoder turn several frames into one slot."""
 
+    front: Literal["grid", "frames"] = "grid"
+    """convolutions before the encoder: two over time and frequency of stride 2, which make a slot of four frames (grid;
+    Dong et al. 2018), or two over time, the second of stride 2, which make a slot of two (frames; Whisper)"""
     channels: PositiveInt = 32
-    """channels of both convolutions over time and frequency, each of stride 2"""
+    """channels of both convolutions over time and frequency"""
     hide: HidingConfig | None = None
     """masks while training (SpecAugment); none if not given"""
+
+    @property
+    def frames_per_slot(self) -> int:
+        """Number of frames that become one slot of the memory."""
+        return 4 if self.front == "grid" else 2
 
 
 class FrameTransformerConfig(StackConfig, ShortenedConfig):

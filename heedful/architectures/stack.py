@@ -193,6 +193,8 @@ class TransformerMemoryDecoderConfig(StackConfig, MemoryDecoderArchitecture):
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
     tie: bool = True
     """whether embedding and output share one table"""
+    output_bias: bool = True
+    """add a learned bias to the logits"""
 
     @property
     def d_slot(self) -> int:

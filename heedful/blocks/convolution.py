@@ -215,6 +215,35 @@ class ConvSubsampling(nn.Module):
         return FeatureBatch(vectors, torch.where(token_mask, indices, -1))
 
 
+class FrameConvolutions(nn.Module):
+    """Two convolutions over time with GELU, of which the second has stride 2 (Radford et al. 2023, 2.2, Whisper).
+
+    From n frames, ceil(n / 2) vectors remain; zeros follow the ends of a row, wherever its padding is.
+
+    Args:
+        bands: numbers in a frame.
+        d_model: width of the result.
+    """
+
+    def __init__(self, bands: int, *, d_model: int) -> None:
+        super().__init__()
+        self.first = nn.Conv1d(bands, d_model, 3, padding=1)
+        self.second = nn.Conv1d(d_model, d_model, 3, stride=2, padding=1)
+
+    def forward(self, frames: FeatureBatch) -> FeatureBatch:
+        """Return a vector for every two frames, with positions from 0 and padding at the end."""
+        packed = PackedTokens.from_positions(frames.positions)
+        lengths = packed.lengths
+        vectors = packed.zero_padding(packed.pack(frames.vectors)).to(self.first.weight.dtype)
+        x = functional.gelu(self.first(vectors.transpose(1, 2)))
+        is_frame = torch.arange(x.size(2), device=x.device) < lengths.unsqueeze(1)
+        x = functional.gelu(self.second(torch.where(is_frame.unsqueeze(1), x, 0.0)))
+        indices = torch.arange(x.size(2), device=x.device)
+        return FeatureBatch(
+            x.transpose(1, 2), torch.where(indices < subsampled_length(lengths).unsqueeze(1), indices, -1)
+        )
+
+
 class SpecAugment(nn.Module):
     """Mask bands and frames while training (Park et al. 2019, 2.2, without time warping).
 

@@ -104,6 +104,10 @@ class TranscribeArguments(RunLineOptions):
     """number of texts for each sound; as text, each is a line of number, text and score, separated by tabs"""
     seed: int = 1
     """random seed of sampling"""
+    language: str | None = None
+    """code of the spoken language, such as de, for models of several; recognised by the model if not given"""
+    to_english: bool = False
+    """translate the speech into English instead of transcribing it, for models that can"""
     page: OptionalPage = None
     """file for a page (HTML) of the attention, for a single sound"""
 
@@ -120,6 +124,7 @@ class TranscribeArguments(RunLineOptions):
 
         names = self.read_lines()
         recognizer = self.load_predictor(SpeechRecognizer, use="transcribes")
+        recognizer = recognizer.with_language(self.language, to_english=self.to_english)
         exit_code = self.answer_lines(
             recognizer.line_format(),
             lines=names,

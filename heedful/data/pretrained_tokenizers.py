@@ -6,7 +6,7 @@ import base64
 import itertools
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
@@ -118,6 +118,13 @@ class PretrainedTokenizer(Tokenizer):
         """Return a copy without tags, for a model that no longer needs a language; what texts begin with stays."""
         tokenizer = copy(self)
         tokenizer.tag_ids = {}
+        return tokenizer
+
+    def with_suppressed(self, ids: Collection[int]) -> Self:
+        """Return a copy whose models never generate these ids, the end of a text excepted."""
+        tokenizer = copy(self)
+        others = (self.special.others | frozenset(ids)) - {self.special.eos}
+        tokenizer.special = replace(self.special, others=others)
         return tokenizer
 
     @property

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
@@ -355,11 +355,7 @@ class LogMel:
         ends = torch.tensor([self.low, self.high or self.rate / 2], dtype=torch.float64)
         first, last = (2595 * torch.log10(1 + ends / 700)).tolist()
         mels = torch.linspace(first, last, self.bands + 2, dtype=torch.float64)
-        peaks = 700 * (10 ** (mels / 2595) - 1)
-        hertz = torch.arange(size // 2 + 1, dtype=torch.float64).unsqueeze(1) * self.rate / size
-        rising = (hertz - peaks[:-2]) / (peaks[1:-1] - peaks[:-2])
-        falling = (peaks[2:] - hertz) / (peaks[2:] - peaks[1:-1])
-        return torch.minimum(rising, falling).clamp(min=0).float()
+        return _build_triangles(700 * (10 ** (mels / 2595) - 1), size=size, rate=self.rate).float()
 
     def compute_frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
         """Compute the frames that lie completely inside a sound: none if it is shorter than one frame."""
@@ -375,6 +371,79 @@ class LogMel:
         centred = log_power - log_power.mean(0)
         normalised: Tensor = centred / centred.square().mean(0).sqrt().clamp(min=1e-3)
         return normalised
+
+
+@dataclass(frozen=True)
+class PaddedLogMel:
+    """Computes log-mel frames of a sound that is padded with silence to a fixed length, as Whisper does (Radford et al.
+    2023, 2.2).
+
+    The powers are at most 8 orders of magnitude below the largest, and (log10(power) + 4) / 4 is a value of a frame.
+
+    Attributes:
+        rate: sampling rate to which sounds are resampled.
+        bands: number of triangular bands of equal area, evenly spaced on Slaney's mel scale from 0 Hz to half the rate
+            (Slaney 1998: linear up to 1000 Hz, then logarithmic, 27 bands for a factor of 6.4).
+        frame_length: number of samples in a frame, under a Hann window; frames are centred, and the sound is reflected
+            at its ends.
+        hop_length: number of samples from one frame to the next.
+        seconds: length to which sounds are padded; longer ones are cut.
+    """
+
+    rate: int = 16000
+    bands: int = 80
+    frame_length: int = 400
+    hop_length: int = 160
+    seconds: int = 30
+
+    @property
+    def window(self) -> float:
+        """Length of a frame in milliseconds."""
+        return 1000 * self.frame_length / self.rate
+
+    @property
+    def hop(self) -> float:
+        """Milliseconds from one frame to the next."""
+        return 1000 * self.hop_length / self.rate
+
+    @property
+    def num_frames(self) -> int:
+        """Number of frames of every sound."""
+        return self.seconds * self.rate // self.hop_length
+
+    def build_filterbank(self) -> Float[Tensor, "bins bands"]:
+        """Return the weight of each frequency in each band: triangles of equal area that end at their neighbours'
+        peaks.
+        """
+        last = 15 + 27 * math.log(self.rate / 2000, 6.4)
+        mels = torch.linspace(0, last, self.bands + 2, dtype=torch.float64)
+        peaks = torch.where(mels < 15, mels * (200 / 3), 1000 * 6.4 ** ((mels - 15) / 27))
+        triangles = _build_triangles(peaks, size=self.frame_length, rate=self.rate)
+        return (triangles * (2 / (peaks[2:] - peaks[:-2]))).float()
+
+    def compute_frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
+        """Compute the frames of a sound, padded or cut to `seconds`."""
+        samples = resample(sound.samples, sound.rate, self.rate)[: self.seconds * self.rate]
+        padded = torch.nn.functional.pad(samples, (0, self.seconds * self.rate - len(samples)))
+        window = torch.hann_window(self.frame_length)
+        spectrum = torch.stft(padded, self.frame_length, self.hop_length, window=window, return_complex=True)
+        power = spectrum[:, :-1].abs().square().T @ self.build_filterbank()
+        logarithms = power.clamp(min=_MIN_POWER).log10()
+        return (torch.maximum(logarithms, logarithms.max() - 8.0) + 4.0) / 4.0
+
+
+Frontend: TypeAlias = LogMel | PaddedLogMel
+"""Computes the acoustic frames of a sound."""
+
+
+def _build_triangles(peaks: Float[Tensor, " N"], *, size: int, rate: int) -> Float[Tensor, "bins bands"]:
+    """Return the weight of each frequency of a Fourier transform of `size` samples in each band: triangles of height 1
+    that end at their neighbours' peaks in Hz.
+    """
+    hertz = torch.arange(size // 2 + 1, dtype=torch.float64).unsqueeze(1) * rate / size
+    rising = (hertz - peaks[:-2]) / (peaks[1:-1] - peaks[:-2])
+    falling = (peaks[2:] - hertz) / (peaks[2:] - peaks[1:-1])
+    return torch.minimum(rising, falling).clamp(min=0)
 
 
 def _get_next_power_of_two(minimum: int) -> int:

@@ -167,7 +167,10 @@ def _require_exportable(config: StackConfig) -> None:
     """Raise RunError if the computation depends on values and not only on shapes, which no graph can express, or reads
     n-grams.
     """
-    supported = {"self_attention.score": _SCORES, "self_attention.weights": _WEIGHT_FUNCTIONS}
+    supported: dict[str, tuple[Any, ...]] = {
+        "self_attention.score": _SCORES,
+        "self_attention.weights": _WEIGHT_FUNCTIONS,
+    }
     if isinstance(config, TransformerConfig):
         supported |= {
             "cross_attention.score": _SCORES,

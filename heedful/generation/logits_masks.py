@@ -102,6 +102,31 @@ class MinNewTokens:
         return state - 1
 
 
+@final
+@dataclass(frozen=True)
+class SuppressAtStart:
+    """Mask that forbids tokens as the first new one of each row, behind its forced prefix.
+
+    Attributes:
+        ids: the forbidden tokens.
+    """
+
+    ids: tuple[int, ...]
+
+    def init_state(self, tokens: Tokens, /, *, vocab_size: int) -> Int[Tensor, " N"]:
+        """Return the number of new tokens of each row: none."""
+        return torch.zeros(len(tokens.ids), dtype=torch.long, device=tokens.ids.device)
+
+    def __call__(self, logits: Float[Tensor, "N V"], state: Int[Tensor, " N"], /) -> Float[Tensor, "N V"]:
+        """Forbid the tokens in rows without new tokens, in place."""
+        logits[:, list(self.ids)] = logits[:, list(self.ids)].masked_fill((state == 0).unsqueeze(1), -math.inf)
+        return logits
+
+    def extend(self, state: Int[Tensor, " N"], _ids: Int[Tensor, " N"], /) -> Int[Tensor, " N"]:
+        """Count one token more."""
+        return state + 1
+
+
 _PartialMatches: TypeAlias = frozenset[tuple[int, int]]
 """Words that the end of a text may begin: pairs of word number and number of matched characters."""
 _MatchState: TypeAlias = tuple[_PartialMatches, bool]

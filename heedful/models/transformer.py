@@ -14,7 +14,7 @@ from torch.nn import functional
 
 from heedful.attention.attention import MultiHopAttention
 from heedful.attention.hooks import DECODER_SELF, ENCODER_SELF, SUMMARY, assign_roles
-from heedful.blocks.convolution import ConvSubsampling, SpecAugment
+from heedful.blocks.convolution import SpecAugment
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Decoder, Encoder, State
@@ -136,24 +136,22 @@ class TransformerEncoder(Encoder[Tokens | FeatureBatch]):
 
 @final
 class SubsampledEncoder(Encoder[FeatureBatch]):
-    """An encoder behind a subsampling by 4; its memory has the layout of frames.
+    """An encoder behind convolutions that make a vector of several frames; its memory has the layout of frames.
 
     Args:
-        front: subsamples the frames.
+        front: maps a `FeatureBatch` of frames to a shorter one.
         encoder: reads the subsampled vectors.
         hidden: masks parts of the frames while training; nothing if not given.
     """
 
-    def __init__(
-        self, front: ConvSubsampling, encoder: Encoder[FeatureBatch], *, hidden: SpecAugment | None = None
-    ) -> None:
+    def __init__(self, front: nn.Module, encoder: Encoder[FeatureBatch], *, hidden: SpecAugment | None = None) -> None:
         super().__init__()
         self.front = front
         self.encoder = encoder
         self.hidden = hidden
 
     def forward(self, source: FeatureBatch) -> Memory:
-        """Return a memory slot for every four frames."""
+        """Return a memory slot for each vector of the convolutions."""
         memory: Memory = self.encoder(self.front(source if self.hidden is None else self.hidden(source)))
         return replace(memory, layout=FrameLayout(memory.positions.size(1)))
 

@@ -27,6 +27,7 @@ from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft_adapter
 from heedful.foreign.picture_folders import PictureFolder, PictureModel, save_picture_model
+from heedful.foreign.speech_folders import SpeechFolder, save_speech_model
 from heedful.models.model_size import build_without_memory
 from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import (
@@ -53,9 +54,10 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     RoBERTa-PreLayerNorm in the same way. Any other model becomes the first family of
     `heedful.foreign.families.registry` that supports it: an encoder RoBERTa, ELECTRA, ALBERT, DistilBERT or MPNet, a
     language model GPT-2, OPT, GPT-NeoX, Llama, Mistral or Qwen, a translation model Marian, BART, mBART, M2M100,
-    Pegasus or T5, a vision transformer of the task glimpses ViT with its classifier (`ViTForImageClassification`). The
-    exported model computes the same numbers, up to the order of additions. The vocabulary is written in the format of
-    transformers where an exact conversion is possible, and in heedful's own format.
+    Pegasus or T5, a vision transformer of the task glimpses ViT with its classifier (`ViTForImageClassification`). A
+    folder of Whisper is written again. The exported model computes the same numbers, up to the order of additions. The
+    vocabulary is written in the format of transformers where an exact conversion is possible, and in heedful's own
+    format.
 
     Args:
         run: a run folder, or a Hugging Face folder.
@@ -72,7 +74,11 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     if (picture_model := _open_picture_model(path, step=step)) is not None:
         save_picture_model(picture_model, folder)
         return ()
-    family = open_hugging_face(path).family if is_hugging_face_folder(path) else None
+    opened = open_hugging_face(path) if is_hugging_face_folder(path) else None
+    if isinstance(opened, SpeechFolder):
+        save_speech_model(opened.speech_model, folder)
+        return ()
+    family = None if opened is None else opened.family
     exact = family is not None and step is None
     origin = open_hugging_face(path).exact_origin if exact else open_origin(path, step=step)
     return (*save_hugging_face(origin, folder, family=family), *_describe_lost_pooling(path))

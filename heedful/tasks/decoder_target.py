@@ -16,7 +16,7 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.generation import Hypotheses, Hypothesis, LogitsMask, MinNewTokens, score_target
 from heedful.generation.lexical_constraints import LexicalConstraints
-from heedful.generation.logits_masks import PartialWord
+from heedful.generation.logits_masks import PartialWord, SuppressAtStart
 from heedful.generation.prefill import AttentionLookup
 from heedful.generation.prefill import GenerationRequest as Wish
 from heedful.generation.search import SearchStrategy
@@ -100,6 +100,7 @@ class TargetRequest:
         min_tokens: tokens to generate at least, the end not included, as far as `max_tokens` allows.
         terms: id sequences that the text must contain, in any order; for beam search only.
         partial_word: characters that must follow the prefix, in any tokens.
+        suppressed_start_ids: ids that must not follow the prefix; the same for all texts of a batch.
     """
 
     max_tokens: int
@@ -108,6 +109,7 @@ class TargetRequest:
     min_tokens: int = 0
     terms: Sequence[tuple[int, ...]] = ()
     partial_word: PartialWord | None = None
+    suppressed_start_ids: tuple[int, ...] = ()
 
 
 @final
@@ -179,15 +181,18 @@ class DecoderTarget:
         )
 
     def _build_bans(self, requests: Sequence[TargetRequest], *, limits: Sequence[int]) -> tuple[LogitsMask, ...]:
-        """Build the logits masks that enforce the minimum lengths and partial words of the requests; `limits` are their
-        maximum lengths.
+        """Build the logits masks that enforce the minimum lengths, the partial words and the possible first tokens of
+        the requests; `limits` are their maximum lengths.
         """
         missing = tuple(
             min(request.min_tokens, limit - 1) - len(request.prefix)
             for request, limit in zip(requests, limits, strict=True)
         )
         end_bans = (MinNewTokens(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
-        return (*build_completions([request.partial_word for request in requests], tokenizer=self.tokenizer), *end_bans)
+        start_ids = requests[0].suppressed_start_ids if requests else ()
+        start_bans = (SuppressAtStart(start_ids),) if start_ids else ()
+        completions = build_completions([request.partial_word for request in requests], tokenizer=self.tokenizer)
+        return (*completions, *end_bans, *start_bans)
 
     def _build_constraints(self, requests: Sequence[TargetRequest]) -> LexicalConstraints | None:
         """Build the lexical constraints; None if no request has terms."""

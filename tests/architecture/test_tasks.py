@@ -55,6 +55,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
     "foreign.hugging_face": ("classification", "tagging", "spans"),  # of fine-tuned encoders
     "foreign.picture_folders": ("glimpses",),
     "foreign.families.vit": ("glimpses",),
+    "foreign.speech_folders": ("speech",),
+    "foreign.families.whisper": ("speech",),
     "runs.export": ("translation",),
     # a task that combines others
     "tasks.multitask": ("classification", "tagging", "spans"),

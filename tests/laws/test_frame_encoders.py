@@ -27,6 +27,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "recurrent": {"kind": "recurrent"},
     "recurrent, one way": {"kind": "recurrent", "bidirectional": False, "d_embedding": 6, "cell": "gru"},
     "with masks": {"hide": {"frames": 2}},
+    "over time": {"front": "frames"},
+    "over time, recurrent": {"kind": "recurrent", "front": "frames"},
 }
 
 
@@ -53,21 +55,23 @@ def test_padding_law(name: str) -> None:
     """The encoding of a sound does not depend on the other sounds of the batch or on its padding."""
     encoder, config = build_encoder(VARIANTS[name])
     alone: Memory = encoder(build_sound(9))
-    assert alone.values.shape == (1, 3, config.d_output)
-    assert alone.layout == FrameLayout(3)
-    assert alone.positions.tolist() == [[0, 1, 2]]
+    slots = -(-9 // config.frames_per_slot)
+    assert alone.values.shape == (1, slots, config.d_output)
+    assert alone.layout == FrameLayout(slots)
+    assert alone.positions.tolist() == [[*range(slots)]]
     both = [build_sound(21), build_sound(9, before=3, behind=9)]
     beside = encoder(
         FeatureBatch(*(torch.cat([getattr(each, part) for each in both]) for part in ("vectors", "positions")))
     )
-    assert beside.positions[1].tolist() == [0, 1, 2, -1, -1, -1]
-    torch.testing.assert_close(beside.values[1, :3], alone.values[0])
+    all_slots = -(-21 // config.frames_per_slot)
+    assert beside.positions[1].tolist() == [*range(slots), *[-1] * (all_slots - slots)]
+    torch.testing.assert_close(beside.values[1, :slots], alone.values[0])
     torch.testing.assert_close(beside.summary[1], alone.summary[0])
     torch.testing.assert_close(beside.values[:1], encoder(build_sound(21)).values)
     assert beside.values.isfinite().all()
 
 
-@pytest.mark.parametrize("name", ["sinusoidal", "with masks"])
+@pytest.mark.parametrize("name", ["sinusoidal", "with masks", "over time"])
 def test_capture_law(name: str) -> None:
     """Capturing changes nothing, and the first layer reads the output of the convolutions."""
     encoder, _ = build_encoder(VARIANTS[name])

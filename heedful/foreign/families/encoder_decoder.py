@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final
 
@@ -96,13 +96,13 @@ def _attention_renames(heedful_name: str, foreign_name: str) -> tuple[TensorRena
     )
 
 
-_ENCODER: Final = (
+ENCODER_LAYER: Final = (
     *_attention_renames("attention", "self_attn"),
     TensorRename(("feed_forward.inner",), ("fc1",), layout=READS_SINES_FIRST),
     TensorRename(("feed_forward.outer",), ("fc2",), layout=WRITES_SINES_FIRST),
     TensorRename(("around_feed_forward.norm",), ("final_layer_norm",), layout=WRITES_SINES_FIRST),
 )
-_DECODER: Final = (*_ENCODER, *_attention_renames("across", "encoder_attn"))
+DECODER_LAYER: Final = (*ENCODER_LAYER, *_attention_renames("across", "encoder_attn"))
 _FINAL_NORMS: Final = tuple(
     TensorRename((f"{side}.stack.final_norm",), (f"model.{side}.layer_norm",), layout=WRITES_SINES_FIRST)
     for side in ("encoder", "decoder")
@@ -131,25 +131,31 @@ def build_seq2seq_mapping(
     embeddings, copies = _EMBEDDINGS[config.tie]
     renames = (
         *embeddings,
-        *rename_layers(config.encoder_layers, _ENCODER, stack="encoder.stack", foreign_layers="model.encoder.layers"),
-        *rename_layers(config.decoder_layers, _DECODER, stack="decoder.stack", foreign_layers="model.decoder.layers"),
+        *rename_layers(
+            config.encoder_layers, ENCODER_LAYER, stack="encoder.stack", foreign_layers="model.encoder.layers"
+        ),
+        *rename_layers(
+            config.decoder_layers, DECODER_LAYER, stack="decoder.stack", foreign_layers="model.decoder.layers"
+        ),
         *(_FINAL_NORMS if config.residual == "pre_norm" else ()),
         *extra_renames,
         _BIAS,
     )
     return StateDictMapping(
         prefix="model.",
-        renames=renames if sines_first else tuple(map(_without_sine_reordering, renames)),
+        renames=renames if sines_first else without_sines_first(renames),
         copies=copies,
         ignored=ignored,
         computed=computed or {},
     )
 
 
-def _without_sine_reordering(rename: TensorRename) -> TensorRename:
-    """Return the rename with the identity layout if it reorders sines and cosines."""
-    is_reordered = rename.layout in (READS_SINES_FIRST, WRITES_SINES_FIRST)
-    return replace(rename, layout=SAME_LAYOUT) if is_reordered else rename
+def without_sines_first(renames: Sequence[TensorRename]) -> tuple[TensorRename, ...]:
+    """Return the renames with the identity layout in place of those that reorder sines and cosines."""
+    return tuple(
+        replace(rename, layout=SAME_LAYOUT) if rename.layout in (READS_SINES_FIRST, WRITES_SINES_FIRST) else rename
+        for rename in renames
+    )
 
 
 def _embedding_rename(heedful_name: str, foreign_name: str) -> TensorRename:

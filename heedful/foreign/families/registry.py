@@ -20,6 +20,7 @@ from heedful.foreign.families.opt import OPT
 from heedful.foreign.families.roberta import CAMEMBERT, ROBERTA, ROBERTA_PRELAYERNORM, XLM_ROBERTA
 from heedful.foreign.families.t5 import MT5, T5
 from heedful.foreign.families.vit import VIT
+from heedful.foreign.families.whisper import WHISPER
 
 EXPORTED_FAMILIES: Final = (
     *(BERT, ROBERTA, ROBERTA_PRELAYERNORM, ELECTRA, ALBERT, DISTILBERT, MPNET),
@@ -28,6 +29,6 @@ EXPORTED_FAMILIES: Final = (
 )
 """Families that models of text are exported as; of several that support a model, the first is taken."""
 MODEL_FAMILIES: Final[Mapping[str, ModelFamily]] = {
-    family.model_type: family for family in (*EXPORTED_FAMILIES, XLM_ROBERTA, CAMEMBERT, MT5, VIT)
+    family.model_type: family for family in (*EXPORTED_FAMILIES, XLM_ROBERTA, CAMEMBERT, MT5, VIT, WHISPER)
 }
 """Supported model families by the model_type of config.json."""

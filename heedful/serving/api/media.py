@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import torch
+from pydantic import Field
 
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
@@ -49,7 +50,6 @@ from heedful.tasks.glimpses.predictor import GlimpsePredictor, PictureClassRecor
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
 from heedful.tasks.predictor import dump_record
 from heedful.tasks.search_factory import build_length_limits, build_search
-from heedful.tasks.speech.data import count_slots
 from heedful.tasks.speech.predictor import SpeechRecognizer, TranscriptRecord
 
 GROUP: Final = "perception"
@@ -251,6 +251,10 @@ class TranscribeRequest(DecodingRequest):
 
     sound: FileContent
     """the sound, in base64 or as a data URL; in multipart/form-data, a file of this name"""
+    language: Annotated[str, Field(max_length=40)] | None = None
+    """code of the spoken language, for models of several; they recognise it if it is not given"""
+    to_english: bool = False
+    """translate the speech into English, for models that can"""
 
 
 def _warm_up_recognizer(predictor: SpeechRecognizer) -> object:
@@ -316,23 +320,30 @@ CAPABILITIES = (
     accepts_files=True,
 )
 async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any]:
-    name, answers = await transcribe_sound(context, message, field_name="sound")
+    name, answers = await transcribe_sound(
+        context, message, field_name="sound", language=message.language, to_english=message.to_english
+    )
     return {"model": name, "answers": answers}
 
 
 async def transcribe_sound(
-    context: RequestContext, message: TranscribeRequest, *, field_name: str
+    context: RequestContext,
+    message: TranscribeRequest,
+    *,
+    field_name: str,
+    language: str | None = None,
+    to_english: bool = False,
 ) -> tuple[str, list[Mapping[str, Any]]]:
     """Transcribe the sound in a message, within the limits and the deadline of the request; return the name of the
-    model and a list with the one record. Errors call the sound `field_name`.
+    model and a list with the one record. Errors call the sound `field_name`. The sound is in `language`, if given, and
+    is translated with `to_english`.
     """
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)
-    predictor: SpeechRecognizer = model.predictor
+    predictor: SpeechRecognizer = model.predictor.with_language(language, to_english=to_english)
     limits = context.limits
     config = message.build_config(predictor.generation)
-    max_frames = count_slots(round(1000 * predictor.max_seconds / predictor.frontend.hop))
-    check_length(message, build_length_limits(config), limits, max_source_tokens=max_frames)
+    check_length(message, build_length_limits(config), limits, max_source_tokens=predictor.max_slots)
 
     def work() -> list[Mapping[str, Any]]:
         with open_sound(

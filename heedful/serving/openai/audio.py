@@ -13,7 +13,7 @@ from starlette.responses import PlainTextResponse
 
 from heedful.serving.api.media import TranscribeRequest, transcribe_sound
 from heedful.serving.api.uploads import read_upload_fields
-from heedful.serving.capabilities import has_capable_model
+from heedful.serving.capabilities import find_capable_model, has_capable_model
 from heedful.serving.openai.generation import OpenAIMessage, UnsupportedField
 from heedful.serving.openai.models import GROUP
 from heedful.serving.routes import HandlerResult, RequestContext, declare_route
@@ -31,7 +31,7 @@ class TranscriptionRequest(OpenAIMessage):
     temperature: Annotated[float, Field(ge=0, le=1)] | None = None
     """above 0, tokens are sampled; 0 uses the search of the model's recipe"""
     language: Annotated[str, Field(max_length=40)] | None = None
-    """language of the sound; it does not change the transcript and is only returned by `verbose_json`"""
+    """code of the language of the sound; only models of several languages use it, and `verbose_json` returns it"""
     prompt: UnsupportedField = None
     stream: UnsupportedField = None
     timestamp_granularities: UnsupportedField = None
@@ -79,7 +79,9 @@ async def _answer_transcription(context: RequestContext, message: TranscriptionR
     """
     sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
-    _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file")
+    languages = find_capable_model(context.registry, "transcribe", message.model).predictor.languages
+    language = message.language if message.language in languages else None
+    _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file", language=language)
     if message.response_format == "text":
         return PlainTextResponse(f"{record['text']}\n")
     usage = TranscriptionUsage(type="duration", seconds=math.ceil(record["seconds"]))

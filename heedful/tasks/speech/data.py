@@ -21,8 +21,6 @@ from heedful.tensors import FeatureBatch
 
 FRAMES: Final = "frames"
 TEXT: Final = "text"
-SUBSAMPLING: Final = 4
-"""Frames that become one slot of a memory."""
 _SOUND_SUFFIXES: Final = (".flac", ".wav")
 
 
@@ -118,24 +116,24 @@ def _make_utterance(table: Path, sound: str, text: str, location: str) -> Uttera
     return Utterance(table.parent / sound.strip(), text.strip(), location)
 
 
-def count_slots(num_frames: int) -> int:
+def count_slots(num_frames: int, *, frames_per_slot: int) -> int:
     """Return the number of memory slots for a number of frames."""
-    return -(-num_frames // SUBSAMPLING)
+    return -(-num_frames // frames_per_slot)
 
 
 def build_speech_encoding(
-    tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, needs_alignment: bool
+    tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, frames_per_token: int | None = None
 ) -> ExampleEncoder[Utterance]:
     """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames. Sounds or texts
-    that are too long are left out, and with `needs_alignment` sounds that are too short for their text.
+    that are too long are left out, and with `frames_per_token` sounds that are too short for their text.
 
     Args:
         tokenizer: of the text.
         frontend: computes frames.
         max_seconds: longest sound.
         max_length: longest text, in tokens with its end token.
-        needs_alignment: whether each token needs a slot of its own (CTC); sounds that are too short for their text are
-            left out.
+        frames_per_token: number of frames that each token needs for a slot of its own (CTC); sounds that are too short
+            for their text are left out. None if tokens need no slot.
     """
     max_frames = max_seconds * 1000 / frontend.hop
 
@@ -146,9 +144,12 @@ def build_speech_encoding(
         except DataError as error:
             raise DataError(f"{utterance.location}: {error}") from None
         ids = tokenizer.encode(utterance.text)
-        is_too_short = needs_alignment and 0 < count_slots(len(frames)) < count_needed_frames(ids)
-        if len(frames) > max_frames or len(ids) >= max_length or is_too_short:
+        if len(frames) > max_frames or len(ids) >= max_length:
             return None, None
+        if frames_per_token is not None:
+            slots = count_slots(len(frames), frames_per_slot=frames_per_token)
+            if 0 < slots < count_needed_frames(ids):
+                return None, None
         return [*ids, tokenizer.special.eos] if ids else [], frames.numpy()
 
     # sounds stand last, since the last side is what batches are planned by

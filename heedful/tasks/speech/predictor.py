@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from heedful.argument_checks import to_file_list
 from heedful.attention.hooks import SOURCE_AXIS
-from heedful.data.sound import LogMel, Sound, read_sound
+from heedful.data.sound import Frontend, Sound, read_sound
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.generation.results import Hypotheses, Hypothesis
@@ -33,7 +33,7 @@ from heedful.tasks.predictor import (
     escape_cell,
     run_batched,
 )
-from heedful.tasks.speech.data import SUBSAMPLING, count_slots, pad_frames
+from heedful.tasks.speech.data import count_slots, pad_frames
 from heedful.tasks.speech.decoding import SpeechDecoding
 from heedful.tensors import FeatureBatch, move_to_device
 
@@ -91,15 +91,28 @@ class SpeechRecognizer(Predictor):
         max_seconds: longest sound.
         generation: the default search settings.
         make_decoding: builds a `SpeechDecoding` from search settings, a number of candidates and a seed.
+        frames_per_slot: number of frames that become one slot of the model's memory.
     """
 
     model: nn.Module
     _: KW_ONLY
     target: DecoderTarget
-    frontend: LogMel
+    frontend: Frontend
     max_seconds: float
     generation: GenerationConfig
     make_decoding: Callable[..., SpeechDecoding]
+    frames_per_slot: int = 4
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Codes of the languages that `with_language` can choose; none if the model knows only that of its training."""
+        return ()
+
+    @property
+    def max_slots(self) -> int:
+        """Number of memory slots of the longest sound that is read at once."""
+        num_frames = round(1000 * self.max_seconds / self.frontend.hop)
+        return count_slots(num_frames, frames_per_slot=self.frames_per_slot)
 
     def transcribe(
         self,
@@ -167,8 +180,9 @@ class SpeechRecognizer(Predictor):
             RecipeError: there is no such layer or head, or a text is given to a model that does not read text.
         """
         scope, frames = scope or InspectionSelection(), self._compute_frames(sound, 1).frames
-        source = _pad_columns(pad_frames([frames]), length=SUBSAMPLING * (count_slots(len(frames)) + scope.padding))
-        names = scope.name_columns([str(slot) for slot in range(count_slots(len(frames)))])
+        slots = count_slots(len(frames), frames_per_slot=self.frames_per_slot)
+        source = _pad_columns(pad_frames([frames]), length=self.frames_per_slot * (slots + scope.padding))
+        names = scope.name_columns([str(slot) for slot in range(slots)])
         axis = MapAxis(SOURCE_AXIS, names, "frames", pictures=_draw_spectrogram(source))
         decoding, source = self.make_decoding(self.generation), move_to_device(source, self.target.device)
         return decoding.inspect(self.model, source, text, selection=scope, axis=axis, title=_name_sound(sound, 1))
@@ -181,6 +195,15 @@ class SpeechRecognizer(Predictor):
         """Inspect the request's sound file, with its text if given."""
         recognizer = self if request.beam is None else self.with_beam_width(request.beam)
         return recognizer.inspect(request.source, request.target, scope=request.selection)
+
+    def with_language(self, language: str | None, *, to_english: bool = False) -> SpeechRecognizer:
+        """Return the same model for speech in a language, transcribed or translated into English; `RecipeError` if it
+        knows no languages, as this one.
+        """
+        if language is not None or to_english:
+            option = "--to-english" if language is None else "--language"
+            raise RecipeError(f"{option}: this model knows the language of its training only; leave it out")
+        return self
 
     def with_beam_width(self, width: int) -> SpeechRecognizer:
         """Return a copy with another beam width; raise `RecipeError` if the search has no beam."""

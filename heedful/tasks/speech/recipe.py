@@ -111,10 +111,9 @@ class SpeechDataConfig(DataConfig):
     max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 400
     """longest text, in tokens, end token included; longer ones are left out of training, and never written"""
 
-    @property
-    def max_slots(self) -> int:
-        """Number of memory slots of the longest sound."""
-        return int(self.max_seconds * 1000 / self.frames.hop) // 4 + 1
+    def count_max_slots(self, frames_per_slot: int) -> int:
+        """Return the number of memory slots of the longest sound."""
+        return int(self.max_seconds * 1000 / self.frames.hop) // frames_per_slot + 1
 
 
 class TranscriptTokenizerConfig(TokenizerConfig):
@@ -173,12 +172,14 @@ class SpeechRecipe(MemoryRecipe):
         if data is not None and decoder_longest is not None and decoder_longest.tokens < data.max_length:
             key = decoder_longest.key.replace("model.", "model.decoder.")
             raise config_error(key, f"= {decoder_longest.tokens} must be at least data.max_length = {data.max_length}")
-        if data is not None and longest is not None and longest.tokens < data.max_slots:
-            raise config_error(
-                longest.key,
-                f"= {longest.tokens} must be at least {data.max_slots}, a quarter of the frames of data.max_seconds = "
-                f"{data.max_seconds:g}",
-            )
+        if data is not None and longest is not None:
+            slots = data.count_max_slots(model.frames_per_slot)
+            if longest.tokens < slots:
+                raise config_error(
+                    longest.key,
+                    f"= {longest.tokens} must be at least {slots}, one for each {model.frames_per_slot} frames of "
+                    f"data.max_seconds = {data.max_seconds:g}",
+                )
         return model
 
     @field_validator("generation")

@@ -297,7 +297,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
             data.frames.build_frontend(),
             max_seconds=data.max_seconds,
             max_length=data.max_length,
-            needs_alignment=run.recipe.model.ctc_weight > 0,
+            frames_per_token=run.recipe.model.frames_per_slot if run.recipe.model.ctc_weight > 0 else None,
         )
 
     def build_model(self, recipe: SpeechRecipe, sizes: VocabSizes) -> nn.Module:
@@ -305,11 +305,12 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         vocabulary size.
         """
         config, data, vocabulary = recipe.model, recipe.data, sizes[WORDS]
-        encoder = build_frame_encoder(config, bands=data.frames.bands, longest=data.max_slots)
+        max_slots = data.count_max_slots(config.frames_per_slot)
+        encoder = build_frame_encoder(config, bands=data.frames.bands, longest=max_slots)
         labels = CTCHead(build_xavier_linear(config.d_output, vocabulary))
         if config.decoder is None:
             return CTCModel(encoder, labels)
-        longest, slots = max(data.max_length, data.max_slots), {SOURCE: config.d_output}
+        longest, slots = max(data.max_length, max_slots), {SOURCE: config.d_output}
         decoder, output = build_memory_decoder(config.decoder, vocabulary=vocabulary, slots=slots, longest=longest)
         if config.ctc_weight == 0:
             return SequenceToSequence(encoder, decoder, output=output)
@@ -363,6 +364,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
             max_seconds=data.max_seconds,
             generation=run.recipe.generation,
             make_decoding=partial(build_decoding, target=target, ctc_weight=run.recipe.model.ctc_weight),
+            frames_per_slot=run.recipe.model.frames_per_slot,
         )
 
 

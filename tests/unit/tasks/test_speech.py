@@ -126,7 +126,7 @@ def test_sounds_that_no_model_can_learn_from_are_left_out(tmp_path: Path, folder
 
     def encoded(samples: int, text: str, **how: Any) -> Any:
         utterance = next(iter(read_recordings_table(_table(tmp_path, samples, text))))
-        options = {"max_seconds": 1.0, "max_length": 6, "needs_alignment": True, **how}
+        options = {"max_seconds": 1.0, "max_length": 6, "frames_per_token": 4, **how}
         ids, frames = build_speech_encoding(tokenizer, front, **options).encode(utterance)
         return None if ids is None else (len(ids), len(frames))  # type: ignore[arg-type]  # both or none
 
@@ -139,10 +139,10 @@ def test_sounds_that_no_model_can_learn_from_are_left_out(tmp_path: Path, folder
     # two slots of four frames hold two different tokens, but no token twice
     assert encoded(640, "low mid") == (3, 6)
     assert encoded(640, "low low") is None
-    assert encoded(640, "low low", needs_alignment=False) == (3, 6)
+    assert encoded(640, "low low", frames_per_token=None) == (3, 6)
     (tmp_path / "a.wav").write_bytes(b"no sound")
     with pytest.raises(DataError, match=r"t\.tsv:1: .*a\.wav: is not a sound that can be read"):
-        build_speech_encoding(tokenizer, front, max_seconds=1.0, max_length=6, needs_alignment=True).encode(
+        build_speech_encoding(tokenizer, front, max_seconds=1.0, max_length=6, frames_per_token=4).encode(
             next(iter(read_recordings_table(tmp_path / "t.tsv")))
         )
 

@@ -1,0 +1,231 @@
+"""Reading and writing Hugging Face folders of speech recognition models (Whisper)."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Final, NoReturn
+
+import torch
+from torch import Tensor
+
+from heedful.architectures.build import build_frame_encoder, build_memory_decoder
+from heedful.architectures.frames import FrameTransformerConfig
+from heedful.atomic_io import atomic_folder, save_tensors, write_json
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.sound import PaddedLogMel
+from heedful.engines.select_engine import prepare_for_inference
+from heedful.errors import RunError
+from heedful.foreign.families.whisper import WHISPER
+from heedful.foreign.folder_files import (
+    TranslationSide,
+    read_forbidden_tokens,
+    read_json_or_empty,
+    read_text_vocabulary,
+    read_token_id,
+)
+from heedful.foreign.folders import CONFIG_FILE
+from heedful.foreign.hugging_face import HuggingFaceFolder, require_enough_tensors
+from heedful.foreign.safetensors_files import read_folder_tensors
+from heedful.models.generative import SequenceToSequence
+from heedful.models.parameters import skip_initialization
+from heedful.recipes.generation import GreedyConfig
+from heedful.recipes.recipe import EngineName
+from heedful.tasks.decoder_target import DecoderTarget
+from heedful.tasks.portable_model import PortableModel
+from heedful.tasks.speech.prompted import PromptedRecognizer, SpeechPrompt, build_prompted_decoding
+from heedful.tensors import SOURCE, FeatureBatch
+
+_PREPROCESSOR_FILES: Final = ("preprocessor_config.json", "processor_config.json")
+_FRAME_KEYS: Final[Mapping[str, tuple[str, int]]] = {
+    "sampling_rate": ("rate", 16000),
+    "feature_size": ("bands", 80),
+    "n_fft": ("frame_length", 400),
+    "hop_length": ("hop_length", 160),
+    "chunk_length": ("seconds", 30),
+}
+"""Keys of a preprocessor, with the attributes of `PaddedLogMel` and their values if they are not given."""
+_TABLE: Final = "decoder.stack.embedding.table.weight"
+_LANGUAGE_PIECE: Final = re.compile(r"<\|([a-z]{2,3})\|>")
+_CONTROL_PIECE: Final = re.compile(r"<\|.*\|>")
+_TASKS: Final = ("transcribe", "translate")
+_NO_TIMESTAMPS: Final = "<|notimestamps|>"
+_MULTILINGUAL_SIZE: Final = 51865
+"""Size of the smallest vocabulary of a model of many languages; those of English have fewer pieces."""
+_MAX_SECONDS: Final = 3600.0
+"""Longest sound, in seconds, that is transcribed in windows."""
+
+
+@dataclass(frozen=True)
+class SpeechModel:
+    """A speech recognition model apart from the files that it is in.
+
+    Attributes:
+        folder: origin, for messages.
+        config: its architecture.
+        frontend: computes its frames.
+        tensors: its parameters by heedful's names.
+    """
+
+    folder: Path
+    config: FrameTransformerConfig
+    frontend: PaddedLogMel
+    tensors: Mapping[str, Tensor]
+
+    def build(self) -> SequenceToSequence[FeatureBatch]:
+        """Build a model with a parameter for each tensor, of arbitrary values."""
+        decoder_config = self.config.decoder
+        assert decoder_config is not None
+        vocabulary, slots = len(self.tensors[_TABLE]), self.frontend.num_frames // self.config.frames_per_slot
+        with skip_initialization():
+            encoder = build_frame_encoder(self.config, bands=self.frontend.bands, longest=slots)
+            decoder, output = build_memory_decoder(
+                decoder_config, vocabulary=vocabulary, slots={SOURCE: self.config.d_output}, longest=slots
+            )
+        return SequenceToSequence(encoder, decoder, output=output)
+
+
+@dataclass(frozen=True)
+class SpeechFolder(HuggingFaceFolder):
+    """A Hugging Face folder of Whisper."""
+
+    @cached_property
+    def origin(self) -> NoReturn:
+        """Raise `RunError`, because the model reads no text."""
+        raise RunError(
+            f"{self.folder}: its model is of the kind whisper; only Transformers that read or write text can be used: "
+            "give a folder that has one"
+        )
+
+    @cached_property
+    def speech_model(self) -> SpeechModel:
+        """Configuration, frontend and tensors by heedful's names.
+
+        Raises:
+            RunError: a part is missing, damaged, or has no counterpart in heedful.
+        """
+        location, tensors = str(self.folder), read_folder_tensors(self.folder)
+        config: FrameTransformerConfig = self.family.read_config(
+            self.content, frozenset(tensors), str(self.folder / CONFIG_FILE)
+        )
+        require_enough_tensors(config, len(tensors), location=location)
+        converted = self.family.build_mapping(config).import_tensors(_add_key_biases(tensors), location=location)
+        frontend = self._read_frontend()
+        positions = converted["encoder.encoder.stack.embedding.position.table.weight"]
+        if frontend.num_frames != config.frames_per_slot * len(positions):
+            raise RunError(
+                f"{self.folder}: {frontend.num_frames} frames of {frontend.seconds} s need "
+                f"{frontend.num_frames // config.frames_per_slot} positions, and max_source_positions is "
+                f"{len(positions)}; take a complete copy"
+            )
+        return SpeechModel(self.folder, config, frontend, converted)
+
+    def build_predictor(
+        self,
+        *,
+        device: torch.device,
+        step: int | None = None,
+        engine: EngineName | None = None,
+        log: Callable[[str], None] | None = None,
+        adapt: Callable[[PortableModel], PortableModel] | None = None,
+    ) -> PromptedRecognizer:
+        """Build the speech recogniser of the model; see `HuggingFaceFolder.build_predictor`.
+
+        Raises:
+            RunError: a file is missing or damaged, or the model is to be adapted.
+        """
+        self.require_no_step(step)
+        if adapt is not None:
+            raise RunError(f"{self.folder}: is a model of speech, and adapters are for models of text; leave it out")
+        origin = self.speech_model
+        tokenizer, prompt = self._read_vocabulary(len(origin.tensors[_TABLE]))
+        model = prepare_for_inference(
+            origin.build(), origin.tensors, origin=str(self.folder), device=device, engine=engine, log=log
+        )
+        positions = len(origin.tensors["decoder.stack.embedding.position.table.weight"])
+        target = DecoderTarget(tokenizer, device=device, max_length=positions - 1)
+        return PromptedRecognizer(
+            model,
+            target=target,
+            frontend=origin.frontend,
+            max_seconds=_MAX_SECONDS,
+            generation=GreedyConfig(),
+            make_decoding=partial(build_prompted_decoding, target=target, prompt=prompt),
+            frames_per_slot=origin.config.frames_per_slot,
+            prompt=prompt,
+            window_seconds=float(origin.frontend.seconds),
+        )
+
+    def _read_frontend(self) -> PaddedLogMel:
+        """Read how frames are computed; raise RunError if a number is none."""
+        path = next((path for name in _PREPROCESSOR_FILES if (path := self.folder / name).exists()), None)
+        content = {} if path is None else read_json_or_empty(path)
+        content = content.get("feature_extractor", content)
+        bands = self.content.get("num_mel_bins", 80)
+        values = {"bands": bands}
+        for key, (attribute, default) in _FRAME_KEYS.items():
+            value = content.get(key, bands if attribute == "bands" else default)
+            if type(value) is not int or value < 1:
+                raise RunError(f"{path}: {key} = {value!r}: must be a whole number above 0; take another copy")
+            values[attribute] = value
+        if values["bands"] != bands:
+            raise RunError(
+                f"{path}: feature_size = {values['bands']}: the model reads num_mel_bins = {bands}; take another copy"
+            )
+        return PaddedLogMel(**values)
+
+    def _read_vocabulary(self, size: int) -> tuple[PretrainedTokenizer, SpeechPrompt]:
+        """Read the vocabulary of `size` pieces, and the prompt that the model was trained with."""
+        settings = self.generation_settings
+        start = read_token_id(settings, "decoder_start_token_id")
+        side = TranslationSide(start=start, forbidden=read_forbidden_tokens(settings))
+        tokenizer = read_text_vocabulary(self.folder, family=self.family, size=size, side=side)
+        pieces = dict(zip(tokenizer.to_pieces(range(size)), range(size), strict=True))
+        control_ids = {number for piece, number in pieces.items() if _CONTROL_PIECE.fullmatch(piece)}
+        tokenizer = tokenizer.with_suppressed(frozenset(control_ids))
+        is_multilingual = settings.get("is_multilingual", size >= _MULTILINGUAL_SIZE)
+        tasks = {task: number for task in _TASKS if (number := pieces.get(f"<|{task}|>")) is not None}
+        languages = {
+            match[1]: number
+            for piece, number in pieces.items()
+            if is_multilingual and len(tasks) == len(_TASKS) and (match := _LANGUAGE_PIECE.fullmatch(piece))
+        }
+        start_ids = settings.get("begin_suppress_tokens") or []
+        if not isinstance(start_ids, list) or not all(type(each) is int and 0 <= each < size for each in start_ids):
+            raise RunError(
+                f"{self.folder}: begin_suppress_tokens: is not a list of ids; correct generation_config.json"
+            )
+        end_ids = (pieces[_NO_TIMESTAMPS],) if _NO_TIMESTAMPS in pieces else ()
+        return tokenizer, SpeechPrompt(languages, tasks, end_ids, tuple(start_ids))
+
+
+def _add_key_biases(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return the tensors of a file, with biases of zeros for the projections of keys, which have none there."""
+    biases = {
+        name.removesuffix("weight") + "bias": weight.new_zeros(len(weight))
+        for name, weight in tensors.items()
+        if name.endswith("k_proj.weight")
+    }
+    return {**biases, **tensors}
+
+
+def save_speech_model(origin: SpeechModel, folder: str | Path) -> None:
+    """Write a model, with the vocabulary and the prompt of the folder that it came from, as a new or empty folder for
+    transformers. A bias of keys is left out: it adds the same number to all scores of a query.
+
+    Raises:
+        RunError: the folder is not empty.
+    """
+    tensors = WHISPER.build_mapping(origin.config).export_tensors(origin.tensors)
+    with atomic_folder(Path(folder), purpose="export to") as target:
+        for path in sorted(origin.folder.iterdir()):
+            if path.suffix in (".json", ".txt"):
+                shutil.copyfile(path, target / path.name)
+        content = read_json_or_empty(origin.folder / CONFIG_FILE) | WHISPER.write_config(origin.config, tensors)
+        write_json(target / CONFIG_FILE, content)
+        kept = {name: tensor for name, tensor in tensors.items() if not name.endswith("k_proj.bias")}
+        save_tensors(target / "model.safetensors", kept)
