@@ -463,10 +463,11 @@ def sync_folder(folder: Path) -> None:
 def load_parameters(
     model: nn.Module, weights: Mapping[str, Tensor], *, location: str, provided: Mapping[str, Tensor] | None = None
 ) -> None:
-    """Copy weights into all parameters of a model. Parameters in `provided` are set elsewhere; only their names and
+    """Give all parameters of a model their weights. Parameters in `provided` are set elsewhere; only their names and
     shapes are checked. Both together must have exactly the names of the model's parameters.
 
-    Parameters in `provided` are set elsewhere; only their names and shapes are checked.
+    A tensor of its own becomes the parameter's memory, so that a large model is in memory once; others are copied, such
+    as those of a file that is mapped into memory.
 
     Raises:
         RunError: the weights do not fit the model; the message names `location`.
@@ -489,4 +490,12 @@ def load_parameters(
                 continue
             if not weights[key].is_floating_point():
                 raise RunError(f"{location}: {key} holds {weights[key].dtype}, which are not weights; use another copy")
-            parameter.copy_(weights[key])
+            if _owns_memory(weights[key]) and weights[key].dtype == parameter.dtype and not parameter.is_cuda:
+                parameter.data = weights[key]
+            else:
+                parameter.copy_(weights[key])
+
+
+def _owns_memory(tensor: Tensor) -> bool:
+    """Return whether a tensor on a CPU has memory that holds nothing else."""
+    return tensor.device.type == "cpu" and tensor.is_contiguous() and tensor.untyped_storage().nbytes() == tensor.nbytes

@@ -85,7 +85,7 @@ def run_isolated(attempt: Callable[[], object], *, seconds: int = SECONDS, memor
             resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
             resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
             signal.signal(signal.SIGALRM, signal.SIG_DFL)  # not the handler that limits tests
-            signal.alarm(2 * seconds)
+            signal.alarm(10 * seconds)  # of a clock that other processes share
             nothing = os.open(os.devnull, os.O_WRONLY)
             os.dup2(nothing, 2)
             os.dup2(nothing, 1)

@@ -10,7 +10,6 @@ from math import isfinite
 from pathlib import Path
 from typing import Final, final
 
-from heedful.atomic_io import write_atomic
 from heedful.errors import DataError, RunError
 from heedful.files import read_json
 
@@ -124,4 +123,6 @@ class LabelVocabulary:
     def save(self, path: Path) -> None:
         """Write the labels to a file that `load` reads, atomically; raise `RunError` if that fails."""
         text = json.dumps({"format": _FILE_FORMAT, "labels": self.names}, ensure_ascii=False, indent=1) + "\n"
+        from heedful.atomic_io import write_atomic  # imports torch, which takes a while
+
         write_atomic(path, text.encode())

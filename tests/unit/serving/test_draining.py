@@ -120,7 +120,7 @@ def test_it_listens_while_models_are_loaded_and_is_ready_then(folder: Path) -> N
         code, told = server.end()
     assert code == 0
     said = [line for line in told.splitlines() if " GET " not in line and " POST " not in line]
-    assert said == ["held: Face", f"http://127.0.0.1:{server.port}", "ready"]
+    assert said == ["held: BlockingPredictor", f"http://127.0.0.1:{server.port}", "ready"]
 
 
 @pytest.mark.slow
