@@ -27,11 +27,14 @@ from heedful.argument_checks import format_value, require_path
 from heedful.atomic_io import atomic_replace, check_memory, read_header
 from heedful.errors import DataError, MissingExtraError, RecipeError, RunError
 from heedful.files import parse_json
-from heedful.inspection.record import AttentionMap, InspectionRecord, ModelAnswer
+from heedful.inspection.record import AttentionMap, GeneratedToken, InspectionRecord, ModelAnswer
 
 FORMAT_VERSION = 3
 
 _HEADER_KEY = "heedful.record"
+_MAX_LOG_PROBABILITY = 0.01
+"""Largest logarithm of a probability; rounding may make it a little larger than 0."""
+_MAX_PROBABILITY = 1.01
 _TYPST_PAGE = """\
 #set document(date: none)
 #set page(width: auto, height: auto, margin: 0pt)
@@ -280,6 +283,10 @@ def require_consistent(record: InspectionRecord) -> None:
     for number, branch in enumerate(record.tree):
         if not -1 <= branch.parent < number:
             raise DataError(f"branch {number}: continues branch {branch.parent}; branches come after their parents")
+        if not branch.log_probability <= _MAX_LOG_PROBABILITY:
+            raise DataError(f"branch {number}: its log-probability is {branch.log_probability}; give one of at most 0")
+    for token in record.written:
+        _check_generated_token(token)
     max_tokens = max((len(axis.tokens) for axis in record.axes), default=0)
     for answer in record.answers:
         _check_answer(answer, max_tokens)
@@ -307,10 +314,26 @@ def _check_map(record: InspectionRecord, attention_map: AttentionMap) -> None:
         raise DataError(f"{attention_map.name}: holds weights that are not numbers")
 
 
+def _check_generated_token(token: GeneratedToken) -> None:
+    """Raise `DataError` if a logarithm is not that of a probability, or the probability of copying is none."""
+    for name, value in (
+        (token.token, token.log_probability),
+        *((other.token, other.log_probability) for other in token.alternatives),
+    ):
+        if not value <= _MAX_LOG_PROBABILITY:
+            raise DataError(f"token {name!r}: its log-probability is {value}; give one of at most 0")
+    copied = token.copy_probability
+    if copied is not None and not 0 <= copied <= _MAX_PROBABILITY:
+        raise DataError(f"token {token.token!r}: its probability of copying is {copied}; give one from 0 to 1")
+
+
 def _check_answer(answer: ModelAnswer, num_tokens: int) -> None:
     """Raise `DataError` if an answer is empty, or refers to a token although there are only `num_tokens` tokens."""
     if answer.number is None and not answer.options:
         raise DataError(f"answer about {answer.about}: has neither options nor a number")
+    for option in answer.options:
+        if not 0 <= option.probability <= _MAX_PROBABILITY:
+            raise DataError(f"option {option.name!r}: its probability is {option.probability}; give one from 0 to 1")
     for index in (answer.place, *(option.place for option in answer.options)):
         if index is not None and not 0 <= index < num_tokens:
             raise DataError(f"answer about {answer.about}: refers to token {index}, but there are {num_tokens}")
