@@ -148,10 +148,13 @@ def test_a_run_is_evaluated_beside_the_corrector(
     capsys.readouterr()
     table = study.evaluate_run(given, study.TASKS["spelling"], run.folder)
     assert [(row[0], row[1], row[2]) for row in table.rows] == [
-        ("run", "made up", "1"), ("Norvig's corrector", "made up", "1"),
-        ("run", "real", "2"), ("Norvig's corrector", "real", "2"),
+        ("run", "made up", "1"), ("known words only", "made up", "1"), ("Norvig's corrector", "made up", "1"),
+        ("run", "real", "2"), ("known words only", "real", "2"), ("Norvig's corrector", "real", "2"),
     ]  # fmt: skip
-    assert table.rows[3][3].startswith("100.00 ")
+    assert table.rows[5][3].startswith("100.00 ")
+    model = heedful.load(run.folder, kind=heedful.Translator, device="cpu")
+    answer = study.TASKS["spelling"].build_variants(given, model)["known words only"]
+    assert {*answer(["hte", "x", "dgo"])} <= {"the", "cat", "sat", "on", "mat", "and", "dog"}
 
 
 def test_tags_are_counted_in_their_places(study: SimpleNamespace, tmp_path: Path) -> None:

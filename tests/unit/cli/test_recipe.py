@@ -57,7 +57,7 @@ def test_all_keys_of_a_task_are_listed(say: Say, task: str) -> None:
     ("words", "complaint"),
     [
         (("training.kepe",), "heedful recipe: 'training.kepe' is not a key of a recipe; did you mean training.keep?"),
-        (("frobnicate",), "heedful recipe: 'frobnicate' is not a key of a recipe; heedful recipe lists all keys"),
+        (("zzyzx",), "heedful recipe: 'zzyzx' is not a key of a recipe; heedful recipe lists all keys"),
         (("seed", "--task", "ner"), "--task: 'ner' is not a task; did you mean tagging?"),
         (("seed", "--task", "xyzzy"), "--task: 'xyzzy' is not a task; choose one of translation, conversation, "),
     ],

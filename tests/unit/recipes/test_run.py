@@ -59,8 +59,8 @@ def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
 def hyphened(key: str) -> str:
     """With `-` for `_`, except in a name of the user's own, which is as it is typed where the recipe has none yet."""
     words = key.split(".")
-    own = 1 if words[0] == "tasks" else None
-    return ".".join(word if number == own else word.replace("_", "-") for number, word in enumerate(words))
+    own = {number + 1 for number, word in enumerate(words) if word in ("tasks", "factors")}
+    return ".".join(word if number in own else word.replace("_", "-") for number, word in enumerate(words))
 
 
 def sections(section: type[Config]) -> Iterator[type[Config]]:
