@@ -56,6 +56,10 @@ def leaves(table: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, Any
             yield f"{above}{key}", value
 
 
+SEEDS = [seed for seed in range(41) if seed != 31]
+"""Seeds of random recipes; of seed 31, thousands are drawn before one is valid."""
+
+
 def hyphened(key: str) -> str:
     """With `-` for `_`, except in a name of the user's own, which is as it is typed where the recipe has none yet."""
     words = key.split(".")
@@ -70,7 +74,7 @@ def sections(section: type[Config]) -> Iterator[type[Config]]:
             yield from sections(inner)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_dump_loads_as_the_same_recipe(draw: Draw, seed: int, tmp_path: Path) -> None:
     recipe = load_dumped(draw(seed), tmp_path / "first.toml")
     elsewhere = tmp_path / "elsewhere"
@@ -85,14 +89,14 @@ def load_dumped(recipe: Recipe, path: Path) -> Recipe:
     return load_recipe(path)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_json_holds_the_whole_recipe(draw: Draw, seed: int) -> None:
     recipe = draw(seed)
     assert build_recipe(json.loads(recipe.model_dump_json()), source="config.json") == recipe
     assert type(recipe).model_validate_json(recipe.model_dump_json()) == recipe
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", SEEDS)
 def test_a_command_line_can_say_everything_that_a_file_can(draw: Draw, seed: int, minimal: Path) -> None:
     dice = random.Random(seed)
     recipe = load_dumped(draw(seed), minimal.with_name("wanted.toml"))
