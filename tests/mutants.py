@@ -7385,7 +7385,7 @@ IN_COMPANY = (
         "serving/workers/worker_pool.py",
         ("            self._process.kill()\n            self._process.join(_CLOSE_SECONDS)"),
         "            pass",
-        ("tests/unit/serving/test_apart.py::test_they_end_with_the_server",),
+        ("tests/unit/serving/test_apart.py::test_a_stopped_process_ends_while_the_server_lives",),
     ),
     Mutant(
         "jsons: half characters are let in",

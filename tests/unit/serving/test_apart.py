@@ -428,6 +428,19 @@ def test_more_than_the_machine_has_room_for_are_refused(
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="stops a process by a signal")
+def test_a_stopped_process_ends_while_the_server_lives(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("heedful.serving.workers.worker_pool._CLOSE_SECONDS", 1.0)
+    with closing(apart(1, ["translation-transformer"])) as registry:
+        (worker,) = members(registry)
+        process = worker._process
+        assert process is not None
+        assert process.is_alive()
+        os.kill(process.pid or 0, signal.SIGSTOP)
+    assert process.exitcode == -signal.SIGKILL
+
+
+@pytest.mark.slow
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for processes in /proc")
 @pytest.mark.parametrize("stopped", [False, True])
 @pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
