@@ -213,6 +213,19 @@ def test_what_is_frozen_gets_no_gradient_and_changes_no_other(frozen: str) -> No
         torch.testing.assert_close(gradient, trained[name])
 
 
+def test_a_frozen_table_needs_no_memory_for_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The gradient of a table is summed with `addmm_`, and is as large as the table."""
+    summed: list[torch.Size] = []
+    plain = torch.Tensor.addmm_
+    monkeypatch.setattr(torch.Tensor, "addmm_", lambda sums, *parts: summed.append(sums.shape) or plain(sums, *parts))
+    output, hidden = torch.nn.Linear(5, 11), torch.randn(7, 5, requires_grad=True)
+    for is_frozen in (False, True):
+        output.weight.requires_grad_(not is_frozen)
+        cross_entropy(hidden, torch.arange(7), output=output)[0].backward()
+        assert summed == ([] if is_frozen else [torch.Size([11, 5])])
+        summed.clear()
+
+
 def test_chunks_of_a_large_vocabulary_have_fewer_rows() -> None:
     cpu = torch.device("cpu")
     assert _choose_chunk_rows(cpu, 8000) == _choose_chunk_rows(cpu, 2**15) == 1024
