@@ -136,20 +136,6 @@ class CopyPredictions(Predictions):
     source_ids: Int[Tensor, "B S"]
     weights: Float[Tensor, " N"] | None = None
 
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of tokens in each distribution."""
-        return self.output.out_features
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the hidden vectors."""
-        return self.hidden.device
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.hidden)
-
     def select(self, rows: Int[Tensor, " n"]) -> CopyPredictions:
         """Return the predictions of some rows."""
         parts = [part.index_select(0, rows) for part in self._row_parts]
@@ -213,7 +199,7 @@ class PointerGenerator(SequenceToSequence[Tokens]):
 
     def step(self, tokens: Tokens, state: CopyState) -> tuple[Float[Tensor, "B T V"], CopyState]:
         """Return the log-probabilities of the next token for each token, and the new state."""
-        predictions, new_state = self._read(tokens, state)
+        predictions, new_state = self._read_tokens(tokens, state)
         log_probabilities = predictions.compute_log_probabilities()
         return log_probabilities.view(*tokens.ids.shape, predictions.vocabulary_size), new_state
 
@@ -231,10 +217,10 @@ class PointerGenerator(SequenceToSequence[Tokens]):
 
     def predict(self, source: Tokens, target: Tokens) -> CopyPredictions:
         """Return the distributions of the token after each token of the target, row by row."""
-        predictions, _ = self._read(target, self.init_state(source))
+        predictions, _ = self._read_tokens(target, self.init_state(source))
         return predictions
 
-    def _read(self, tokens: Tokens, state: CopyState) -> tuple[CopyPredictions, CopyState]:
+    def _read_tokens(self, tokens: Tokens, state: CopyState) -> tuple[CopyPredictions, CopyState]:
         """Read tokens and return the distributions of those after them, row by row, and the new state."""
         hidden, decoder_state = self.decoder(tokens, state.decoder_state)
         copy_weights = state.source.compute_weights(self.pointer, hidden, tokens.positions)

@@ -20,24 +20,28 @@ class Predictions(ABC):
     The logits of a chunk of rows exist at one time, also in a backward pass.
 
     Attributes:
+        hidden: a hidden vector for each row.
+        output: maps them to logits.
         weights: weight of each row in a loss; None if all count the same.
     """
 
+    hidden: Float[Tensor, "N d_model"]
+    output: nn.Linear
     weights: Float[Tensor, " N"] | None
 
     @property
-    @abstractmethod
     def vocabulary_size(self) -> int:
         """Number of tokens in each distribution."""
+        return self.output.out_features
 
     @property
-    @abstractmethod
     def device(self) -> torch.device:
         """Device of the rows."""
+        return self.hidden.device
 
-    @abstractmethod
     def __len__(self) -> int:
         """Return the number of rows."""
+        return len(self.hidden)
 
     @abstractmethod
     def select(self, rows: Int[Tensor, " n"]) -> Predictions:
@@ -120,20 +124,6 @@ class SoftmaxPredictions(Predictions):
     hidden: Float[Tensor, "N d_model"]
     output: nn.Linear
     weights: Float[Tensor, " N"] | None = None
-
-    @property
-    def vocabulary_size(self) -> int:
-        """Number of tokens in each distribution."""
-        return self.output.out_features
-
-    @property
-    def device(self) -> torch.device:
-        """Device of the hidden vectors."""
-        return self.hidden.device
-
-    def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self.hidden)
 
     def select(self, rows: Int[Tensor, " n"]) -> SoftmaxPredictions:
         """Return the predictions of some rows."""
