@@ -374,8 +374,8 @@ COSTS = (
     Mutant(
         "an adapter is lost on a base of bytes",
         "runs/adapter_runs.py",
-        "replace(weights, tensors=tensors, quantized={})",
-        "replace(weights, tensors=tensors)",
+        "replace(weights, exact=tensors, quantized={})",
+        "replace(weights, exact=tensors)",
         ("tests/unit/runs/test_worn.py",),
     ),
     Mutant(
@@ -6858,6 +6858,72 @@ PROMPTED_SPEECH = (
 )
 
 POINTER = "tests/reference/test_pointer_generator.py"
+QUANTIZED_FOLDERS = (
+    Mutant(
+        "a quantized folder keeps the weights in floating point",
+        "foreign/quantized_folders.py",
+        "path.suffix not in _WEIGHT_SUFFIXES",
+        'path.suffix not in (".bin",)',
+        ("tests/reference/test_quantized_folders.py::test_the_command_and_what_reads_its_folder",),
+    ),
+    Mutant(
+        "modules of sentence-transformers are not copied",
+        "foreign/quantized_folders.py",
+        "elif path.is_dir() and",
+        "elif False and",
+        ("tests/reference/test_quantized_folders.py::test_the_command_and_what_reads_its_folder",),
+    ),
+    Mutant(
+        "int8 weights of a folder are rounded twice in floating point",
+        "engines/int8_weights.py",
+        "return (weights.exact, weights.quantized) if isinstance(weights, Int8Weights) else (weights, {})",
+        "return weights, {}",
+        ("tests/reference/test_quantized_folders.py::test_the_numbers_are_those_of_the_engine[llama]",),
+    ),
+    Mutant(
+        "an adapter on a quantized folder is computed in floating point",
+        "foreign/hugging_face.py",
+        'engine = engine or "int8"',
+        'engine = engine or "torch"',
+        ("tests/reference/test_quantized_folders.py::test_an_adapter_on_a_quantized_folder_is_computed_in_int8",),
+    ),
+    Mutant(
+        "a quantized folder is quantized again",
+        "foreign/hugging_face.py",
+        "if weights.quantized is not None:\n            raise",
+        "if weights.quantized is None and False:\n            raise",
+        ("tests/reference/test_quantized_folders.py::test_what_cannot_be_quantized",),
+    ),
+    Mutant(
+        "a checkpoint of a Hugging Face folder is ignored when it is quantized",
+        "runs/export.py",
+        "opened_folder.require_no_step(step)",
+        "pass",
+        ("tests/reference/test_quantized_folders.py::test_what_cannot_be_quantized",),
+    ),
+    Mutant(
+        "scales without a matrix are no damage",
+        "engines/int8_weights.py",
+        "name not in stored or not Int8Matrix",
+        "name in stored and not Int8Matrix",
+        ("tests/reference/test_quantized_folders.py::test_damaged_folders_name_the_remedy",),
+    ),
+    Mutant(
+        "a published encoder of one segment needs a key of the recipe to go on with pre-training",
+        "tasks/pretraining/recipe.py",
+        "(only_detects or has_one_segment)",
+        "only_detects",
+        ("tests/unit/tasks/test_pretraining.py::test_passages_stand_alone_where_a_model_cannot_distinguish_two",),
+    ),
+    Mutant(
+        "a detector of replaced tokens needs a key of the recipe",
+        "tasks/pretraining/recipe.py",
+        "(only_detects or has_one_segment)",
+        "has_one_segment",
+        ("tests/unit/tasks/test_pretraining.py::test_passages_stand_alone_where_a_model_cannot_distinguish_two",),
+    ),
+)
+
 COPYING = (
     Mutant(
         "copying: the gate opens the other way",
@@ -8152,6 +8218,7 @@ MUTANTS = (
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,
+    *QUANTIZED_FOLDERS,
     *COPYING,
     *PROMPTED_SPEECH,
     *OTHERS_ASKED,

@@ -16,17 +16,17 @@ from heedful.errors import RecipeError
 
 @dataclass(frozen=True)
 class QuantizeArguments:
-    """Write a copy of a trained run whose large matrices are stored in 8 bits.
+    """Write a copy of a trained model whose large matrices are stored in 8 bits.
 
-    The new folder is about a quarter as large, works like the run in all commands, is faster if the model is wide
-    (--engine int8), and cannot be trained further. The second command shows how much the answers change:
+    The new folder is about a quarter as large, works like the model in all commands, is faster if the model is wide
+    (--engine int8), and cannot be trained further. The second command shows how much the answers of a run change:
 
         heedful quantize RUN FOLDER
         heedful evaluate FOLDER --against RUN
     """
 
     run: PositionalPath
-    """run folder"""
+    """run folder, or Hugging Face folder"""
     output: PositionalPath
     """folder to write; new or empty"""
     step: int | None = None
@@ -34,11 +34,14 @@ class QuantizeArguments:
 
     def execute(self) -> int:
         """Run the command; return the exit code."""
+        from heedful.foreign.folders import is_hugging_face_folder
         from heedful.runs.export import quantize
 
         old_size, new_size = quantize(self.run, self.output, step=self.step)
         log(f"written: {self.output}, {new_size / 1e6:,.1f} MB of weights instead of {old_size / 1e6:,.1f}")
-        log(f"next: heedful evaluate {quote(str(self.output))} --against {quote(str(self.run))}")
+        output, run = quote(str(self.output)), quote(str(self.run))
+        is_published = is_hugging_face_folder(self.run)
+        log(f"next: heedful describe {output}" if is_published else f"next: heedful evaluate {output} --against {run}")
         return 0
 
 

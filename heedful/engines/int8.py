@@ -198,8 +198,6 @@ class Int8Product:
 
 MIN_ELEMENTS: Final = 4096
 """Minimum number of elements of a matrix that is stored as int8."""
-SCALE_SUFFIX: Final = ".scale"
-"""Suffix of the stored name of a matrix's scales."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -18,9 +18,11 @@ from heedful.architectures.classifiers import EncoderClassifierConfig, FirstToke
 from heedful.architectures.interface import DataSizes
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
+from heedful.atomic_io import load_parameters
 from heedful.data.labels import LabelVocabulary
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
+from heedful.engines.int8_weights import Int8Weights, split_int8
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.bert import fold_single_segment
@@ -42,7 +44,7 @@ from heedful.foreign.folder_files import (
     read_token_id,
 )
 from heedful.foreign.folders import CONFIG_FILE
-from heedful.foreign.safetensors_files import read_folder_tensors
+from heedful.foreign.quantized_folders import read_folder_weights, save_quantized_folder
 from heedful.foreign.sentence_transformers import SentenceSettings, read_sentence_settings
 from heedful.memory_limits import get_memory_limit
 from heedful.models.generative import LanguageModel
@@ -124,14 +126,19 @@ class HuggingFaceFolder:
             RunError: a part is missing, damaged, or has no counterpart in heedful.
             MissingExtraError: the vocabulary needs a package that is not installed.
         """
-        return self.build_origin(read_folder_tensors(self.folder))
+        weights = read_folder_weights(self.folder)
+        if weights.quantized is None:
+            return self.build_origin(weights.published)
+        config = self.family.read_config(self.content, weights.names, str(self.folder / CONFIG_FILE))
+        return self._build_portable_model(config, weights.quantized)
 
     @property
     def exact_origin(self) -> PortableModel:
         """The same as `origin` for another export to Hugging Face: the vector of the only segment stays a tensor of its
         own, which no model of heedful has.
         """
-        return self.build_origin(read_folder_tensors(self.folder), folds_segment=False)
+        weights = read_folder_weights(self.folder)
+        return self.origin if weights.quantized else self.build_origin(weights.published, folds_segment=False)
 
     def build_origin(self, tensors: Mapping[str, Tensor], *, folds_segment: bool = True) -> PortableModel:
         """Build configuration, vocabulary and converted tensors from tensors of the folder that are already read;
@@ -144,19 +151,47 @@ class HuggingFaceFolder:
         converted = self.family.build_mapping(config).import_tensors(tensors, location=location)
         if folds_segment:
             converted = fold_single_segment(config, converted)
-        tokenizer, head = self._read_tokenizer(converted), self.head
-        if head is not None:
+        if (head := self.head) is not None:
             head_location = self.family.heads.find_named_head(head, self.content["architectures"])
             converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
-            if head_location.reads_summary and f"{_SUMMARY}.weight" not in converted:
+        return self._build_portable_model(config, converted)
+
+    def _build_portable_model(
+        self, config: EncoderConfig | DecoderConfig | TransformerConfig, tensors: Mapping[str, Tensor]
+    ) -> PortableModel:
+        """Build the model of an architecture and tensors by heedful's names, with vocabulary and head of the folder."""
+        head = self.head
+        if head is not None and self.family.heads.find_named_head(head, self.content["architectures"]).reads_summary:
+            if f"{_SUMMARY}.weight" not in tensors:
                 pooler = self.family.build_mapping(config).find_foreign_name(_SUMMARY)
                 raise RunError(
-                    f"{location}: does not contain tensor {pooler}.weight; take a complete copy of this model"
+                    f"{self.folder}: does not contain tensor {pooler}.weight; take a complete copy of this model"
                 )
             summary = FirstTokenConfig(activation=self.family.heads.activation)
-            if head_location.reads_summary and summary != FirstTokenConfig():
+            if summary != FirstTokenConfig():
                 config = EncoderClassifierConfig.model_validate({**dict(config), "summary": summary})
-        return PortableModel(self.folder, config, tokenizer, converted, self.max_positions, head=head)
+        return PortableModel(self.folder, config, self._read_tokenizer(tensors), tensors, self.max_positions, head=head)
+
+    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
+        """Return the model with arbitrary parameter values, and its weights by heedful's names; raises the same errors
+        as `origin`.
+        """
+        with skip_initialization():
+            return build_from_origin(self.origin), self.origin.tensors
+
+    def quantize(self, target: Path) -> tuple[int, int]:
+        """Write a copy of the folder whose large matrices are stored as int8; return the bytes of the weights before
+        and after. `target` must be new or empty.
+
+        Raises:
+            RunError: the model cannot be read, is quantized already, or `target` is not empty.
+        """
+        weights = read_folder_weights(self.folder)
+        if weights.quantized is not None:
+            raise RunError(f"{self.folder}: is quantized already; give the model that it was made from")
+        model, tensors = self.open_weights()
+        load_parameters(model, tensors, location=str(self.folder))
+        return save_quantized_folder(self.folder, target, model=model, tensors=tensors, names=weights.names)
 
     @cached_property
     def head(self) -> OutputHead | None:
@@ -225,7 +260,11 @@ class HuggingFaceFolder:
             RunError: `step` was given, because the folder has no checkpoints; or see `origin`.
         """
         self.require_no_step(step)
-        origin = self.origin if adapt is None else adapt(self.origin)
+        origin = self.origin
+        if adapt is not None:
+            if isinstance(origin.tensors, Int8Weights) and device.type == "cpu":
+                engine = engine or "int8"
+            origin = adapt(origin)
         model = load_for_inference(origin, device=device, engine=engine, log=log)
         if isinstance(self.origin.tokenizer, tuple):
             return self._build_translator(model, *self.origin.tokenizer)
@@ -402,7 +441,7 @@ def load_for_inference(
     with skip_initialization():
         model: nn.Module = build_from_origin(origin)
     return prepare_for_inference(
-        model, origin.tensors, origin=str(origin.folder), device=device, engine=engine, log=log
+        model, *split_int8(origin.tensors), origin=str(origin.folder), device=device, engine=engine, log=log
     )
 
 

@@ -18,6 +18,7 @@ from heedful.architectures.vision import PatchTransformerConfig, VisionTransform
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.data.labels import LabelVocabulary
 from heedful.data.pictures import Resampling
+from heedful.engines.int8_weights import split_int8
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.heads import drop_head_tensors, export_head, read_head_tensors
@@ -25,7 +26,7 @@ from heedful.foreign.families.vit import VIT
 from heedful.foreign.folder_files import read_json_or_empty
 from heedful.foreign.folders import CONFIG_FILE, is_hugging_face_folder
 from heedful.foreign.hugging_face import HuggingFaceFolder, open_hugging_face, require_enough_tensors
-from heedful.foreign.safetensors_files import read_folder_tensors
+from heedful.foreign.quantized_folders import read_folder_weights
 from heedful.models.parameters import skip_initialization
 from heedful.models.picture_classifier import TransformerPictureClassifier
 from heedful.models.transformer import FirstTokenPooler
@@ -111,30 +112,40 @@ class PictureFolder(HuggingFaceFolder):
         Raises:
             RunError: a part is missing, damaged, or has no counterpart in heedful.
         """
-        location, tensors = str(self.folder), read_folder_tensors(self.folder)
+        weights = read_folder_weights(self.folder)
         steps = self._read_preprocessing()
         config: VisionTransformerConfig = self.family.read_config(
-            {**self.content, **steps}, frozenset(tensors), str(self.folder / CONFIG_FILE)
+            {**self.content, **steps}, weights.names, str(self.folder / CONFIG_FILE)
         )
-        require_enough_tensors(config, len(tensors), location=location)
+        require_enough_tensors(config, len(weights.names), location=str(self.folder))
         if any(side % config.patch for side in self._picture_shape[1:]):
             raise RunError(
                 f"{self.folder / CONFIG_FILE}: patch_size = {config.patch}: must divide image_size = "
                 f"{self.content.get('image_size')} evenly; take another model"
             )
-        converted = self.family.build_mapping(config).import_tensors(tensors, location=location)
         head = self.head
-        if head is not None:
-            if head.output_type != "class" or head.independent:
-                raise RunError(
-                    f"{self.folder / CONFIG_FILE}: problem_type = {self.content.get('problem_type')!r}: heedful reads "
-                    "models that give a picture one class; take one of those"
-                )
-            head_location = self.family.heads.find_named_head(head, self.content["architectures"])
-            converted |= read_head_tensors(head, head_location, tensors, location=location, width=config.d_model)
+        if head is not None and (head.output_type != "class" or head.independent):
+            raise RunError(
+                f"{self.folder / CONFIG_FILE}: problem_type = {self.content.get('problem_type')!r}: heedful reads "
+                "models that give a picture one class; take one of those"
+            )
+        tensors = weights.convert(lambda published: self._convert_tensors(config, published))
         return PictureModel(
-            self.folder, config, self._picture_shape, converted, head, _RESAMPLING[steps.get("resample", 2)]
+            self.folder, config, self._picture_shape, tensors, head, _RESAMPLING[steps.get("resample", 2)]
         )
+
+    def _convert_tensors(self, config: VisionTransformerConfig, published: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        """Return the published tensors of the encoder, and of the classifier if there is one, by heedful's names."""
+        location = str(self.folder)
+        converted = self.family.build_mapping(config).import_tensors(published, location=location)
+        if (head := self.head) is None:
+            return converted
+        head_location = self.family.heads.find_named_head(head, self.content["architectures"])
+        return converted | read_head_tensors(head, head_location, published, location=location, width=config.d_model)
+
+    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
+        """Return the model with arbitrary parameter values, and its weights by heedful's names."""
+        return self.picture_model.build(), self.picture_model.tensors
 
     def build_predictor(
         self,
@@ -160,7 +171,7 @@ class PictureFolder(HuggingFaceFolder):
                 "model.pictures.weights, or take a ViTForImageClassification"
             )
         model = prepare_for_inference(
-            origin.build(), origin.tensors, origin=str(self.folder), device=device, engine=engine, log=log
+            origin.build(), *split_int8(origin.tensors), origin=str(self.folder), device=device, engine=engine, log=log
         )
         assert isinstance(model, TransformerPictureClassifier)
         return GlimpsePredictor(

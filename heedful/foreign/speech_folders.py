@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful.architectures.build import build_frame_encoder, build_memory_decoder
 from heedful.architectures.frames import FrameTransformerConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer
 from heedful.data.sound import PaddedLogMel
+from heedful.engines.int8_weights import split_int8
 from heedful.engines.select_engine import prepare_for_inference
 from heedful.errors import RunError
 from heedful.foreign.families.whisper import WHISPER
@@ -30,7 +31,7 @@ from heedful.foreign.folder_files import (
 )
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.hugging_face import HuggingFaceFolder, require_enough_tensors
-from heedful.foreign.safetensors_files import read_folder_tensors
+from heedful.foreign.quantized_folders import read_folder_weights
 from heedful.models.generative import SequenceToSequence
 from heedful.models.parameters import skip_initialization
 from heedful.recipes.generation import GreedyConfig
@@ -108,21 +109,28 @@ class SpeechFolder(HuggingFaceFolder):
         Raises:
             RunError: a part is missing, damaged, or has no counterpart in heedful.
         """
-        location, tensors = str(self.folder), read_folder_tensors(self.folder)
+        location, weights = str(self.folder), read_folder_weights(self.folder)
         config: FrameTransformerConfig = self.family.read_config(
-            self.content, frozenset(tensors), str(self.folder / CONFIG_FILE)
+            self.content, weights.names, str(self.folder / CONFIG_FILE)
         )
-        require_enough_tensors(config, len(tensors), location=location)
-        converted = self.family.build_mapping(config).import_tensors(_add_key_biases(tensors), location=location)
+        require_enough_tensors(config, len(weights.names), location=location)
+        mapping = self.family.build_mapping(config)
+        tensors = weights.convert(
+            lambda published: mapping.import_tensors(_add_key_biases(published), location=location)
+        )
         frontend = self._read_frontend()
-        positions = converted["encoder.encoder.stack.embedding.position.table.weight"]
+        positions = tensors["encoder.encoder.stack.embedding.position.table.weight"]
         if frontend.num_frames != config.frames_per_slot * len(positions):
             raise RunError(
                 f"{self.folder}: {frontend.num_frames} frames of {frontend.seconds} s need "
                 f"{frontend.num_frames // config.frames_per_slot} positions, and max_source_positions is "
                 f"{len(positions)}; take a complete copy"
             )
-        return SpeechModel(self.folder, config, frontend, converted)
+        return SpeechModel(self.folder, config, frontend, tensors)
+
+    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
+        """Return the model with arbitrary parameter values, and its weights by heedful's names."""
+        return self.speech_model.build(), self.speech_model.tensors
 
     def build_predictor(
         self,
@@ -144,7 +152,7 @@ class SpeechFolder(HuggingFaceFolder):
         origin = self.speech_model
         tokenizer, prompt = self._read_vocabulary(len(origin.tensors[_TABLE]))
         model = prepare_for_inference(
-            origin.build(), origin.tensors, origin=str(self.folder), device=device, engine=engine, log=log
+            origin.build(), *split_int8(origin.tensors), origin=str(self.folder), device=device, engine=engine, log=log
         )
         positions = len(origin.tensors["decoder.stack.embedding.position.table.weight"])
         target = DecoderTarget(tokenizer, device=device, max_length=positions - 1)

@@ -182,7 +182,7 @@ def load_full_weights(folder: Path, *, step: int | None = None) -> StoredWeights
         )
     adapter = build_adapter(adapter_file.adapter)
     taken = {name: base_weights[name] for name in adapter_file.taken}
-    return replace(own, tensors=adapter.merge_weights(taken, own.tensors, origin=str(own.path)))
+    return replace(own, exact=adapter.merge_weights(taken, own.exact, origin=str(own.path)))
 
 
 def load_base_tensors(folder: Path) -> Mapping[str, Tensor]:
@@ -362,7 +362,7 @@ def apply_adapter(
     tensors = trained_adapter.apply_to(weights.dequantize())
     if trained_adapter.adapter.keeps_modules:
         trained_adapter.adapter.attach(model)
-    return replace(weights, tensors=tensors, quantized={})
+    return replace(weights, exact=tensors, quantized={})
 
 
 def apply_adapter_to_hf(folder: Path, origin: PortableModel) -> PortableModel:

@@ -22,7 +22,7 @@ from heedful.atomic_io import (
     write_json,
     write_manifest,
 )
-from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix
+from heedful.engines.int8_weights import Int8Weights, read_int8_weights
 from heedful.errors import RunError
 from heedful.files import read_json
 from heedful.training.callbacks import (
@@ -169,23 +169,15 @@ def read_weights(folder: Path, *, step: int | None = None) -> dict[str, Tensor]:
     return read_stored_weights(folder, step=step).dequantize()
 
 
-@dataclass(frozen=True)
-class StoredWeights:
-    """Tensors of a weights file.
+@dataclass(frozen=True, eq=False)
+class StoredWeights(Int8Weights):
+    """Weights of a run.
 
     Attributes:
-        path: path of the file.
-        tensors: floating-point tensors by parameter name.
-        quantized: tensors stored as int8, by parameter name.
+        path: path of their file.
     """
 
     path: Path
-    tensors: dict[str, Tensor]
-    quantized: dict[str, Int8Matrix]
-
-    def dequantize(self) -> dict[str, Tensor]:
-        """Return all tensors in floating point."""
-        return self.tensors | {name: matrix.dequantize() for name, matrix in self.quantized.items()}
 
 
 def read_stored_weights(folder: Path, *, step: int | None = None, manifest: RunManifest | None = None) -> StoredWeights:
@@ -200,21 +192,8 @@ def read_stored_weights(folder: Path, *, step: int | None = None, manifest: RunM
     manifest = manifest or read_manifest(folder)
     name = find_weights_file(folder, manifest, step=step)
     tensors = load_tensors(folder, name, manifest=manifest)
-    names = [
-        parameter_name.removesuffix(SCALE_SUFFIX) for parameter_name in tensors if parameter_name.endswith(SCALE_SUFFIX)
-    ]
-    if damaged := [
-        parameter_name
-        for parameter_name in names
-        if parameter_name not in tensors
-        or not Int8Matrix.is_valid(tensors[parameter_name], tensors[parameter_name + SCALE_SUFFIX])
-    ]:
-        raise RunError(f"{folder / name}: {damaged[0]} is damaged; restore it from a copy or quantize again")
-    quantized = {
-        parameter_name: Int8Matrix(tensors.pop(parameter_name), tensors.pop(parameter_name + SCALE_SUFFIX))
-        for parameter_name in names
-    }
-    return StoredWeights(folder / name, tensors, quantized)
+    weights = read_int8_weights(tensors, location=str(folder / name))
+    return StoredWeights(weights.exact, weights.quantized, path=folder / name)
 
 
 def find_weights_file(folder: Path, manifest: RunManifest, *, step: int | None = None) -> str:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.vision import VisionTransformerConfig
@@ -17,7 +17,7 @@ from heedful.atomic_io import load_parameters
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer
 from heedful.data.vocabulary_trimming import find_needed_ids, trim_tokenizer
 from heedful.data.word_vectors import is_same_vocabulary
-from heedful.engines.int8 import SCALE_SUFFIX, Int8Matrix, find_quantizable
+from heedful.engines.int8_weights import quantize_weights
 from heedful.errors import DataError, RunError
 from heedful.foreign.ctranslate2_export import Quantization, save_ctranslate2
 from heedful.foreign.families.marian import MARIAN
@@ -288,14 +288,15 @@ def trim_vocabulary(origin: PortableModel, texts: Iterable[str]) -> PortableMode
 
 
 def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) -> tuple[int, int]:
-    """Write a trained run with int8 weights: matrices of 4,096 numbers or more are stored as bytes with a scale for
-    each row. Return the bytes of all weights before and after. `step` selects a kept checkpoint.
+    """Write a trained model with int8 weights: matrices of 4,096 numbers or more are stored as bytes with a scale for
+    each row. Return the bytes of all weights before and after. `step` selects a kept checkpoint of a run.
 
     The new folder works like a run, with the engine "int8" by default (or "native", if its recipe says so), and cannot
-    be trained further. Its answers are those of the run with that engine.
+    be trained further. Its answers are those of the model with that engine. A Hugging Face folder becomes one that only
+    heedful reads.
 
     Args:
-        run: folder of a trained run.
+        run: folder of a trained run, or a Hugging Face folder.
         folder: the folder to write; new or empty.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
 
@@ -312,20 +313,15 @@ def quantize(run: str | Path, folder: str | Path, *, step: int | None = None) ->
     require_path(run, name="run")
     require_path(folder, name="folder")
     if is_hugging_face_folder(Path(run)):
-        raise RunError(f"{run}: is a Hugging Face model and not a run; it computes in 8 bits with --engine int8")
+        opened_folder = open_hugging_face(Path(run))
+        opened_folder.require_no_step(step)
+        return opened_folder.quantize(Path(folder))
     opened = open_run(Path(run))
     weights = load_full_weights(opened.folder, step=step).dequantize()
     with skip_initialization():
         model = build_uninitialized_model(opened)
     load_parameters(model, weights, location=str(opened.folder))
-    large_names = {f"{name}.weight" for name in find_quantizable(model)}
-    tensors: dict[str, Tensor] = {}
-    for name, weight in weights.items():
-        if name in large_names:
-            quantized = Int8Matrix.from_weight(weight)
-            tensors |= {name: quantized.rows, name + SCALE_SUFFIX: quantized.scale}
-        else:
-            tensors[name] = weight
+    tensors = quantize_weights(model, weights)
     engine = None if opened.recipe.engine == "torch" else opened.recipe.engine
     recipe = opened.recipe.model_copy(update={"engine": engine})
     save_inference_copy(opened, tensors, Path(folder), use="quantize to", step=step, recipe=recipe)

@@ -196,7 +196,7 @@ def load_trained_model(
         engine = engine or ("int8" if weights.quantized and device.type == "cpu" else None)
         weights = apply_adapter(run, weights, open_adapter(adapter, run.recipe.model), model=model, log=say)
     return prepare_for_inference(
-        model, weights.tensors, weights.quantized, origin=str(weights.path), device=device, engine=engine, log=say
+        model, weights.exact, weights.quantized, origin=str(weights.path), device=device, engine=engine, log=say
     )
 
 

@@ -76,7 +76,8 @@ class PretrainingTrainingConfig(FineTunableTrainingConfig):
     """which tokens are hidden and must be predicted"""
     pairing: Annotated[Literal["next_sentence", "sentence_order", "alone"], FieldRole.FIXED] = "next_sentence"
     """what the second part of a passage is: in half of the cases one from another document, the two parts in the wrong
-    order (Lan et al. 2020), or no second part at all (Liu et al. 2019)"""
+    order (Lan et al. 2020), or no second part at all (Liu et al. 2019); if not given, "alone" for a model of one
+    segment and for replaced_tokens"""
     short: Annotated[Probability, FieldRole.FIXED] = 0.1
     """share of passages that are cut to a random smaller length"""
     monitor: Annotated[Literal["loss", "masked_accuracy"], FieldRole.FIXED] = "loss"
@@ -124,19 +125,23 @@ class PretrainingRecipe(FineTunableRecipe):
     @field_validator("training")
     @classmethod
     def _check_pairing(cls, training: PretrainingTrainingConfig, info: ValidationInfo) -> PretrainingTrainingConfig:
-        """Reject sentence pairs for objectives that only detect replaced tokens, and for models with fewer than two
-        segments.
+        """Choose passages without a second part for objectives that only detect replaced tokens, and for models with
+        fewer than two segments; reject other values of `pairing` for these.
         """
         model = info.data.get("model")
+        only_detects = training.objective.kind == "replaced_tokens"
+        has_one_segment = model is not None and is_model_known(info) and model.segments < 2
+        if "pairing" not in training.model_fields_set and (only_detects or has_one_segment):
+            return training.model_copy(update={"pairing": "alone"})
         if training.pairing == "alone":
             return training
-        if training.objective.kind == "replaced_tokens":
+        if only_detects:
             raise config_error(
                 "training.pairing",
                 f'= "{training.pairing}" needs passages, but training.objective.kind = "replaced_tokens" judges '
                 'only single tokens: set training.pairing = "alone"',
             )
-        if model is not None and is_model_known(info) and model.segments < 2:
+        if model is not None and has_one_segment:
             raise config_error(
                 "model.segments",
                 f"= {model.segments} cannot distinguish two parts: set model.segments = 2 or training.pairing = "

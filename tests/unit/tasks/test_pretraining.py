@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +15,9 @@ from heedful.architectures.stack import EncoderConfig
 from heedful.data.corpus import Corpus, write_corpus
 from heedful.data.documents import DocumentChunk
 from heedful.data.tokenizers import BOS, EOS, MASK, PAD, UNK, WordTokenizer
+from heedful.errors import RecipeError
 from heedful.models.heads import MaskedLanguageModel, ReplacedTokenDetector
+from heedful.recipes.load import build_recipe
 from heedful.tasks.pretraining import objective as losses
 from heedful.tasks.pretraining.data import (
     NextSentencePairing,
@@ -33,6 +36,7 @@ from heedful.tasks.pretraining.objective import (
     ReplacedTokenLoss,
 )
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
+from heedful.tasks.pretraining.recipe import PretrainingRecipe
 from heedful.tasks.pretraining.task import build_detector, build_masked_language_model
 from heedful.tensors import Tokens
 
@@ -200,6 +204,32 @@ def test_losses_and_accuracies_are_those_of_each_passage_alone(corpus: Corpus, p
     losses = [what.loss(made, what.build_batch(rows)) for rows in what.plan_epoch(0)]
     assert sum(float(loss.total) for loss in losses) == pytest.approx(masked + 2.0 * pair)
     assert sum(loss.count for loss in losses) == count
+
+
+@pytest.mark.parametrize(
+    ("model", "training", "expected"),
+    [
+        ({}, {}, "next_sentence"),
+        ({"segments": 1}, {}, "alone"),
+        ({}, {"objective": {"kind": "replaced_tokens"}}, "alone"),
+        ({"segments": 1}, {"pairing": "alone"}, "alone"),
+        ({"segments": 1}, {"pairing": "sentence_order"}, "model.segments = 1 cannot distinguish two parts"),
+        ({}, {"objective": {"kind": "replaced_tokens"}, "pairing": "next_sentence"}, "judges only single tokens"),
+    ],
+)
+def test_passages_stand_alone_where_a_model_cannot_distinguish_two(
+    model: dict[str, Any], training: dict[str, Any], expected: str
+) -> None:
+    data = {"train": {"path": "a.txt"}, "validation": {"path": "b.txt"}}
+    training = {"steps": 1, **training}
+    table = {"task": "pretraining", "output": "run", "data": data, "model": model, "training": training}
+    if " " in expected:
+        with pytest.raises(RecipeError, match=expected):
+            build_recipe(table, source="here")
+        return
+    recipe = build_recipe(table, source="here")
+    assert isinstance(recipe, PretrainingRecipe)
+    assert recipe.training.pairing == expected
 
 
 def test_the_output_is_the_embedding() -> None:
