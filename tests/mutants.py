@@ -6858,6 +6858,7 @@ PROMPTED_SPEECH = (
 )
 
 POINTER = "tests/reference/test_pointer_generator.py"
+TUNED_WHISPER = "tests/reference/test_whisper_fine_tuning.py"
 QUANTIZED_FOLDERS = (
     Mutant(
         "a quantized folder keeps the weights in floating point",
@@ -6921,6 +6922,79 @@ QUANTIZED_FOLDERS = (
         "(only_detects or has_one_segment)",
         "has_one_segment",
         ("tests/unit/tasks/test_pretraining.py::test_passages_stand_alone_where_a_model_cannot_distinguish_two",),
+    ),
+)
+
+FINE_TUNED_SPEECH = (
+    Mutant(
+        "a fine-tuned Whisper recognises the language anew",
+        "tasks/speech/prompted.py",
+        "language=chosen[0] if chosen else None",
+        "language=None",
+        (f"{TUNED_WHISPER}::test_a_run_transcribes_as_the_folder_does_and_knows_its_languages",),
+    ),
+    Mutant(
+        "a fine-tuned Whisper forgets that it translates",
+        "tasks/speech/prompted.py",
+        'to_english=task_ids.get("translate") in tokenizer.prefix_ids',
+        "to_english=False",
+        (f"{TUNED_WHISPER}::test_a_translating_run_translates",),
+    ),
+    Mutant(
+        "texts of a fine-tuned Whisper may begin with anything",
+        "data/tokenizer_files.py",
+        'tuple(record.get("suppressed_start", ()))',
+        "()",
+        (f"{TUNED_WHISPER}::test_a_run_transcribes_as_the_folder_does_and_knows_its_languages",),
+    ),
+    Mutant(
+        "fine-tuning Whisper: texts have the prompt of another task",
+        "tasks/speech/task.py",
+        "prompt.with_language(language, to_english=data.to_english)",
+        "prompt.with_language(language, to_english=False)",
+        (f"{TUNED_WHISPER}::test_the_loss_is_that_of_transformers[fr-True]",),
+    ),
+    Mutant(
+        "fine-tuning Whisper: other frames than its own are accepted",
+        "runs/resolve.py",
+        "elif own_value != value:",
+        "elif False:",
+        (f"{TUNED_WHISPER}::test_what_does_not_fit_the_model_is_refused",),
+    ),
+    Mutant(
+        "padding makes a sound too long",
+        "tasks/speech/data.py",
+        "if is_padded else len(frames)",
+        "if False else len(frames)",
+        ("tests/unit/tasks/test_speech.py::test_a_padded_sound_is_as_long_as_it_was",),
+    ),
+    Mutant(
+        "a padded sound has a slot more than the model has positions",
+        "tasks/speech/recipe.py",
+        "return round(self.frames.seconds * 1000 / self.frames.hop) // frames_per_slot",
+        "return round(self.frames.seconds * 1000 / self.frames.hop) // frames_per_slot + 1",
+        (f"{TUNED_WHISPER}::test_a_model_of_one_language_needs_none",),
+    ),
+    Mutant(
+        "an exported Whisper does not say its language",
+        "foreign/speech_folders.py",
+        "if prompt.language is not None:",
+        "if False:",
+        (f"{TUNED_WHISPER}::test_transformers_reads_the_exported_run",),
+    ),
+    Mutant(
+        "an exported Whisper writes more tokens than the run",
+        "foreign/speech_folders.py",
+        "origin.max_length - len(tokenizer.prefix_ids)",
+        "origin.max_length",
+        (f"{TUNED_WHISPER}::test_transformers_reads_the_exported_run",),
+    ),
+    Mutant(
+        "a run that goes on from another one computes other frames",
+        "tasks/speech/task.py",
+        'return {f"data.frames.{key}": value for key, value in frames.items()}',
+        "return {}",
+        (f"{TUNED_WHISPER}::test_another_run_starts_from_the_first_with_its_frames",),
     ),
 )
 
@@ -8219,6 +8293,7 @@ MUTANTS = (
     *HELD_WHOLE,
     *PROTECTED_TERMS,
     *QUANTIZED_FOLDERS,
+    *FINE_TUNED_SPEECH,
     *COPYING,
     *PROMPTED_SPEECH,
     *OTHERS_ASKED,

@@ -47,7 +47,8 @@ def _require_special_ids(special: SpecialIds, prefix_ids: tuple[int, ...], *, si
     is named in the message.
     """
     role_ids = (special.bos, special.eos, special.unk, special.mask, special.document_bos)
-    for special_id in (*(role_id for role_id in role_ids if role_id is not None), *special.others, *prefix_ids):
+    given_ids = (*special.others, *special.suppressed_start_ids, *prefix_ids)
+    for special_id in (*(role_id for role_id in role_ids if role_id is not None), *given_ids):
         if type(special_id) is not int or not 0 <= special_id < size:
             raise DataError(
                 f"{file}: gives the id {ascii(special_id)[:40]} a meaning, but there are only {size:,} ids; take a "
@@ -120,11 +121,20 @@ class PretrainedTokenizer(Tokenizer):
         tokenizer.tag_ids = {}
         return tokenizer
 
-    def with_suppressed(self, ids: Collection[int]) -> Self:
-        """Return a copy whose models never generate these ids, the end of a text excepted."""
+    def with_suppressed(self, ids: Collection[int], *, start_ids: Sequence[int] = ()) -> Self:
+        """Return a copy whose models never generate `ids`, the end of a text excepted, and begin no text with
+        `start_ids`.
+        """
         tokenizer = copy(self)
         others = (self.special.others | frozenset(ids)) - {self.special.eos}
-        tokenizer.special = replace(self.special, others=others)
+        tokenizer.special = replace(self.special, others=others, suppressed_start_ids=tuple(start_ids))
+        return tokenizer
+
+    def with_prefix(self, ids: Sequence[int], *, tag_ids: Mapping[str, int] | None = None) -> Self:
+        """Return a copy whose texts begin with `ids`; `tag_ids` are the pieces that name languages, if they change."""
+        tokenizer = copy(self)
+        tokenizer.prefix_ids = tuple(ids)
+        tokenizer.tag_ids = self.tag_ids if tag_ids is None else dict(tag_ids)
         return tokenizer
 
     @property
@@ -144,6 +154,7 @@ class PretrainedTokenizer(Tokenizer):
             | ({"doubles_separator": True} if special.doubles_separator else {}),
             "others": sorted(number for number in special.others if number < self.num_known_ids),
             "opening": list(self.prefix_ids),
+            **({"suppressed_start": list(starts)} if (starts := special.suppressed_start_ids) else {}),
             **({"tags": dict(self.tag_ids)} if self.tag_ids else {}),
             **content,
         }

@@ -108,7 +108,11 @@ def _load_from_json(record: dict[str, Any], *, path: Path) -> Tokenizer:
 def _load_pretrained(record: Mapping[str, Any]) -> PretrainedTokenizer:
     """Build a tokenizer of another project from its JSON record."""
     options: dict[str, Any] = {
-        "special": SpecialIds(**record["special"], others=frozenset(record["others"])),
+        "special": SpecialIds(
+            **record["special"],
+            others=frozenset(record["others"]),
+            suppressed_start_ids=tuple(record.get("suppressed_start", ())),
+        ),
         "size": record["size"],
         "prefix_ids": tuple(record["opening"]),
         "tag_ids": record.get("tags"),

@@ -72,6 +72,7 @@ class SpecialIds:
         document_bos: id before the first token of a language model's text, as in Llama; None if that is `eos`.
         doubles_separator: whether two texts are joined as RoBERTa joins them, `bos A eos eos B eos` in one segment,
             instead of `bos A eos B eos` in two.
+        suppressed_start_ids: ids that no generated text begins with.
     """
 
     bos: int
@@ -87,6 +88,7 @@ class SpecialIds:
         return self.eos if self.document_bos is None else self.document_bos
 
     doubles_separator: bool = False
+    suppressed_start_ids: tuple[int, ...] = ()
 
     @property
     def separator(self) -> tuple[int, ...]:

@@ -77,8 +77,9 @@ def trim_tokenizer(tokenizer: PretrainedTokenizer, kept_ids: Sequence[int]) -> P
     ids = {piece: new_ids[number] for piece, number in tokenizer.ids.items() if number in new_ids}
     roles: dict[str, Any] = {role: new_ids.get(getattr(tokenizer.special, role)) for role in _ROLES}
     others = frozenset(new_ids[number] for number in tokenizer.special.others if number in new_ids)
+    start_ids = tuple(new_ids[number] for number in tokenizer.special.suppressed_start_ids if number in new_ids)
     options: dict[str, Any] = {
-        "special": replace(tokenizer.special, others=others, **roles),
+        "special": replace(tokenizer.special, others=others, suppressed_start_ids=start_ids, **roles),
         "size": len(kept_ids),
         "prefix_ids": tuple(new_ids[number] for number in tokenizer.prefix_ids),
         "tag_ids": {tag: new_ids[number] for tag, number in tokenizer.tag_ids.items()},

@@ -60,7 +60,7 @@ from heedful.tasks.classification.predictor import Classifier
 from heedful.tasks.classification.recipe import AnswerType
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.language.predictor import TextGenerator
-from heedful.tasks.portable_model import OutputHead, OutputType, PortableModel
+from heedful.tasks.portable_model import OutputHead, OutputType, PortableModel, PretrainedSource
 from heedful.tasks.predictor import Predictor
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.task import build_detector_alone, build_masked_language_model
@@ -131,6 +131,11 @@ class HuggingFaceFolder:
             return self.build_origin(weights.published)
         config = self.family.read_config(self.content, weights.names, str(self.folder / CONFIG_FILE))
         return self._build_portable_model(config, weights.quantized)
+
+    @property
+    def predecessor(self) -> PretrainedSource:
+        """The model in a form that another one can start from; raises the same errors as `origin`."""
+        return PretrainedSource(self.folder, self.origin.model, self.origin.tokenizers, self.origin.tensors)
 
     @property
     def exact_origin(self) -> PortableModel:

@@ -6,9 +6,9 @@ import re
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
 
 import torch
 from torch import Tensor, nn
@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from heedful.architectures.build import build_frame_encoder, build_memory_decoder
 from heedful.architectures.frames import FrameTransformerConfig
 from heedful.atomic_io import atomic_folder, save_tensors, write_json
-from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, PretrainedTokenizer
 from heedful.data.sound import PaddedLogMel
 from heedful.engines.int8_weights import split_int8
 from heedful.engines.select_engine import prepare_for_inference
@@ -36,9 +36,8 @@ from heedful.models.generative import SequenceToSequence
 from heedful.models.parameters import skip_initialization
 from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.recipe import EngineName
-from heedful.tasks.decoder_target import DecoderTarget
-from heedful.tasks.portable_model import PortableModel
-from heedful.tasks.speech.prompted import PromptedRecognizer, SpeechPrompt, build_prompted_decoding
+from heedful.tasks.portable_model import PortableModel, PretrainedSource
+from heedful.tasks.speech.prompted import TASKS, PromptedRecognizer, SpeechPrompt, build_prompted_recognizer
 from heedful.tensors import SOURCE, FeatureBatch
 
 _PREPROCESSOR_FILES: Final = ("preprocessor_config.json", "processor_config.json")
@@ -53,12 +52,10 @@ _FRAME_KEYS: Final[Mapping[str, tuple[str, int]]] = {
 _TABLE: Final = "decoder.stack.embedding.table.weight"
 _LANGUAGE_PIECE: Final = re.compile(r"<\|([a-z]{2,3})\|>")
 _CONTROL_PIECE: Final = re.compile(r"<\|.*\|>")
-_TASKS: Final = ("transcribe", "translate")
+_TIME_PIECE: Final = re.compile(r"<\|\d+\.\d\d\|>")
 _NO_TIMESTAMPS: Final = "<|notimestamps|>"
 _MULTILINGUAL_SIZE: Final = 51865
 """Size of the smallest vocabulary of a model of many languages; those of English have fewer pieces."""
-_MAX_SECONDS: Final = 3600.0
-"""Longest sound, in seconds, that is transcribed in windows."""
 
 
 @dataclass(frozen=True)
@@ -70,12 +67,16 @@ class SpeechModel:
         config: its architecture.
         frontend: computes its frames.
         tensors: its parameters by heedful's names.
+        tokenizer: its vocabulary; None if the files of `folder` are those of transformers.
+        max_length: tokens of the longest text, prompt and end included, if there is a vocabulary.
     """
 
     folder: Path
     config: FrameTransformerConfig
     frontend: PaddedLogMel
     tensors: Mapping[str, Tensor]
+    tokenizer: HuggingFaceTokenizer | None = None
+    max_length: int = 0
 
     def build(self) -> SequenceToSequence[FeatureBatch]:
         """Build a model with a parameter for each tensor, of arbitrary values."""
@@ -132,6 +133,30 @@ class SpeechFolder(HuggingFaceFolder):
         """Return the model with arbitrary parameter values, and its weights by heedful's names."""
         return self.speech_model.build(), self.speech_model.tensors
 
+    @cached_property
+    def tokenizer(self) -> PretrainedTokenizer:
+        """The vocabulary; its tags are the languages, and its texts begin with the last ids of the prompt."""
+        return self._read_vocabulary(len(self.speech_model.tensors[_TABLE]))
+
+    @cached_property
+    def predecessor(self) -> PretrainedSource:
+        """The model in a form that another one can start from; its frames are settings of the recipe."""
+        origin, frontend = self.speech_model, self.speech_model.frontend
+        frames = {
+            "rate": frontend.rate,
+            "bands": frontend.bands,
+            "window": frontend.window,
+            "hop": frontend.hop,
+            "seconds": frontend.seconds,
+        }
+        return PretrainedSource(
+            self.folder,
+            origin.config,
+            (self.tokenizer,),
+            origin.tensors,
+            input_settings={f"data.frames.{key}": value for key, value in frames.items()},
+        )
+
     def build_predictor(
         self,
         *,
@@ -150,22 +175,18 @@ class SpeechFolder(HuggingFaceFolder):
         if adapt is not None:
             raise RunError(f"{self.folder}: is a model of speech, and adapters are for models of text; leave it out")
         origin = self.speech_model
-        tokenizer, prompt = self._read_vocabulary(len(origin.tensors[_TABLE]))
+        tokenizer = self.tokenizer
         model = prepare_for_inference(
             origin.build(), *split_int8(origin.tensors), origin=str(self.folder), device=device, engine=engine, log=log
         )
         positions = len(origin.tensors["decoder.stack.embedding.position.table.weight"])
-        target = DecoderTarget(tokenizer, device=device, max_length=positions - 1)
-        return PromptedRecognizer(
+        return build_prompted_recognizer(
             model,
-            target=target,
+            tokenizer,
             frontend=origin.frontend,
-            max_seconds=_MAX_SECONDS,
             generation=GreedyConfig(),
-            make_decoding=partial(build_prompted_decoding, target=target, prompt=prompt),
             frames_per_slot=origin.config.frames_per_slot,
-            prompt=prompt,
-            window_seconds=float(origin.frontend.seconds),
+            max_length=positions - 1,
         )
 
     def _read_frontend(self) -> PaddedLogMel:
@@ -186,21 +207,22 @@ class SpeechFolder(HuggingFaceFolder):
             )
         return PaddedLogMel(**values)
 
-    def _read_vocabulary(self, size: int) -> tuple[PretrainedTokenizer, SpeechPrompt]:
-        """Read the vocabulary of `size` pieces, and the prompt that the model was trained with."""
+    def _read_vocabulary(self, size: int) -> PretrainedTokenizer:
+        """Read the vocabulary of `size` pieces; its tags are the languages, and its texts begin with the last ids of
+        the prompt that the model was trained with.
+        """
         settings = self.generation_settings
         start = read_token_id(settings, "decoder_start_token_id")
         side = TranslationSide(start=start, forbidden=read_forbidden_tokens(settings))
         tokenizer = read_text_vocabulary(self.folder, family=self.family, size=size, side=side)
         pieces = dict(zip(tokenizer.to_pieces(range(size)), range(size), strict=True))
         control_ids = {number for piece, number in pieces.items() if _CONTROL_PIECE.fullmatch(piece)}
-        tokenizer = tokenizer.with_suppressed(frozenset(control_ids))
         is_multilingual = settings.get("is_multilingual", size >= _MULTILINGUAL_SIZE)
-        tasks = {task: number for task in _TASKS if (number := pieces.get(f"<|{task}|>")) is not None}
+        has_tasks = all(f"<|{task}|>" in pieces for task in TASKS)
         languages = {
-            match[1]: number
+            piece: number
             for piece, number in pieces.items()
-            if is_multilingual and len(tasks) == len(_TASKS) and (match := _LANGUAGE_PIECE.fullmatch(piece))
+            if is_multilingual and has_tasks and _LANGUAGE_PIECE.fullmatch(piece)
         }
         start_ids = settings.get("begin_suppress_tokens") or []
         if not isinstance(start_ids, list) or not all(type(each) is int and 0 <= each < size for each in start_ids):
@@ -208,7 +230,8 @@ class SpeechFolder(HuggingFaceFolder):
                 f"{self.folder}: begin_suppress_tokens: is not a list of ids; correct generation_config.json"
             )
         end_ids = (pieces[_NO_TIMESTAMPS],) if _NO_TIMESTAMPS in pieces else ()
-        return tokenizer, SpeechPrompt(languages, tasks, end_ids, tuple(start_ids))
+        suppressed = tokenizer.with_suppressed(frozenset(control_ids), start_ids=start_ids)
+        return suppressed.with_prefix(end_ids, tag_ids=languages)
 
 
 def _add_key_biases(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -222,18 +245,71 @@ def _add_key_biases(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 
 
 def save_speech_model(origin: SpeechModel, folder: str | Path) -> None:
-    """Write a model, with the vocabulary and the prompt of the folder that it came from, as a new or empty folder for
-    transformers. A bias of keys is left out: it adds the same number to all scores of a query.
+    """Write a model with its vocabulary, its frames and its prompt as a new or empty folder for transformers; of a
+    Hugging Face folder the files are copied. A bias of keys is left out: it adds the same number to all scores of a
+    query.
 
     Raises:
-        RunError: the folder is not empty.
+        RunError: Whisper does not have a setting of the model, or the folder is not empty.
     """
+    content = WHISPER.write_config(origin.config, origin.tensors)
     tensors = WHISPER.build_mapping(origin.config).export_tensors(origin.tensors)
     with atomic_folder(Path(folder), purpose="export to") as target:
-        for path in sorted(origin.folder.iterdir()):
-            if path.suffix in (".json", ".txt"):
-                shutil.copyfile(path, target / path.name)
-        content = read_json_or_empty(origin.folder / CONFIG_FILE) | WHISPER.write_config(origin.config, tensors)
+        if origin.tokenizer is None:
+            for path in sorted(origin.folder.iterdir()):
+                if path.suffix in (".json", ".txt"):
+                    shutil.copyfile(path, target / path.name)
+            content = read_json_or_empty(origin.folder / CONFIG_FILE) | content
+        else:
+            content |= _write_own_files(origin, origin.tokenizer, target)
         write_json(target / CONFIG_FILE, content)
         kept = {name: tensor for name, tensor in tensors.items() if not name.endswith("k_proj.bias")}
         save_tensors(target / "model.safetensors", kept)
+
+
+def _write_own_files(origin: SpeechModel, tokenizer: HuggingFaceTokenizer, target: Path) -> dict[str, Any]:
+    """Write the files of a model that was trained by heedful, besides config.json and the weights; return what they add
+    to config.json.
+    """
+    prompt, special = SpeechPrompt.from_tokenizer(tokenizer), tokenizer.special
+    ids = {
+        "bos_token_id": special.eos,
+        "eos_token_id": special.eos,
+        "pad_token_id": special.eos,
+        "decoder_start_token_id": special.bos,
+    }
+    suppressed_ids = [
+        number
+        for number, piece in zip(special.suppressed_ids, tokenizer.to_pieces(special.suppressed_ids), strict=True)
+        if number < tokenizer.num_known_ids and not _TIME_PIECE.fullmatch(piece)
+    ]
+    languages = {f"<|{code}|>": number for code, number in prompt.languages.items()}
+    settings: dict[str, Any] = {
+        **ids,
+        "max_length": origin.max_length - len(tokenizer.prefix_ids),  # which counts what follows the prompt
+        "is_multilingual": bool(languages),
+        "return_timestamps": False,
+        "suppress_tokens": suppressed_ids,
+        "begin_suppress_tokens": list(special.suppressed_start_ids),
+    }
+    if languages:
+        settings |= {"lang_to_id": languages, "task_to_id": dict(prompt.task_ids)}
+    if prompt.language is not None:
+        task = "translate" if prompt.to_english else "transcribe"
+        settings |= {"language": f"<|{prompt.language}|>", "task": task}
+    if (number := tokenizer.ids.get(_NO_TIMESTAMPS)) is not None:
+        settings["no_timestamps_token_id"] = number
+    write_json(target / "generation_config.json", settings)
+    write_json(target / "tokenizer.json", tokenizer.content)
+    (end_piece,) = tokenizer.to_pieces([special.eos])
+    names = dict.fromkeys(("bos_token", "eos_token", "unk_token", "pad_token"), end_piece)
+    write_json(target / "tokenizer_config.json", {"tokenizer_class": WHISPER.tokenizer_class, **names})
+    frames = {key: getattr(origin.frontend, attribute) for key, (attribute, _) in _FRAME_KEYS.items()}
+    write_json(target / _PREPROCESSOR_FILES[0], {"feature_extractor_type": "WhisperFeatureExtractor", **frames})
+    return {
+        **ids,
+        "model_type": WHISPER.model_type,
+        "architectures": ["WhisperForConditionalGeneration"],
+        "vocab_size": tokenizer.size,
+        "num_mel_bins": origin.frontend.bands,
+    }

@@ -190,7 +190,7 @@ def load_base_tensors(folder: Path) -> Mapping[str, Tensor]:
     if is_hugging_face_folder(folder):
         from heedful.foreign.hugging_face import open_hugging_face  # what all families need, which few runs do
 
-        return open_hugging_face(folder).origin.tensors
+        return open_hugging_face(folder).predecessor.tensors
     return load_full_weights(folder).dequantize()
 
 

@@ -10,11 +10,13 @@ import numpy as np
 import torch
 from torch import nn
 
+from heedful.architectures.frames import FrameTransformerConfig
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.vision import VisionTransformerConfig
 from heedful.argument_checks import require_path
 from heedful.atomic_io import load_parameters
-from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.pretrained_tokenizers import HuggingFaceTokenizer, PretrainedTokenizer
+from heedful.data.sound import PaddedLogMel
 from heedful.data.vocabulary_trimming import find_needed_ids, trim_tokenizer
 from heedful.data.word_vectors import is_same_vocabulary
 from heedful.engines.int8_weights import quantize_weights
@@ -27,7 +29,7 @@ from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.foreign.onnx_export import save_onnx
 from heedful.foreign.peft import save_peft_adapter
 from heedful.foreign.picture_folders import PictureFolder, PictureModel, save_picture_model
-from heedful.foreign.speech_folders import SpeechFolder, save_speech_model
+from heedful.foreign.speech_folders import SpeechFolder, SpeechModel, save_speech_model
 from heedful.models.model_size import build_without_memory
 from heedful.models.parameters import skip_initialization
 from heedful.runs.adapter_runs import (
@@ -74,10 +76,10 @@ def export_hugging_face(run: str | Path, folder: str | Path, *, step: int | None
     if (picture_model := _open_picture_model(path, step=step)) is not None:
         save_picture_model(picture_model, folder)
         return ()
-    opened = open_hugging_face(path) if is_hugging_face_folder(path) else None
-    if isinstance(opened, SpeechFolder):
-        save_speech_model(opened.speech_model, folder)
+    if (speech_model := _open_speech_model(path, step=step)) is not None:
+        save_speech_model(speech_model, folder)
         return ()
+    opened = open_hugging_face(path) if is_hugging_face_folder(path) else None
     family = None if opened is None else opened.family
     exact = family is not None and step is None
     origin = open_hugging_face(path).exact_origin if exact else open_origin(path, step=step)
@@ -216,6 +218,27 @@ def _open_picture_model(folder: Path, *, step: int | None) -> PictureModel | Non
         return None
     tensors, head = load_full_weights(folder, step=step).dequantize(), run.task.output_head(run)
     return PictureModel(folder, config, run.recipe.data.scene_shape, tensors, head)
+
+
+def _open_speech_model(folder: Path, *, step: int | None) -> SpeechModel | None:
+    """Open the Transformer that reads frames of sound in a run folder, of a kept checkpoint if `step` is given, or in a
+    Hugging Face folder; None if there is another model.
+    """
+    if is_hugging_face_folder(folder):
+        opened = open_hugging_face(folder)
+        opened.require_no_step(step)
+        return opened.speech_model if isinstance(opened, SpeechFolder) else None
+    run = open_run(folder)
+    if not isinstance(config := run.recipe.model, FrameTransformerConfig):
+        return None
+    frontend, tokenizer = run.recipe.data.frames.build_frontend(), run.tokenizer
+    if not isinstance(frontend, PaddedLogMel) or not isinstance(tokenizer, HuggingFaceTokenizer):
+        raise RunError(
+            f"{folder}: its frames and its vocabulary are not those of Whisper, the only format of speech recognisers "
+            "here; train a model that starts from a Whisper (init)"
+        )
+    tensors = load_full_weights(folder, step=step).dequantize()
+    return SpeechModel(folder, config, frontend, tensors, tokenizer, run.recipe.max_written_tokens)
 
 
 def _open_model(folder: Path, *, step: int | None) -> tuple[PortableModel, nn.Module]:

@@ -6,12 +6,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from itertools import groupby
 from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import torch
 
+from heedful.architectures.frames import FrameEncoderArchitecture
 from heedful.architectures.interface import TranslationArchitecture
 from heedful.architectures.model import TransformerConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
@@ -35,7 +37,7 @@ from heedful.tasks.task import Run, get_task
 
 _CHANGEABLE_KEYS: Final = (
     "dropout", "attention_dropout", "activation_dropout", "embedding_dropout", "initialisation", "summary", "d_hidden",
-    "bag",
+    "bag", "hide",
 )  # fmt: skip
 """Keys of a model that may differ from those of `init`, because its weights do not depend on them."""
 _GIVEN_TOKENIZER: Final = {"tokenizer": {"kind": "given"}}
@@ -43,6 +45,7 @@ _ARCHITECTURE_NAMES: Final[Mapping[type[ArchitectureConfig], str]] = {
     DecoderConfig: "a language model",
     EncoderConfig: "an encoder",
     TranslationArchitecture: "a model that translates",
+    FrameEncoderArchitecture: "a model that transcribes sounds",
 }
 
 AnyRecipe = TypeVar("AnyRecipe", bound=Recipe)
@@ -96,7 +99,11 @@ def resolve_recipe(recipe: AnyRecipe) -> ResolvedRecipe[AnyRecipe]:
             "init; leave one of them out"
         )
     source = f"init = {recipe.init}"
-    settings = {"model": _resolve_architecture(recipe, origin), **_resolve_vocabulary(with_tokenizer, origin)}
+    settings = {
+        "model": _resolve_architecture(recipe, origin),
+        **_resolve_vocabulary(with_tokenizer, origin),
+        **_resolve_inputs(recipe, origin),
+    }
     without_init = {"init": None} if adapter is None else {"init": None, "training.adapter": None}
     # Without init the recipe also checks the keys that could not be checked before the model was known.
     apply_settings(with_tokenizer, {**settings, **without_init}, source=source)
@@ -161,6 +168,22 @@ def _resolve_vocabulary(recipe: FineTunableRecipe, origin: PretrainedSource) -> 
         elif isinstance(recipe.tokenizer, GivenTokenizerConfig) and getattr(recipe.tokenizer, key) != value:
             raise RecipeError(
                 f"{full_key}: init = {recipe.init} has {str(value).lower()}, and its vocabulary is given; leave it out"
+            )
+    return settings
+
+
+def _resolve_inputs(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
+    """Return the input settings of `origin`, the model that `init` names, which the recipe leaves open, by dotted key;
+    raise `RecipeError` if the recipe sets something else.
+    """
+    settings = {}
+    for key, value in origin.input_settings.items():
+        own_value = reduce(getattr, key.split("."), recipe)
+        if is_unset(recipe, key):
+            settings[key] = value
+        elif own_value != value:
+            raise RecipeError(
+                f"{key} = {own_value}: init = {recipe.init} has {value} and reads nothing else; leave it out"
             )
     return settings
 
@@ -258,8 +281,7 @@ def open_predecessor(folder: Path) -> PretrainedSource:
         MissingExtraError: its vocabulary needs a package that is not installed.
     """
     if is_hugging_face_folder(folder):
-        origin = open_hugging_face(folder).origin
-        return PretrainedSource(folder, origin.model, origin.tokenizers, origin.tensors)
+        return open_hugging_face(folder).predecessor
     run = open_run(folder)
     if any(isinstance(vocabulary, Factor) for vocabulary in run.vocabularies.values()):
         raise RunError(
@@ -268,7 +290,13 @@ def open_predecessor(folder: Path) -> PretrainedSource:
     run_tokenizers = tuple(run.get_tokenizer(file) for file in run.task.tokenizer_files)
     tensors = load_full_weights(folder).dequantize()
     return PretrainedSource(
-        folder, run.recipe.model, run_tokenizers, tensors, get_unmerged_adapter(run.recipe), _find_shared_names(run)
+        folder,
+        run.recipe.model,
+        run_tokenizers,
+        tensors,
+        get_unmerged_adapter(run.recipe),
+        _find_shared_names(run),
+        run.task.get_input_settings(run.recipe),
     )
 
 

@@ -69,7 +69,7 @@ _SPEED_BY_KIND: Final = {
 }
 """Learning rate at width 128, and weights times tokens per second, of architectures that are not Transformers."""
 _TRANSFORMER_SPEED: Final = (1e-3, _WEIGHT_TOKENS_PER_SECOND)
-_ADAPTER_RATE_FACTOR: Final = 5.0
+ADAPTER_RATE_FACTOR: Final = 5.0
 """Factor on the learning rate for adapters: 2e-3 did with LoRA what 1e-4 did for all weights (docs/adapters.md)."""
 _TIME_SHARE: Final = 0.8
 """Share of the time budget that training may be expected to take if the clock should not end it."""
@@ -188,7 +188,7 @@ class TrainingAmount:
         """
         epochs = max(3, min(8, math.ceil(16_000 / self.num_examples)))
         if recipe.training.adapter is not None:
-            rate *= _ADAPTER_RATE_FACTOR
+            rate *= ADAPTER_RATE_FACTOR
         return {
             **self.choose_settings(
                 budget,

@@ -100,7 +100,6 @@ class TargetRequest:
         min_tokens: tokens to generate at least, the end not included, as far as `max_tokens` allows.
         terms: id sequences that the text must contain, in any order; for beam search only.
         partial_word: characters that must follow the prefix, in any tokens.
-        suppressed_start_ids: ids that must not follow the prefix; the same for all texts of a batch.
     """
 
     max_tokens: int
@@ -109,7 +108,6 @@ class TargetRequest:
     min_tokens: int = 0
     terms: Sequence[tuple[int, ...]] = ()
     partial_word: PartialWord | None = None
-    suppressed_start_ids: tuple[int, ...] = ()
 
 
 @final
@@ -189,7 +187,7 @@ class DecoderTarget:
             for request, limit in zip(requests, limits, strict=True)
         )
         end_bans = (MinNewTokens(self.tokenizer.special.eos, missing),) if max(missing, default=0) > 0 else ()
-        start_ids = requests[0].suppressed_start_ids if requests else ()
+        start_ids = self.tokenizer.special.suppressed_start_ids
         start_bans = (SuppressAtStart(start_ids),) if start_ids else ()
         completions = build_completions([request.partial_word for request in requests], tokenizer=self.tokenizer)
         return (*completions, *end_bans, *start_bans)

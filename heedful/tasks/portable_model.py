@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, Field
 from torch import Tensor
@@ -138,6 +138,7 @@ class PretrainedSource:
         tensors: its parameters by this package's names; shared parameters under their first name.
         adapter: its adapter, if that is not merged into the parameters.
         aliases: further names of shared parameters, each with the name it is stored under.
+        input_settings: settings of a recipe, by dotted key, that its inputs need.
     """
 
     folder: Path
@@ -146,6 +147,7 @@ class PretrainedSource:
     tensors: Mapping[str, Tensor]
     adapter: Adapter | None = None
     aliases: Mapping[str, str] = field(default_factory=dict)
+    input_settings: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def all_tensors(self) -> Mapping[str, Tensor]:

@@ -132,6 +132,12 @@ class Task(ABC, Generic[AnyRecipe, AnyModel]):
         """
         return {}
 
+    def get_input_settings(self, recipe: AnyRecipe) -> Settings:
+        """Return the settings of inputs that a model which starts from one of this recipe must share; most tasks have
+        none, because their inputs are ids.
+        """
+        return {}
+
     def load_vocabularies(self, recipe: AnyRecipe, folder: Path) -> Vocabularies:
         """Load the vocabularies of a run folder, by file."""
         tokenizers: Vocabularies = {file: load_tokenizer(folder / file) for file in self.tokenizer_files}

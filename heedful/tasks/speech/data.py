@@ -13,7 +13,7 @@ from jaxtyping import Integer
 from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.readers import ExampleReader, SentencePair, read_numbered_lines, read_records, split_columns
-from heedful.data.sound import LogMel, read_sound
+from heedful.data.sound import Frontend, PaddedLogMel, read_sound
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation.ctc import count_needed_frames
@@ -122,7 +122,12 @@ def count_slots(num_frames: int, *, frames_per_slot: int) -> int:
 
 
 def build_speech_encoding(
-    tokenizer: Tokenizer, frontend: LogMel, *, max_seconds: float, max_length: int, frames_per_token: int | None = None
+    tokenizer: Tokenizer,
+    frontend: Frontend,
+    *,
+    max_seconds: float,
+    max_length: int,
+    frames_per_token: int | None = None,
 ) -> ExampleEncoder[Utterance]:
     """Return the encoding of an utterance: ids of the text with its end token, and acoustic frames. Sounds or texts
     that are too long are left out, and with `frames_per_token` sounds that are too short for their text.
@@ -135,16 +140,19 @@ def build_speech_encoding(
         frames_per_token: number of frames that each token needs for a slot of its own (CTC); sounds that are too short
             for their text are left out. None if tokens need no slot.
     """
-    max_frames = max_seconds * 1000 / frontend.hop
+    frames_per_second = 1000 / frontend.hop
 
     def encode(utterance: Utterance) -> tuple[list[int] | None, np.ndarray | None]:
         """Return the ids and frames of an utterance, or None for both if it is too long or too short."""
         try:
-            frames = frontend.compute_frames(read_sound(utterance.sound))
+            sound = read_sound(utterance.sound)
+            frames = frontend.compute_frames(sound)
         except DataError as error:
             raise DataError(f"{utterance.location}: {error}") from None
         ids = tokenizer.encode(utterance.text)
-        if len(frames) > max_frames or len(ids) >= max_length:
+        is_padded = isinstance(frontend, PaddedLogMel)
+        num_frames = len(sound.samples) / sound.rate * frames_per_second if is_padded else len(frames)
+        if num_frames > max_seconds * frames_per_second or len(ids) >= max_length:
             return None, None
         if frames_per_token is not None:
             slots = count_slots(len(frames), frames_per_slot=frames_per_token)

@@ -16,7 +16,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.argument_checks import to_file_list
-from heedful.data.sound import Sound, read_sound
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.sound import PaddedLogMel, Sound, read_sound
+from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.results import Hypotheses
 from heedful.inspection.record import InspectionRecord, MapAxis
@@ -32,6 +34,10 @@ from heedful.tensors import FeatureBatch, Memory, Tokens
 
 _SEARCHED_SHARE: Final = 0.2
 """Share of a window, at its end, in which the quietest place is cut."""
+TASKS: Final = ("transcribe", "translate")
+"""What a model of many languages does with speech, as its pieces name it."""
+_MAX_SECONDS: Final = 3600.0
+"""Longest sound, in seconds, that is transcribed in windows."""
 _CUT_SECONDS: Final = 0.1
 """Length of the stretch whose loudness is measured where a sound may be cut."""
 
@@ -44,7 +50,6 @@ class SpeechPrompt:
         languages: id of each language by its code; empty if the model knows one language and has no tasks.
         task_ids: ids of the tasks `transcribe` and `translate` (into English).
         end_ids: further ids of each prompt, its last ones.
-        suppressed_start_ids: ids that no transcript begins with.
         language: code of the spoken language; None lets the model recognise it.
         to_english: whether the speech is translated into English.
     """
@@ -52,9 +57,39 @@ class SpeechPrompt:
     languages: Mapping[str, int]
     task_ids: Mapping[str, int]
     end_ids: tuple[int, ...]
-    suppressed_start_ids: tuple[int, ...] = ()
     language: str | None = None
     to_english: bool = False
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Tokenizer) -> SpeechPrompt:
+        """Read the prompt from a vocabulary: its tags name languages, and the ids that texts begin with are a language,
+        a task and others; any of these may be missing.
+        """
+        if not isinstance(tokenizer, PretrainedTokenizer):
+            return cls({}, {}, ())
+        languages = {tag.strip("<|>"): number for tag, number in tokenizer.tag_ids.items()}
+        task_ids = {task: tokenizer.ids[piece] for task in TASKS if (piece := f"<|{task}|>") in tokenizer.ids}
+        chosen = [code for code, number in languages.items() if number in tokenizer.prefix_ids]
+        return cls(
+            languages,
+            task_ids,
+            tuple(each for each in tokenizer.prefix_ids if each not in {*languages.values(), *task_ids.values()}),
+            language=chosen[0] if chosen else None,
+            to_english=task_ids.get("translate") in tokenizer.prefix_ids,
+        )
+
+    def with_language(self, language: str | None, *, to_english: bool = False) -> SpeechPrompt:
+        """Return the same prompt for speech in a language, which is recognised if None, transcribed or translated.
+
+        Raises:
+            RecipeError: the model does not know the language, or only one, or cannot translate.
+        """
+        if language is not None and language not in self.languages:
+            choices = ", ".join(sorted(self.languages)) or "only one language, so leave it out"
+            raise RecipeError(f"language: {language!r}: this model knows {choices}")
+        if to_english and not self.languages:
+            raise RecipeError("--to-english: this model knows only English; leave it out")
+        return replace(self, language=language, to_english=to_english)
 
     def build_ids(self, language_id: int | None) -> tuple[int, ...]:
         """Return the ids of a prompt, with the language of this id."""
@@ -103,11 +138,7 @@ class PromptedDecoding(SpeechDecoding):
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
         """Search the text candidates of each encoded sound; their ids do not contain the prompt."""
         prompts = [self.prompt.build_ids(language_id) for language_id in self._find_languages(model, memory)]
-        suppressed_ids = self.prompt.suppressed_start_ids
-        prompted = [
-            replace(request, prefix=ids, suppressed_start_ids=suppressed_ids)
-            for request, ids in zip(requests, prompts, strict=True)
-        ]
+        prompted = [replace(request, prefix=ids) for request, ids in zip(requests, prompts, strict=True)]
         found = self.attention_decoding.decode_memory(model, memory, prompted)
         return [
             [replace(hypothesis, ids=hypothesis.ids[len(ids) :]) for hypothesis in texts]
@@ -204,13 +235,7 @@ class PromptedRecognizer(SpeechRecognizer):
         Raises:
             RecipeError: the model does not know the language, or only one, or cannot translate.
         """
-        known = self.prompt.languages
-        if language is not None and language not in known:
-            choices = ", ".join(sorted(known)) or "only one language, so leave it out"
-            raise RecipeError(f"language: {language!r}: this model knows {choices}")
-        if to_english and not known:
-            raise RecipeError("--to-english: this model knows only English; leave it out")
-        prompt = replace(self.prompt, language=language, to_english=to_english)
+        prompt = self.prompt.with_language(language, to_english=to_english)
         decoding = partial(build_prompted_decoding, target=self.target, prompt=prompt)
         return replace(self, prompt=prompt, make_decoding=decoding)
 
@@ -266,6 +291,41 @@ class PromptedRecognizer(SpeechRecognizer):
         title = record.title if isinstance(sound, Sound) else str(sound)
         note = f"The sound is longer than {self.window_seconds:g} s; this is its first part."
         return replace(record, title=title, notes=(*record.notes, note) if others else record.notes)
+
+
+def build_prompted_recognizer(
+    model: nn.Module,
+    tokenizer: Tokenizer,
+    *,
+    frontend: PaddedLogMel,
+    generation: GenerationConfig,
+    frames_per_slot: int,
+    max_length: int,
+) -> PromptedRecognizer:
+    """Build the recogniser of a model whose prompt is the beginning of each text in its vocabulary.
+
+    Args:
+        model: in evaluation mode.
+        tokenizer: its vocabulary.
+        frontend: computes its frames.
+        generation: default search settings.
+        frames_per_slot: number of frames that become one slot of its memory.
+        max_length: tokens of the longest text, prompt and end included.
+    """
+    prompt = SpeechPrompt.from_tokenizer(tokenizer)
+    text_tokenizer = tokenizer.with_prefix(()) if isinstance(tokenizer, PretrainedTokenizer) else tokenizer
+    target = DecoderTarget(text_tokenizer, device=next(model.parameters()).device, max_length=max_length)
+    return PromptedRecognizer(
+        model,
+        target=target,
+        frontend=frontend,
+        max_seconds=_MAX_SECONDS,
+        generation=generation,
+        make_decoding=partial(build_prompted_decoding, target=target, prompt=prompt),
+        frames_per_slot=frames_per_slot,
+        prompt=prompt,
+        window_seconds=float(frontend.seconds),
+    )
 
 
 def split_sound(sound: Sound, max_seconds: float) -> Iterator[Sound]:

@@ -7,15 +7,23 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, ValidationInfo, field_validator
 
-from heedful.architectures.frames import FrameEncoderConfig, FrameTransformerConfig
-from heedful.recipes.config import Config, FieldRole, PositiveInt, add_inferred_kind, config_error
+from heedful.architectures.frames import FrameEncoderArchitecture, FrameEncoderConfig, FrameTransformerConfig
+from heedful.recipes.config import (
+    Config,
+    FieldRole,
+    InputPath,
+    PositiveInt,
+    add_default_kind,
+    add_inferred_kind,
+    config_error,
+)
 from heedful.recipes.generation import BeamConfig, GenerationConfig, SamplingConfig
-from heedful.recipes.recipe import DataConfig, MemoryRecipe
-from heedful.recipes.text import ColumnIndex, FileConfig, NonEmptyName, TokenizerConfig
-from heedful.recipes.training import DecoderTrainingConfig, PositiveFloat
+from heedful.recipes.recipe import DataConfig, FineTunableRecipe, MemoryRecipe, is_model_known
+from heedful.recipes.text import ColumnIndex, FileConfig, GivenTokenizerConfig, NonEmptyName, TokenizerConfig
+from heedful.recipes.training import DecoderTrainingConfig, FineTunableTrainingConfig, PositiveFloat
 
 if TYPE_CHECKING:
-    from heedful.data.sound import LogMel
+    from heedful.data.sound import Frontend
 
 
 class RecordingsTableConfig(FileConfig):
@@ -87,12 +95,26 @@ class FramesConfig(Config):
     """milliseconds from one frame to the next"""
     normalise: bool = True
     """whether each band has mean 0 and variance 1 over the frames of a sound"""
+    seconds: PositiveInt | None = None
+    """length to which sounds are padded with silence, with Whisper's bands and values instead (Radford et al. 2023,
+    2.2); longer ones are transcribed in windows; not padded if not given"""
 
-    def build_frontend(self) -> LogMel:
+    @classmethod
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Migrate older recipes, in which no sound was padded."""
+        return {"seconds": None}
+
+    def build_frontend(self) -> Frontend:
         """Build the acoustic frontend."""
-        from heedful.data.sound import LogMel
+        from heedful.data.sound import LogMel, PaddedLogMel
 
-        return LogMel(**self.model_dump())
+        if self.seconds is None:
+            return LogMel(**self.model_dump(exclude={"seconds"}))
+        lengths = {
+            "frame_length": round(self.rate * self.window / 1000),
+            "hop_length": round(self.rate * self.hop / 1000),
+        }
+        return PaddedLogMel(rate=self.rate, bands=self.bands, seconds=self.seconds, **lengths)
 
 
 class SpeechDataConfig(DataConfig):
@@ -106,13 +128,36 @@ class SpeechDataConfig(DataConfig):
     """the recordings that `heedful evaluate` takes, instead of those of validation"""
     frames: Annotated[FramesConfig, FieldRole.ENCODING] = FramesConfig()
     """how a sound becomes the input of a model"""
-    max_seconds: Annotated[PositiveFloat, FieldRole.ENCODING] = 20.0
-    """longest sound; longer ones are left out of training, and not transcribed"""
+    max_seconds: Annotated[PositiveFloat, FieldRole.ENCODING] = Field(
+        default_factory=lambda given: float(given["frames"].seconds or 20)
+    )
+    """longest sound, 20 or data.frames.seconds if not given; longer ones are left out of training, and not
+    transcribed unless in windows"""
     max_length: Annotated[PositiveInt, FieldRole.ENCODING] = 400
     """longest text, in tokens, end token included; longer ones are left out of training, and never written"""
+    language: Annotated[NonEmptyName | None, FieldRole.ENCODING] = None
+    """language of the recordings, as in "de", if the model of `init` knows several"""
+    to_english: Annotated[bool, FieldRole.ENCODING] = False
+    """whether texts are translations into English, for such a model"""
+
+    @classmethod
+    def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
+        """Migrate older recipes, in which a model knew one language."""
+        return {"language": None, "to_english": False}
+
+    @field_validator("max_seconds")
+    @classmethod
+    def _check_max_seconds(cls, max_seconds: float, info: ValidationInfo) -> float:
+        """Reject sounds that are longer than what they are padded to."""
+        frames = info.data.get("frames")
+        if frames is not None and frames.seconds is not None and max_seconds > frames.seconds:
+            raise ValueError(f"must be at most data.frames.seconds = {frames.seconds}")
+        return max_seconds
 
     def count_max_slots(self, frames_per_slot: int) -> int:
         """Return the number of memory slots of the longest sound."""
+        if self.frames.seconds is not None:
+            return round(self.frames.seconds * 1000 / self.frames.hop) // frames_per_slot
         return int(self.max_seconds * 1000 / self.frames.hop) // frames_per_slot + 1
 
 
@@ -123,8 +168,15 @@ class TranscriptTokenizerConfig(TokenizerConfig):
     """single characters, words between spaces, byte-pair encoding or a unigram language model"""
 
 
-class SpeechTrainingConfig(DecoderTrainingConfig):
+TranscriptVocabularyConfig = Annotated[
+    TranscriptTokenizerConfig | GivenTokenizerConfig, Field(discriminator="kind"), add_default_kind("characters")
+]
+
+
+class SpeechTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
     """The training loop; it ends at the first limit reached of `steps`, `epochs` and `minutes`; give at least one."""
+
+    stacks: ClassVar = ("encoder", "decoder")
 
     batch_tokens: Annotated[PositiveInt, FieldRole.FIXED] = 16_000
     """frames in a batch, padding included"""
@@ -135,25 +187,64 @@ class SpeechTrainingConfig(DecoderTrainingConfig):
     error"""
 
 
-class SpeechRecipe(MemoryRecipe):
+class SpeechRecipe(MemoryRecipe, FineTunableRecipe):
     """Sounds are transcribed."""
 
     made_by: ClassVar = "heedful.tasks.speech.task:TASK"
     shown_by: ClassVar = "heedful.tasks.speech.demonstration:SpeechDemonstration"
     forms: ClassVar = "heedful.tasks.data_formats:SOUNDS"
+    auto_keys: ClassVar = ("training.schedule", "training.clip")
+
+    body: ClassVar = ""
+    required_init: ClassVar = "a model that transcribes sounds"
 
     task: Literal["speech"] = "speech"
     """the task to learn"""
     data: SpeechDataConfig
     """the table [data] names the recordings to train and validate on"""
-    tokenizer: TranscriptTokenizerConfig = TranscriptTokenizerConfig()
-    """how text is cut into tokens"""
+    init: InputPath | None = None
+    """folder of a trained model, such as Whisper, whose frames, vocabulary, architecture and weights training goes on
+    with"""
+    tokenizer: TranscriptVocabularyConfig = TranscriptTokenizerConfig()
+    """how text is cut into tokens; with `init` in the same way as that model"""
     model: FrameEncoderConfig = FrameTransformerConfig()
-    """the architecture"""
+    """the architecture; with `init` that of the given model, where only dropout and masks can be changed"""
     training: Annotated[SpeechTrainingConfig, FieldRole.FREE]
     """the table [training] says at least when training ends, as in steps = 10000"""
     generation: Annotated[GenerationConfig, FieldRole.FREE] = BeamConfig()
     """how the finished model writes unless a command option says otherwise"""
+
+    @property
+    def max_written_tokens(self) -> int:
+        """Number of tokens of the longest text that is written, prompt and end included: one fewer than the decoder has
+        positions at most, because the begin of the text takes one.
+        """
+        limit = None if self.model.decoder is None else self.model.decoder.length_limit
+        return self.data.max_length if limit is None else min(self.data.max_length, limit.tokens - 1)
+
+    @property
+    def needs_fitting(self) -> bool:
+        """Whether the learning rate for a given model is left to be chosen."""
+        return self.init is not None and not self.training.has_schedule
+
+    @classmethod
+    def accepts_init(cls, model: Config) -> bool:
+        """Return whether the model reads frames of sound."""
+        return isinstance(model, FrameEncoderArchitecture)
+
+    @field_validator("tokenizer")
+    @classmethod
+    def _check_language(
+        cls, tokenizer: TranscriptTokenizerConfig | GivenTokenizerConfig, info: ValidationInfo
+    ) -> TranscriptTokenizerConfig | GivenTokenizerConfig:
+        """Reject a language, or translations, without a model that knows several languages."""
+        data, has_model = info.data.get("data"), info.data.get("init") is not None
+        if data is None or has_model or isinstance(tokenizer, GivenTokenizerConfig):
+            return tokenizer
+        if data.language is not None or data.to_english:
+            key = "data.to_english" if data.language is None else "data.language"
+            raise config_error(key, "is for the model that init names, and there is none: leave it out")
+        return tokenizer
 
     @field_validator("model")
     @classmethod
@@ -162,6 +253,14 @@ class SpeechRecipe(MemoryRecipe):
         text or sound needs.
         """
         data, longest, decoder = info.data.get("data"), model.length_limit, model.decoder
+        if not is_model_known(info):
+            return model
+        if data is not None and data.frames.seconds is not None and model.ctc_weight > 0:
+            raise config_error(
+                "model.ctc_weight",
+                f"= {model.ctc_weight:g} must be 0 with data.frames.seconds, because the silence that sounds are "
+                "padded with has no text",
+            )
         decoder_longest = None if decoder is None else decoder.length_limit
         if decoder is not None and decoder.d_slot not in (None, model.d_output):
             raise config_error(

@@ -17,8 +17,10 @@ from heedful.atomic_io import compute_digest
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.data.batches import PairBatch, batch_by_size
 from heedful.data.corpus import Corpus, ExampleEncoder
+from heedful.data.pretrained_tokenizers import PretrainedTokenizer
+from heedful.data.sound import PaddedLogMel
 from heedful.data.tokenizers import Tokenizer
-from heedful.errors import DataError
+from heedful.errors import DataError, RecipeError
 from heedful.generation.ctc import ctc_loss
 from heedful.inspection.page import PageTable
 from heedful.metrics.error_rates import character_error_rate, word_error_rate
@@ -27,6 +29,7 @@ from heedful.models.generative import CTCHead, CTCModel, HybridCTCAttention, Seq
 from heedful.models.predictions import SoftmaxPredictions
 from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.recipe import Recipe
+from heedful.tasks.auto_settings import ADAPTER_RATE_FACTOR, ComputeBudget, Settings
 from heedful.tasks.decoder_target import DecoderTarget
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
 from heedful.tasks.generation_objective import (
@@ -41,6 +44,7 @@ from heedful.tasks.report import EvaluationReport, RunComparison, format_interva
 from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
 from heedful.tasks.speech.decoding import build_decoding
 from heedful.tasks.speech.predictor import SpeechRecognizer
+from heedful.tasks.speech.prompted import SpeechPrompt, build_prompted_recognizer
 from heedful.tasks.speech.recipe import SpeechRecipe
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
 from heedful.tensors import SOURCE, FeatureBatch, move_to_device
@@ -289,6 +293,40 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
             )
         }
 
+    def use_tokenizers(self, recipe: SpeechRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
+        """Return the vocabulary of the model that `init` names, with the recipe's language and task before all texts.
+
+        Raises:
+            RecipeError: the model knows several languages and the recipe names none of them, or it knows only one.
+        """
+        (tokenizer,) = tokenizers
+        prompt, data = SpeechPrompt.from_tokenizer(tokenizer), recipe.data
+        if not prompt.languages or not isinstance(tokenizer, PretrainedTokenizer):
+            if data.language is not None or data.to_english:
+                key = "data.to_english" if data.language is None else "data.language"
+                raise RecipeError(f"{key}: the model of init knows one language only; leave it out")
+            return {WORDS: tokenizer}
+        language = prompt.language if data.language is None else data.language
+        if language is None or language not in prompt.languages:
+            known = ", ".join(sorted(prompt.languages))
+            problem = "is not given" if language is None else f'= "{language}"'
+            raise RecipeError(f"data.language: {problem}, and the model of init knows {known}; name one of these")
+        prompt = prompt.with_language(language, to_english=data.to_english)
+        return {WORDS: tokenizer.with_prefix(prompt.build_ids(prompt.languages[language]))}
+
+    def choose_settings(self, recipe: SpeechRecipe, budget: ComputeBudget) -> Settings:
+        """Choose a learning rate for a model that was trained before, by its width."""
+        rate = _TUNING_RATE * (_TUNING_WIDTH / recipe.model.d_model) ** _TUNING_EXPONENT
+        if recipe.training.adapter is not None:
+            rate *= ADAPTER_RATE_FACTOR
+        schedule = {"kind": "linear", "rate": float(f"{rate:.2g}"), "warmup_share": 0.1}
+        return {"training.schedule": schedule, "training.clip": 1.0}
+
+    def get_input_settings(self, recipe: SpeechRecipe) -> Settings:
+        """Return the settings of the frames, which a model that starts from this one reads too."""
+        frames = recipe.data.frames.model_dump(mode="json", exclude_none=True)
+        return {f"data.frames.{key}": value for key, value in frames.items()}
+
     def build_encoding(self, run: SpeechRun) -> ExampleEncoder[Utterance]:
         """Return the encoding of frames and texts."""
         data = run.recipe.data
@@ -356,11 +394,21 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
 
     def build_predictor(self, run: SpeechRun, model: nn.Module, *, step: int | None = None) -> SpeechRecognizer:
         """Build the speech recogniser of a trained model; `step` is not used."""
-        data, target = run.recipe.data, _build_target(run, model)
+        data, frontend = run.recipe.data, run.recipe.data.frames.build_frontend()
+        if isinstance(frontend, PaddedLogMel):
+            return build_prompted_recognizer(
+                model,
+                run.tokenizer,
+                frontend=frontend,
+                generation=run.recipe.generation,
+                frames_per_slot=run.recipe.model.frames_per_slot,
+                max_length=run.recipe.max_written_tokens,
+            )
+        target = _build_target(run, model)
         return SpeechRecognizer(
             model,
             target=target,
-            frontend=data.frames.build_frontend(),
+            frontend=frontend,
             max_seconds=data.max_seconds,
             generation=run.recipe.generation,
             make_decoding=partial(build_decoding, target=target, ctc_weight=run.recipe.model.ctc_weight),
@@ -368,6 +416,12 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         )
 
 
+_TUNING_RATE: Final = 1.2e-5
+"""Highest learning rate for a model of `_TUNING_WIDTH` that was trained before: a fortieth of that of Whisper small
+(Radford et al. 2023, appendix F)."""
+_TUNING_WIDTH: Final = 768
+_TUNING_EXPONENT: Final = 1.6
+"""By how much it falls with the width: Whisper tiny, 384 wide, has three times that of small."""
 TASK: Final = SpeechTask()
 
 
@@ -382,13 +436,14 @@ def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMe
 
     def measure(model: nn.Module) -> dict[str, float]:
         """Transcribe the validation part and return the share of texts without an error."""
-        target, num_correct = _build_target(run, model), 0
-        decoding = build_decoding(GreedyConfig(), target=target, ctc_weight=run.recipe.model.ctc_weight)
+        recognizer, num_correct = TASK.build_predictor(run, model), 0
+        target, prefix = recognizer.target, run.tokenizer.prefix_ids
+        decoding = recognizer.make_decoding(GreedyConfig())
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):
             source = move_to_device(collate_speech(validation, rows, bos=special.bos).source, target.device)
             hypotheses = decoding.decode(model, source, numbers=rows.tolist())
             num_correct += sum(
-                (*texts[0].ids, special.eos) == tuple(validation[TEXT][row].tolist())
+                (*prefix, *texts[0].ids, special.eos) == tuple(validation[TEXT][row].tolist())
                 for texts, row in zip(hypotheses, rows, strict=True)
             )
         return {"exact": num_correct / len(validation)}

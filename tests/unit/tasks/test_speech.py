@@ -16,7 +16,8 @@ from torch import Tensor
 
 import heedful
 from heedful.data.corpus import Corpus
-from heedful.data.sound import LogMel, Sound, read_sound
+from heedful.data.sound import LogMel, PaddedLogMel, Sound, read_sound
+from heedful.data.tokenizers import WordTokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation.ctc import ctc_loss
 from heedful.recipes.generation import BeamConfig, GreedyConfig, SamplingConfig
@@ -27,6 +28,7 @@ from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import InspectRequest
 from heedful.tasks.speech import demonstration as digits
 from heedful.tasks.speech.data import (
+    Utterance,
     build_speech_encoding,
     pad_frames,
     read_librispeech,
@@ -73,6 +75,20 @@ def sounds(folder: Path) -> list[tuple[Path, str]]:
 
 def load(run: Callable[[str], Path], kind: str) -> SpeechRecognizer:
     return heedful.load(run(kind), device="cpu")
+
+
+def test_a_padded_sound_is_as_long_as_it_was(tmp_path: Path) -> None:
+    """The silence that a sound is padded with does not make it too long, and a longer one is left out, not cut."""
+    frontend = PaddedLogMel(rate=8000, bands=8, frame_length=200, hop_length=80, seconds=2)
+    tokenizer = WordTokenizer(["low"], lowercase=False)
+    for seconds, kept in ((0.5, True), (1.0, True), (1.5, False), (2.5, False)):
+        path = tmp_path / f"{seconds}.wav"
+        path.write_bytes(digits.encode_wav(np.ones(round(seconds * digits.RATE), "<i2")))
+        encoding = build_speech_encoding(tokenizer, frontend, max_seconds=1.0, max_length=9)
+        ids, frames = encoding.encode(Utterance(path, "low", "here"))
+        assert (ids is not None, frames is not None) == (kept, kept)
+        if kept:
+            assert frames.shape == (200, 8)
 
 
 # --- readers ----------------------------------------------------------------------------------------------
