@@ -13,6 +13,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").g
 OTHERS: dict[str, set[str]] = {
     "adapters": {"model.safetensors"},
     "foreign": {
+        "heedful.int8.safetensors",
         *("heedful.factor-NAME.json", "heedful.json", "heedful.vocabulary", "heedful.source", "heedful.target"),
         *("tokenizer.json", "tokenizer.model"),
     },
