@@ -6925,6 +6925,44 @@ QUANTIZED_FOLDERS = (
     ),
 )
 
+NATIVE_LLAMA = (
+    Mutant(
+        "native code forgets YaRN's factor of queries and keys",
+        "engines/native/plan.py",
+        "amplitude = 1.0 if self._rotary is None else self._rotary.amplitude",
+        "amplitude = 1.0",
+        ("tests/unit/native/test_stack.py::test_it_computes_what_the_modules_compute",),
+    ),
+    Mutant(
+        "native code takes RMSNorm for LayerNorm",
+        "engines/native/plan.py",
+        "epsilon, isinstance(norm, nn.LayerNorm))",
+        "epsilon, True)",
+        ("tests/unit/native/test_stack.py::test_it_computes_what_the_modules_compute",),
+    ),
+    Mutant(
+        "native code leaves out gates",
+        "engines/native/plan.py",
+        "gate=self._build_linear(layer.feed_forward.gate)",
+        "gate=self.library.Linear()",
+        ("tests/unit/native/test_stack.py::test_it_computes_what_the_modules_compute",),
+    ),
+    Mutant(
+        "keys of a memory are not normalised in native code",
+        "engines/native/plan.py",
+        "is not None:\n            keys = out",
+        "is None:\n            keys = out",
+        ("tests/unit/native/test_stack.py::test_it_computes_what_the_modules_compute",),
+    ),
+    Mutant(
+        "native code rotates whole heads",
+        "engines/native/plan.py",
+        "self._rotary.width // 2",
+        "self._head_width // 2",
+        ("tests/unit/native/test_stack.py::test_it_computes_what_the_modules_compute",),
+    ),
+)
+
 FINE_TUNED_SPEECH = (
     Mutant(
         "a fine-tuned Whisper recognises the language anew",
@@ -8293,6 +8331,7 @@ MUTANTS = (
     *HELD_WHOLE,
     *PROTECTED_TERMS,
     *QUANTIZED_FOLDERS,
+    *NATIVE_LLAMA,
     *FINE_TUNED_SPEECH,
     *COPYING,
     *PROMPTED_SPEECH,

@@ -275,11 +275,6 @@ class RotaryPosition(RelativePosition):
         self.register_buffer("rate", rate if scaling is None else scaling.scale_rates(rate), persistent=False)
         self.rate: Tensor
 
-    @property
-    def is_plain(self) -> bool:
-        """Whether all entries are rotated and nothing else is changed."""
-        return self.width == self.d_k and self.amplitude == 1.0
-
     def extra_repr(self) -> str:
         """Return the settings that `print` shows for this module."""
         return f"d_k={self.d_k}, width={self.width}"

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LIBRARY: Final = ctypes.CDLL(str(Path(__file__).with_name("library.so")))
-INTERFACE: Final = 1
+INTERFACE: Final = 2
 """Version of the interface; it grows with each change of structures and functions, and `heedful` checks it."""
 DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY = range(3)
 """Return values of `forward`."""
@@ -28,9 +28,9 @@ class Linear(Structure):
 
 
 class Norm(Structure):
-    """Parameters of a LayerNorm."""
+    """Parameters of a LayerNorm, or of an RMSNorm, which is not centred."""
 
-    _fields_ = [("gain", c_void_p), ("bias", c_void_p), ("epsilon", c_float)]
+    _fields_ = [("gain", c_void_p), ("bias", c_void_p), ("epsilon", c_float), ("centred", c_int32)]
 
 
 class Table(Structure):
@@ -40,9 +40,16 @@ class Table(Structure):
 
 
 class Attention(Structure):
-    """Parameters of an attention: projections and norm."""
+    """Parameters of an attention: projections and norms."""
 
-    _fields_ = [("query", Linear), ("key_value", Linear), ("output", Linear), ("norm", Norm)]
+    _fields_ = [
+        ("query", Linear),
+        ("key_value", Linear),
+        ("output", Linear),
+        ("norm", Norm),
+        ("query_norm", Norm),
+        ("key_norm", Norm),
+    ]
 
 
 class Layer(Structure):
@@ -53,6 +60,7 @@ class Layer(Structure):
         ("across", POINTER(Attention)),
         ("inner", Linear),
         ("outer", Linear),
+        ("gate", Linear),
         ("norm", Norm),
     ]
 
@@ -74,6 +82,9 @@ class Stack(Structure):
         ("memories", c_int64),
         ("width", c_int64),
         ("heads", c_int64),
+        ("key_value_heads", c_int64),
+        ("head_width", c_int64),
+        ("turned", c_int64),
         ("before", c_int64),
         ("after", c_int64),
         ("scale", c_float),

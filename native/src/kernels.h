@@ -20,13 +20,15 @@ struct Kernels {
                  float* out, int64_t stride);
   // Quantize: scale the largest absolute entry to 127 and round. Returns the size of a step, and the sum in `sum`.
   float (*round)(const float* x, int64_t n, int8_t* whole, int32_t* sum);
-  // LayerNorm; `bias` may be null.
-  void (*norm)(const float* x, int64_t n, const float* gain, const float* bias, float epsilon, float* out);
+  // LayerNorm, or RMSNorm if not `centred`; `bias` may be null.
+  void (*norm)(const float* x, int64_t n, const float* gain, const float* bias, float epsilon, bool centred, float* out);
   void (*add)(float* x, const float* y, int64_t n);
+  void (*multiply)(float* x, const float* y, int64_t n);
   void (*activate)(float* x, int64_t n, int32_t activation);
-  // softmax(q k / sqrt(size)) v for each head: keys are at base + offset, values `width` after them.
-  void (*attend)(const float* query, const float* base, const int64_t* offsets, int64_t count, int64_t heads,
-                 int64_t size, float* weights, float* out);
+  // softmax(q k / sqrt(size)) v for each head of `shared` heads of keys, which `group` heads of queries use: keys are at
+  // base + offset, values shared * size after them.
+  void (*attend)(const float* query, const float* base, const int64_t* offsets, int64_t count, int64_t shared,
+                 int64_t group, int64_t size, float* weights, float* out);
   // log(sum(exp(x))).
   float (*normaliser)(const float* x, int64_t n);
   // Returns the first index from `from` on where x + offset is not at most `least`; n if there is none.

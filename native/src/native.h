@@ -15,10 +15,11 @@ struct Linear {         // x W' + b
   const float* bias;     // null: none
 };
 
-struct Norm {          // LayerNorm
+struct Norm {          // LayerNorm or RMSNorm
   const float* gain;   // null: no norm
   const float* bias;   // null: none
   float epsilon;
+  int32_t centred;     // whether the mean is subtracted; 0: RMSNorm
 };
 
 struct Table {          // embedding table: int8 with scales, or floats
@@ -31,12 +32,14 @@ struct Table {          // embedding table: int8 with scales, or floats
 struct Attention {
   Linear query, key_value, output;  // keys first, then values
   Norm norm;
+  Norm query_norm, key_norm;        // of the vectors of each head; keys of memories are normalised already
 };
 
 struct Layer {
   Attention self;
   const Attention* across;  // one for each memory
   Linear inner, outer;
+  Linear gate;              // without a weight: none; otherwise its result multiplies the activation
   Norm norm;
 };
 
@@ -45,10 +48,12 @@ enum Activation : int32_t { RELU, GELU, GELU_TANH, SILU };
 struct Stack {
   Table words, segments;
   const float* places;           // [positions, width], added to words; null: none
-  const float *cosines, *sines;  // [positions, width / heads / 2]: rotary positions; null: none
+  const float *cosines, *sines;  // [positions, turned]: rotary positions; null: none
   Norm embedding_norm, final_norm;
   const Layer* layers;
   int64_t positions, depth, memories, width, heads;
+  int64_t key_value_heads, head_width;  // each head of keys and values serves heads / key_value_heads heads of queries
+  int64_t turned;         // pairs of numbers of a head that are rotated, the first ones
   int64_t before, after;  // positions before and after a token that it attends to; -1: all
   float scale;            // factor of the word embeddings
   int32_t pre_norm, activation;
@@ -62,7 +67,7 @@ struct Chunk {                   // tokens [rows, length]
 };
 
 struct Cache {              // keys and values of earlier tokens
-  float* numbers;           // [depth, rows, columns, 2, width]
+  float* numbers;           // [depth, rows, columns, 2, key_value_heads * head_width]
   int64_t rows, columns;
   int64_t layer;            // numbers from one layer to the next; 0: all layers share the same memory
   const int32_t* past;      // [chunk.rows, read, 2]: row in the cache (-1: no key) and position of each key
@@ -71,7 +76,7 @@ struct Cache {              // keys and values of earlier tokens
 };
 
 struct Memory {               // keys and values of a cross-attention
-  const float* numbers;       // [depth, rows, slots, 2, width]
+  const float* numbers;       // [depth, rows, slots, 2, key_value_heads * head_width]
   const int32_t* positions;   // [rows, slots]: -1 for no slot
   const int32_t* of;          // [chunk.rows]: the row of the memory for each row of the chunk
   int64_t rows, slots;

@@ -30,7 +30,7 @@ struct Keys {
 struct Scratch {
   std::vector<Token> tokens;
   std::vector<Keys> keys;  // of self-attention, then of each memory
-  std::vector<float> x, h, query, key_value, context, result, inner;
+  std::vector<float> x, h, query, key_value, context, result, inner, gate;
   Vectors vectors;
 };
 
@@ -42,7 +42,14 @@ float* grow_buffer(std::vector<float>& numbers, int64_t count) {
 class Forward {
  public:
   Forward(const Stack& stack, const Chunk& chunk, const Cache& cache, const Memory* memories, int32_t threads)
-      : s_(stack), chunk_(chunk), cache_(cache), memories_(memories), threads_(threads), kernel_(kernels()) {}
+      : s_(stack),
+        chunk_(chunk),
+        cache_(cache),
+        memories_(memories),
+        threads_(threads),
+        kernel_(kernels()),
+        query_width_(stack.heads * stack.head_width),
+        key_width_(stack.key_value_heads * stack.head_width) {}
 
   Status run(float* hidden) {
     Status status = find_tokens();
@@ -121,7 +128,7 @@ class Forward {
         places.clear();
         for (int64_t column = 0; column < wide; ++column)
           if (present[column * 2] >= 0) {
-            found.offsets.push_back((present[column * 2] * cache_.columns + column) * 2 * s_.width);
+            found.offsets.push_back((present[column * 2] * cache_.columns + column) * 2 * key_width_);
             places.push_back(present[column * 2 + 1]);
           }
         sorted_ = std::is_sorted(places.begin(), places.end());
@@ -152,7 +159,7 @@ class Forward {
       const int64_t begin = (int64_t)found.offsets.size();
       for (int64_t slot = 0; slot < memory.slots; ++slot)
         if (memory.positions[row * memory.slots + slot] >= 0)
-          found.offsets.push_back((row * memory.slots + slot) * 2 * s_.width);
+          found.offsets.push_back((row * memory.slots + slot) * 2 * key_width_);
       rows.push_back({begin, (int64_t)found.offsets.size() - begin});
     }
     for (const Token& token : w_.tokens) {
@@ -188,15 +195,21 @@ class Forward {
         copy_embedding(s_.segments, chunk_.segments ? chunk_.segments[at] : 0, 1.f, part + i * width);
         kernel_.add(out, part + i * width, width);
       }
-      normalise(s_.embedding_norm, out, out);
+      normalise(s_.embedding_norm, width, out, out);
     });
   }
 
-  void normalise(const Norm& norm, const float* x, float* out) const {
+  void normalise(const Norm& norm, int64_t width, const float* x, float* out) const {
     if (norm.gain)
-      kernel_.norm(x, s_.width, norm.gain, norm.bias, norm.epsilon, out);
+      kernel_.norm(x, width, norm.gain, norm.bias, norm.epsilon, norm.centred, out);
     else if (out != x)
-      std::copy(x, x + s_.width, out);
+      std::copy(x, x + width, out);
+  }
+
+  // Normalises the vectors of all heads.
+  void normalise_heads(const Norm& norm, int64_t heads, float* x) const {
+    if (!norm.gain) return;
+    for (int64_t head = 0; head < heads; ++head, x += s_.head_width) normalise(norm, s_.head_width, x, x);
   }
 
   void run_layer(int64_t number) {
@@ -204,18 +217,20 @@ class Forward {
     float* own = cache_.numbers + number * cache_.layer;
     float* h = prepare_input(layer.self.norm);
     w_.vectors.set(h, count_, s_.width, threads_);
-    float* query = grow_buffer(w_.query, count_ * s_.width);
-    float* key_value = grow_buffer(w_.key_value, count_ * 2 * s_.width);
+    float* query = grow_buffer(w_.query, count_ * query_width_);
+    float* key_value = grow_buffer(w_.key_value, count_ * 2 * key_width_);
     w_.vectors.multiply(layer.self.query, query);
     w_.vectors.multiply(layer.self.key_value, key_value);
-    each_token(s_.width, [&](int64_t i) { store_key_value(i, query, key_value, own); });
+    each_token(query_width_, [&](int64_t i) { store_key_value(i, layer.self, query, key_value, own); });
     add_projection(layer.self, attend(query, own, keys(0)));
     for (int64_t i = 0; i < s_.memories; ++i) {
       const Attention& across = layer.across[i];
       const Memory& memory = memories_[i];
       w_.vectors.set(prepare_input(across.norm), count_, s_.width, threads_);
       w_.vectors.multiply(across.query, query);
-      const float* numbers = memory.numbers + number * memory.rows * memory.slots * 2 * s_.width;
+      if (across.query_norm.gain)
+        each_token(query_width_, [&](int64_t j) { normalise_heads(across.query_norm, s_.heads, query + j * query_width_); });
+      const float* numbers = memory.numbers + number * memory.rows * memory.slots * 2 * key_width_;
       add_projection(across, attend(query, numbers, keys(1 + i)));
     }
     feed_forward(layer);
@@ -225,7 +240,7 @@ class Forward {
   float* prepare_input(const Norm& norm) {
     if (!s_.pre_norm) return w_.x.data();
     float* h = grow_buffer(w_.h, count_ * s_.width);
-    each_token(s_.width, [&](int64_t i) { normalise(norm, w_.x.data() + i * s_.width, h + i * s_.width); });
+    each_token(s_.width, [&](int64_t i) { normalise(norm, s_.width, w_.x.data() + i * s_.width, h + i * s_.width); });
     return h;
   }
 
@@ -234,14 +249,14 @@ class Forward {
     each_token(s_.width, [&](int64_t i) {
       float* x = w_.x.data() + i * s_.width;
       kernel_.add(x, result + i * s_.width, s_.width);
-      if (!s_.pre_norm) normalise(norm, x, x);
+      if (!s_.pre_norm) normalise(norm, s_.width, x, x);
     });
   }
 
   void add_projection(const Attention& attention, const float* context) {
     if (!attention.output.weight) return add(attention.norm, context);
     float* result = grow_buffer(w_.result, count_ * s_.width);
-    w_.vectors.set(context, count_, s_.width, threads_);
+    w_.vectors.set(context, count_, query_width_, threads_);
     w_.vectors.multiply(attention.output, result);
     add(attention.norm, result);
   }
@@ -252,41 +267,54 @@ class Forward {
     float* result = grow_buffer(w_.result, count_ * s_.width);
     w_.vectors.set(prepare_input(layer.norm), count_, s_.width, threads_);
     w_.vectors.multiply(layer.inner, inner);
-    each_token(wide, [&](int64_t i) { kernel_.activate(inner + i * wide, wide, s_.activation); });
+    float* gate = nullptr;
+    if (layer.gate.weight) {
+      gate = grow_buffer(w_.gate, count_ * wide);
+      w_.vectors.multiply(layer.gate, gate);
+    }
+    each_token(wide, [&](int64_t i) {
+      kernel_.activate(inner + i * wide, wide, s_.activation);
+      if (gate) kernel_.multiply(inner + i * wide, gate + i * wide, wide);
+    });
     w_.vectors.set(inner, count_, wide, threads_);
     w_.vectors.multiply(layer.outer, result);
     add(layer.norm, result);
   }
 
-  // Stores keys and values in the cache, and rotates queries and keys (Su et al. 2021, eq. 34).
-  void store_key_value(int64_t i, float* query, const float* key_value, float* own) {
+  // Stores keys and values in the cache; normalises and rotates queries and keys (Su et al. 2021, eq. 34).
+  void store_key_value(int64_t i, const Attention& attention, float* queries, const float* key_value, float* own) {
     const Token& token = w_.tokens[i];
-    const int64_t width = s_.width;
-    float* key = own + (token.row * cache_.columns + cache_.read + token.column) * 2 * width;
-    std::memcpy(key, key_value + i * 2 * width, 2 * width * sizeof *key);
-    if (s_.cosines) rotate(query + i * width, token.position), rotate(key, token.position);
+    float *query = queries + i * query_width_,
+          *key = own + (token.row * cache_.columns + cache_.read + token.column) * 2 * key_width_;
+    std::memcpy(key, key_value + i * 2 * key_width_, 2 * key_width_ * sizeof *key);
+    normalise_heads(attention.query_norm, s_.heads, query);
+    normalise_heads(attention.key_norm, s_.key_value_heads, key);
+    if (!s_.cosines) return;
+    rotate(query, s_.heads, token.position);
+    rotate(key, s_.key_value_heads, token.position);
   }
 
-  void rotate(float* heads, int64_t position) const {
-    const int64_t pairs = s_.width / s_.heads / 2;
+  void rotate(float* x, int64_t heads, int64_t position) const {
+    const int64_t pairs = s_.turned;
     const float *cosines = s_.cosines + position * pairs, *sines = s_.sines + position * pairs;
-    for (int64_t head = 0; head < s_.heads; ++head)
-      for (int64_t i = 0; i < pairs; ++i, heads += 2) {
-        const float even = heads[0], odd = heads[1];
-        heads[0] = even * cosines[i] - odd * sines[i];
-        heads[1] = even * sines[i] + odd * cosines[i];
+    for (int64_t head = 0; head < heads; ++head, x += s_.head_width)
+      for (int64_t i = 0; i < pairs; ++i) {
+        const float even = x[2 * i], odd = x[2 * i + 1];
+        x[2 * i] = even * cosines[i] - odd * sines[i];
+        x[2 * i + 1] = even * sines[i] + odd * cosines[i];
       }
   }
 
   const float* attend(const float* query, const float* base, const Keys& keys) {
-    float* context = grow_buffer(w_.context, count_ * s_.width);
-    parallel(count_, threads_, count_ * s_.width * keys.most * COST_PER_NUMBER,
+    float* context = grow_buffer(w_.context, count_ * query_width_);
+    parallel(count_, threads_, count_ * query_width_ * keys.most * COST_PER_NUMBER,
              [&](int64_t begin, int64_t end) {
                static thread_local std::vector<float> weights;
                grow_buffer(weights, keys.most + PADDING);
                for (int64_t i = begin; i < end; ++i)
-                 kernel_.attend(query + i * s_.width, base, keys.offsets.data() + keys.seen[i].begin, keys.seen[i].count,
-                                s_.heads, s_.width / s_.heads, weights.data(), context + i * s_.width);
+                 kernel_.attend(query + i * query_width_, base, keys.offsets.data() + keys.seen[i].begin,
+                                keys.seen[i].count, s_.key_value_heads, s_.heads / s_.key_value_heads, s_.head_width,
+                                weights.data(), context + i * query_width_);
              });
     return context;
   }
@@ -296,7 +324,7 @@ class Forward {
     if (count_ < chunk_.rows * chunk_.length) std::fill(hidden, hidden + chunk_.rows * chunk_.length * width, 0.f);
     each_token(s_.width, [&](int64_t i) {
       const Token& token = w_.tokens[i];
-      normalise(s_.final_norm, w_.x.data() + i * width, hidden + (token.row * chunk_.length + token.column) * width);
+      normalise(s_.final_norm, width, w_.x.data() + i * width, hidden + (token.row * chunk_.length + token.column) * width);
     });
   }
 
@@ -306,6 +334,7 @@ class Forward {
   const Memory* memories_;
   const int32_t threads_;
   const Kernels& kernel_;
+  const int64_t query_width_, key_width_;  // of the queries, and of the keys, of all heads
   Scratch& w_ = scratch();
   int64_t count_ = 0;
   std::vector<int64_t> places_;

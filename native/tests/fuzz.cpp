@@ -143,18 +143,24 @@ struct Weights {  // weights of a stack, and all that it points to
     return {matrices.back(), chance.whole(0, 1) ? keep(chance.numbers(n)) : nullptr};
   }
   Norm norm(RandomSource& chance, int64_t width) {
-    return {keep(chance.numbers(width)), keep(chance.numbers(width)), 1e-5f};
+    return {keep(chance.numbers(width)), keep(chance.numbers(width)), 1e-5f, (int32_t)chance.whole(0, 1)};
   }
-  Attention attention(RandomSource& chance, int64_t width) {
-    return {linear(chance, width, width), linear(chance, 2 * width, width), linear(chance, width, width),
-            norm(chance, width)};
+  Attention attention(RandomSource& chance, int64_t width, int64_t queries, int64_t keys, int64_t size) {
+    const bool normalised = chance.whole(0, 1);
+    const Norm none{nullptr, nullptr, 0.f, 0};
+    return {linear(chance, queries, width),
+            linear(chance, 2 * keys, width),
+            linear(chance, width, queries),
+            norm(chance, width),
+            normalised ? norm(chance, size) : none,
+            normalised ? norm(chance, size) : none};
   }
 };
 
 // Several steps of greedy search; one thread and several threads must pick the same tokens.
 void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen,
                          Chunk first) {
-  const int64_t rows = first.rows, steps = chance.whole(1, 4), width = stack.width;
+  const int64_t rows = first.rows, steps = chance.whole(1, 4), width = stack.key_value_heads * stack.head_width;
   const std::vector<int64_t> positions(rows, 0), limits(rows, chance.whole(1, 5)), forbidden{chance.whole(0, 10)};
   std::vector<uint8_t> done(rows), done_after(rows);
   for (uint8_t& each : done) each = (uint8_t)chance.whole(0, 1);
@@ -183,7 +189,8 @@ void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear&
 
 // A prompt and a step after it; one thread and several threads must compute the same numbers.
 void check_forward(RandomSource& chance) {
-  const int64_t heads = chance.whole(1, 3), width = heads * 2 * chance.whole(1, 20), depth = chance.whole(1, 2);
+  const int64_t shared = chance.whole(1, 3), heads = shared * chance.whole(1, 3), size = 2 * chance.whole(1, 20);
+  const int64_t width = chance.whole(1, 90), queries = heads * size, keys = shared * size, depth = chance.whole(1, 2);
   const int64_t rows = chance.whole(1, 5), length = chance.whole(1, 6), slots = chance.whole(1, 5), words = 11;
   const int64_t wide = chance.whole(1, 50), memories = chance.whole(0, 2), room = length + 1;
   Weights weights;
@@ -191,13 +198,15 @@ void check_forward(RandomSource& chance) {
   weights.across.reserve(depth * memories + 1);
   for (int64_t layer = 0; layer < depth; ++layer) {
     const Attention* across = weights.across.data() + weights.across.size();
-    for (int64_t i = 0; i < memories; ++i) weights.across.push_back(weights.attention(chance, width));
-    weights.layers.push_back({weights.attention(chance, width), across, weights.linear(chance, wide, width),
-                              weights.linear(chance, width, wide), weights.norm(chance, width)});
+    for (int64_t i = 0; i < memories; ++i) weights.across.push_back(weights.attention(chance, width, queries, keys, size));
+    const Linear gate = chance.whole(0, 1) ? weights.linear(chance, wide, width) : Linear{nullptr, nullptr};
+    weights.layers.push_back({weights.attention(chance, width, queries, keys, size), across,
+                              weights.linear(chance, wide, width), weights.linear(chance, width, wide), gate,
+                              weights.norm(chance, width)});
   }
   const bool turned = chance.whole(0, 1);
-  const float* table = weights.keep(chance.numbers((room + 1) * width));
-  const Norm none{nullptr, nullptr, 0.f};
+  const float* table = weights.keep(chance.numbers((room + 1) * std::max(width, size)));
+  const Norm none{nullptr, nullptr, 0.f, 0};
   const Stack stack{{nullptr, nullptr, weights.keep(chance.numbers(words * width)), words},
                     {nullptr, nullptr, nullptr, 0},
                     turned ? nullptr : table,
@@ -211,6 +220,9 @@ void check_forward(RandomSource& chance) {
                     memories,
                     width,
                     heads,
+                    shared,
+                    size,
+                    chance.whole(0, size / 2),
                     chance.whole(-1, 2),
                     0,
                     1.5f,
@@ -225,15 +237,15 @@ void check_forward(RandomSource& chance) {
   std::vector<int32_t> of(rows), filled(rows * slots), past(rows * length * 2), present(rows * room * 2);
   for (int32_t& each : of) each = (int32_t)chance.whole(0, rows - 1);
   for (int32_t& each : filled) each = (int32_t)chance.whole(-1, 0);
-  const Floats across = chance.numbers(depth * rows * slots * 2 * width);
+  const Floats across = chance.numbers(depth * rows * slots * 2 * keys);
   const std::vector<Memory> seen(memories, Memory{across.data(), filled.data(), of.data(), rows, slots});
-  Floats pages(depth * rows * room * 2 * width), prompt(rows * length * width), step(rows * width), again;
+  Floats pages(depth * rows * room * 2 * keys), prompt(rows * length * width), step(rows * width), again;
   for (int32_t threads : {1, 3}) {
     const Chunk first{ids.data(), positions.data(), nullptr, nullptr, rows, length};
-    const Cache empty{pages.data(), rows, room, rows * room * 2 * width, nullptr, 0, past.data()};
+    const Cache empty{pages.data(), rows, room, rows * room * 2 * keys, nullptr, 0, past.data()};
     expect(heedful_forward(&stack, &first, &empty, seen.data(), prompt.data(), threads) == DONE, "a prompt");
     const Chunk then{next.data(), behind.data(), nullptr, nullptr, rows, 1};
-    const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};
+    const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), length, present.data()};
     expect(heedful_forward(&stack, &then, &used, seen.data(), step.data(), threads) == DONE, "a step");
     for (float each : step) expect(std::isfinite(each), "finite numbers");
     if (threads == 1)
@@ -245,7 +257,7 @@ void check_forward(RandomSource& chance) {
                       {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
   behind[0] = room + 1;
   const Chunk far{next.data(), behind.data(), nullptr, nullptr, rows, 1};
-  const Cache used{pages.data(), rows, room, rows * room * 2 * width, past.data(), length, present.data()};
+  const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), length, present.data()};
   expect(heedful_forward(&stack, &far, &used, seen.data(), step.data(), 1) == POSITION_TOO_LARGE, "positions");
 }
 

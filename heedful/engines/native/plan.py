@@ -14,7 +14,7 @@ from heedful.attention.multihead import ConcatAggregation, MultiHeadAttention, P
 from heedful.attention.positions import IntegerPosition, LearnedPosition, NoPosition, RotaryPosition, SinusoidalPosition
 from heedful.attention.scores import ScaledSoftmax
 from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
-from heedful.blocks.feedforward import FeedForward
+from heedful.blocks.feedforward import FeedForward, GatedFeedForward
 from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection, TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding, Int8Linear, Int8Product
 from heedful.errors import RunError
@@ -68,6 +68,7 @@ def is_supported(stack: TransformerStack) -> bool:
         and (stack.visibility in (causal, bidirectional) or isinstance(stack.visibility, SlidingWindow))
         and all(_is_supported_layer(layer) and layer.memory_names == layers[0].memory_names for layer in layers)
         and len({type(residual) for layer in layers for residual in layer.iter_residuals()}) == 1
+        and len({_get_shape(layer.attention) for layer in layers}) == 1
         and all(type(layer) is TransformerLayer for layer in layers)
         and all(_is_supported_norm(norm) for norm in (stack.final_norm, stack.embedding.norm))
     )
@@ -84,7 +85,8 @@ def _is_supported_layer(layer: TransformerLayer) -> bool:
         and all(
             _is_supported_attention(layer.get_cross_attention(name)[0], (NoPosition,)) for name in layer.memory_names
         )
-        and type(layer.feed_forward) is FeedForward
+        and all(_get_shape(attention) == _get_shape(layer.attention) for attention in _list_cross_attentions(layer)[0])
+        and type(layer.feed_forward) in (FeedForward, GatedFeedForward)
         and type(layer.feed_forward.activation) in _ACTIVATIONS
         and all(_is_supported_residual(residual) for residual in layer.iter_residuals())
     )
@@ -94,20 +96,30 @@ def _is_supported_attention(attention: MultiHeadAttention, position_types: tuple
     """Return whether native code supports an attention with one of these position encodings."""
     return (
         type(attention) is MultiHeadAttention
-        and type(attention.aggregation) in (ProjectionAggregation, ConcatAggregation)
+        and (
+            type(attention.aggregation) is ProjectionAggregation
+            or (
+                type(attention.aggregation) is ConcatAggregation
+                and attention.heads * attention.d_v == attention.query.in_features
+            )
+        )
         and type(attention.relative) in position_types
-        and (not isinstance(attention.relative, RotaryPosition) or attention.relative.is_plain)
         and type(attention.weigher) is ScaledSoftmax
         and attention.weigher.factor is None
-        and attention.key_value_heads == attention.heads
-        and attention.heads * attention.d_k == attention.query.in_features
-        and attention.query_norm is None
+        and attention.d_v == attention.d_k
+        and all(_is_supported_norm(norm) for norm in (attention.query_norm, attention.key_norm))
         and not attention.shared_key_value
     )
 
 
+def _get_shape(attention: MultiHeadAttention) -> tuple[int, int, int]:
+    """Return the heads of queries, the heads of keys and values, and the width of a head."""
+    return attention.heads, attention.key_value_heads, attention.d_k
+
+
 def _is_supported_norm(norm: object) -> bool:
-    return norm is None or (isinstance(norm, nn.LayerNorm) and norm.weight is not None)
+    is_known = type(norm) in (nn.LayerNorm, nn.RMSNorm)
+    return norm is None or (is_known and getattr(norm, "weight", None) is not None)
 
 
 def _is_supported_residual(residual: ResidualConnection) -> bool:
@@ -131,7 +143,9 @@ class NativePlan:
         self._outputs: dict[int, Any] = {}
         attention = next(_iter_layers(stack)).attention
         self.width: int = attention.query.in_features
-        self.heads, self.depth = attention.heads, len(stack.layers)
+        self.depth = len(stack.layers)
+        self.heads, self.key_value_heads, self._head_width = _get_shape(attention)
+        self.key_value_width = self.key_value_heads * self._head_width
         self._rotary = attention.relative if isinstance(attention.relative, RotaryPosition) else None
         self.stack = self._build_stack()
         self.is_bidirectional = bool(self.stack.after)
@@ -151,7 +165,8 @@ class NativePlan:
         indices = torch.arange(size)
         vectors = None if position is None else position(indices.unsqueeze(0))[0].float().contiguous()
         angle = None if self._rotary is None else indices.unsqueeze(1) * self._rotary.rate
-        rotations = (None, None) if angle is None else (angle.cos().contiguous(), angle.sin().contiguous())
+        amplitude = 1.0 if self._rotary is None else self._rotary.amplitude
+        rotations = (None, None) if angle is None else (amplitude * angle.cos(), amplitude * angle.sin())
         self._references.append(
             (vectors, *rotations)
         )  # the shorter ones stay, because another thread may be reading them
@@ -172,7 +187,7 @@ class NativePlan:
 
     def project_memory(self, layer: int, name: str, x: Tensor, out: Tensor) -> None:
         """Write the keys and values of the vectors `x` of the memory `name`, projected for a layer, to `out`, [..., 2
-        width].
+        key_value_width].
         """
         owner = self._stack.layers[layer]
         assert isinstance(owner, TransformerLayer)
@@ -180,6 +195,9 @@ class NativePlan:
         x = x.contiguous()
         vectors = x.numel() // x.size(-1)
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
+        if (norm := owner.get_cross_attention(name)[0].key_norm) is not None:
+            keys = out[..., 0, :].unflatten(-1, (self.key_value_heads, self._head_width))
+            keys.copy_(norm(keys))
 
     def _build_stack(self) -> Any:
         """Build the native description of the whole stack: embedding, layers, context and norms."""
@@ -205,6 +223,9 @@ class NativePlan:
             memories=len(layers[0].memory_names),
             width=self.width,
             heads=self.heads,
+            key_value_heads=self.key_value_heads,
+            head_width=self._head_width,
+            turned=0 if self._rotary is None else self._rotary.width // 2,
             before=left_context,
             after=right_context,
             scale=embedding.scale,
@@ -219,6 +240,9 @@ class NativePlan:
             across=cross_attentions,
             inner=self._build_linear(layer.feed_forward.inner),
             outer=self._build_linear(layer.feed_forward.outer),
+            gate=self._build_linear(layer.feed_forward.gate)
+            if isinstance(layer.feed_forward, GatedFeedForward)
+            else self.library.Linear(),
             norm=self._build_norm(_get_norm(layer.around_feed_forward)),
         )
 
@@ -234,6 +258,8 @@ class NativePlan:
             if isinstance(aggregation, ProjectionAggregation)
             else self.library.Linear(),
             norm=self._build_norm(_get_norm(residual)),
+            query_norm=self._build_norm(attention.query_norm),
+            key_norm=self._build_norm(attention.key_norm),
         )
 
     def _build_linear(self, linear: nn.Linear) -> Any:
@@ -247,11 +273,13 @@ class NativePlan:
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 
     def _build_norm(self, norm: nn.Module | None) -> Any:
-        """Build the native description of a layer norm; an empty one for None."""
+        """Build the native description of a LayerNorm or RMSNorm; an empty one for None."""
         if norm is None:
             return self.library.Norm()
-        assert isinstance(norm, nn.LayerNorm)
-        return self.library.Norm(self._address_of(norm.weight), self._address_of(norm.bias), norm.eps)
+        assert isinstance(norm, nn.LayerNorm | nn.RMSNorm)
+        epsilon = torch.finfo(torch.float32).eps if norm.eps is None else norm.eps  # which RMSNorm may leave open
+        gain, bias = self._address_of(norm.weight), self._address_of(getattr(norm, "bias", None))
+        return self.library.Norm(gain, bias, epsilon, isinstance(norm, nn.LayerNorm))
 
     def _build_table(self, table: nn.Embedding | None) -> Any:
         """Build the native description of an embedding table, of floating-point or int8 rows; an empty one for None."""

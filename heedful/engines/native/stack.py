@@ -55,7 +55,7 @@ class NativeStack(TransformerStack):
             return super().forward(tokens, state)
         if torch.is_grad_enabled() or has_weight_hooks():
             plan = self._get_plan()
-            return super().forward(tokens, state.to_stack_state(depth=plan.depth, heads=plan.heads))
+            return super().forward(tokens, state.to_stack_state(depth=plan.depth, heads=plan.key_value_heads))
         assert not state.is_closed, "all tokens of this stack see all others, so no tokens can be added later"
         return self._run_native(tokens, state)
 
@@ -74,7 +74,7 @@ class NativeStack(TransformerStack):
         """Return the memory called `name` with its keys and values projected for all layers."""
         plan = self._get_plan()
         rows, slots = memory.positions.shape
-        numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.width)
+        numbers = memory.keys.new_empty(plan.depth, rows, slots, 2, plan.key_value_width)
         for layer, out in enumerate(numbers):
             plan.project_memory(layer, name, memory.keys, out)
             if memory.values is not memory.keys:
@@ -191,7 +191,7 @@ def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_token
     """
     pages = state.pages
     if pages is None:
-        pages = KVPages.empty(1 if plan.is_bidirectional else plan.depth, rows, plan.width)
+        pages = KVPages.empty(1 if plan.is_bidirectional else plan.depth, rows, plan.key_value_width)
     return pages.reserve_columns(state.page_columns, rows=rows, new_columns=new_tokens)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from copy import deepcopy
 from typing import Any
@@ -56,6 +57,25 @@ def drawn(chance: random.Random) -> dict[str, Any]:
     }
 
 
+def drawn_like_llama(chance: random.Random) -> dict[str, Any]:
+    """A Transformer with the parts of Llama's descendants, each with or without."""
+    groups = chance.choice([1, 2, 3])
+    heads = groups * chance.choice([1, 2])
+    rotary = {"kind": "rotary", "share": chance.choice([0.5, 1.0])}
+    scaling = {"kind": "yarn", "factor": 4.0, "length": 8}
+    table = drawn(chance) | {
+        "heads": heads,
+        "key_value_heads": groups,
+        "head_width": chance.choice([4, 8, 12]),
+        "d_model": chance.choice([6, 24]),
+        "norm": chance.choice(["rms", "layer"]),
+        "gated": chance.choice([True, False]),
+        "query_key_norm": chance.choice([True, False]),
+        "aggregation": "project",
+    }
+    return table | {"positions": chance.choice([rotary, {"kind": "rotary", "scaling": scaling}, table["positions"]])}
+
+
 def filled(model: nn.Module) -> Any:
     for parameter in model.parameters():  # gains of 1 and biases of 0 would hide mistakes
         nn.init.normal_(parameter, std=0.5)
@@ -92,12 +112,13 @@ def assert_alike(found: Tensor, expected: Tensor, tokens: Tokens) -> None:
     assert bool(found.isfinite().all())
 
 
+@pytest.mark.parametrize("draw", [drawn, drawn_like_llama])
 @pytest.mark.parametrize("seed", range(25))
 @torch.inference_mode()
-def test_it_computes_what_the_modules_compute(library: Any, seed: int) -> None:
+def test_it_computes_what_the_modules_compute(library: Any, seed: int, draw: Callable[..., dict[str, Any]]) -> None:
     chance = random.Random(seed)
     torch.manual_seed(seed)
-    model = transformer(**drawn(chance))
+    model = transformer(**draw(chance))
     native = deepcopy(model)
     assert replace_with_native(native) == 2
     source = texts(chance.choice([1, 2, 5]), chance.choice([1, 3, 8]), left=chance.random() < 0.5)
