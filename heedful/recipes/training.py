@@ -237,7 +237,7 @@ ScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default
 FineTuningScheduleConfig = Annotated[AnySchedule, Field(discriminator="kind"), add_default_kind("linear")]
 
 
-LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})
+LOWER_IS_BETTER: Final = frozenset({"loss", "ter", "word_errors"})
 """Metrics that can be monitored of which lower values are better."""
 
 

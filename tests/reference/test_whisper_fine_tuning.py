@@ -14,6 +14,7 @@ import torch
 import heedful
 from heedful.data.sound import read_sound, resample
 from heedful.errors import RecipeError, RunError
+from heedful.metrics.error_rates import word_error_rate
 from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.load import build_recipe
 from heedful.runs.export import export_hugging_face
@@ -189,7 +190,14 @@ def test_an_adapter_leaves_the_weights_and_goes_on_where_it_stopped(folder: Path
 
 
 def test_another_run_starts_from_the_first_with_its_frames(folder: Path) -> None:
-    run = train(folder, "run", data={"language": "de"}, schedule=STILL)
+    run = train(folder, "run", data={"language": "de"}, schedule=STILL, monitor="word_errors")
+    measured = [each["word_errors"] for each in read_records(run / "metrics.jsonl") if "word_errors" in each]
+    found = heedful.load(run, kind=PromptedRecognizer, device="cpu").transcribe(
+        [path for path, _ in list_validation(folder)], generation=GreedyConfig()
+    )
+    errors = word_error_rate([each.text for each in found], [text for _, text in list_validation(folder)]).value
+    assert measured[-1] == pytest.approx(errors, rel=1e-6)
+    assert errors > 0
     recipe = build_recipe(
         {
             "task": "speech",

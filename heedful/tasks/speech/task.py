@@ -359,7 +359,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
     ) -> TrainingObjective[Any]:
         """Build the objective on a training and a validation corpus: decoder likelihood, CTC, or both."""
         config, special = run.recipe.training, run.tokenizer.special
-        score = _build_exact_match_score(run, validation) if config.monitor == "exact" else None
+        score = None if config.monitor == "loss" else _build_transcript_metrics(run, validation)
         shared_arguments: dict[str, Any] = {
             "generation_metrics": score,
             "batch_tokens": config.batch_tokens,
@@ -430,22 +430,28 @@ def _build_target(run: SpeechRun, model: nn.Module) -> DecoderTarget:
     return DecoderTarget(run.tokenizer, device=device, max_length=run.recipe.data.max_length)
 
 
-def _build_exact_match_score(run: SpeechRun, validation: Corpus) -> GenerationMetrics:
-    """Return a measure of the share of validation texts that greedy search transcribes without an error."""
+def _build_transcript_metrics(run: SpeechRun, validation: Corpus) -> GenerationMetrics:
+    """Return a measure of greedy transcripts of the validation part: the share without an error, and word errors in
+    percent of the words.
+    """
     special, tokens = run.tokenizer.special, run.recipe.training.batch_tokens
 
     def measure(model: nn.Module) -> dict[str, float]:
-        """Transcribe the validation part and return the share of texts without an error."""
-        recognizer, num_correct = TASK.build_predictor(run, model), 0
+        """Transcribe the validation part and compare the transcripts with its texts."""
+        recognizer, pairs = TASK.build_predictor(run, model), list[tuple[list[int], list[int]]]()
         target, prefix = recognizer.target, run.tokenizer.prefix_ids
         decoding = recognizer.make_decoding(GreedyConfig())
         for rows in batch_by_size(validation.lengths, max_tokens=tokens, seed=0, epoch=0):
             source = move_to_device(collate_speech(validation, rows, bos=special.bos).source, target.device)
             hypotheses = decoding.decode(model, source, numbers=rows.tolist())
-            num_correct += sum(
-                (*prefix, *texts[0].ids, special.eos) == tuple(validation[TEXT][row].tolist())
+            pairs += (
+                ([*prefix, *texts[0].ids, special.eos], validation[TEXT][row].tolist())
                 for texts, row in zip(hypotheses, rows, strict=True)
             )
-        return {"exact": num_correct / len(validation)}
+        texts, references = ([target.tokenizer.decode(ids) for ids in side] for side in zip(*pairs, strict=True))
+        return {
+            "exact": sum(ids == right_ids for ids, right_ids in pairs) / len(pairs),
+            "word_errors": word_error_rate(texts, references).value,
+        }
 
-    return GenerationMetrics(frozenset({"exact"}), measure)
+    return GenerationMetrics(frozenset({"exact", "word_errors"}), measure)

@@ -20,6 +20,7 @@ from heedful.data.sound import LogMel, PaddedLogMel, Sound, read_sound
 from heedful.data.tokenizers import WordTokenizer
 from heedful.errors import DataError, RecipeError
 from heedful.generation.ctc import ctc_loss
+from heedful.metrics.error_rates import word_error_rate
 from heedful.recipes.generation import BeamConfig, GreedyConfig, SamplingConfig
 from heedful.recipes.load import build_recipe
 from heedful.runs.load import load_trained_model, open_run
@@ -414,6 +415,8 @@ def test_the_share_of_exact_texts_may_be_monitored(
     greedy = load(run, kind).transcribe([path for path, _ in sounds], generation=GreedyConfig())
     assert set(measured) == task.metric_names
     assert measured["exact"] == sum(a.text == b for a, (_, b) in zip(greedy, sounds, strict=True)) / 20
+    errors = word_error_rate([each.text for each in greedy], [text for _, text in sounds]).value
+    assert measured["word_errors"] == pytest.approx(errors, rel=1e-6)
 
 
 # --- recipes ----------------------------------------------------------------------------------------------
