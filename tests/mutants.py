@@ -7034,6 +7034,20 @@ FINE_TUNED_SPEECH = (
         "return {}",
         (f"{TUNED_WHISPER}::test_another_run_starts_from_the_first_with_its_frames",),
     ),
+    Mutant(
+        "int8 weights that were used in inference have no gradients afterwards",
+        "engines/int8.py",
+        "with torch.inference_mode(mode=False):  # it stays",
+        "with torch.no_grad():  # it stays",
+        ("tests/unit/engines/test_int8.py::test_gradients_of_what_is_read_are_those_of_the_rounded_weights",),
+    ),
+    Mutant(
+        "init: texts are longer than the model has positions",
+        "runs/resolve.py",
+        "getattr(data, name, 0) > longest",
+        "getattr(data, name, 0) > longest + 999",
+        ("tests/reference/test_hugging_face.py::test_lengths_fit_the_positions_of_init",),
+    ),
 )
 
 COPYING = (

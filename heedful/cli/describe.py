@@ -143,13 +143,14 @@ def _describe_folder(folder: Path, overrides: Sequence[str]) -> _DescribedModel:
         )
 
     from heedful.foreign.folders import is_hugging_face_folder
-    from heedful.foreign.hugging_face import build_from_origin
+    from heedful.foreign.hugging_face import open_hugging_face
     from heedful.runs.adapter_runs import build_uninitialized_model, count_parameters, get_adapter, read_adapter_file
     from heedful.runs.load import open_run
-    from heedful.runs.resolve import open_origin
 
     if is_hugging_face_folder(folder):
-        return _DescribedModel(partial(build_from_origin, open_origin(folder)))
+        opened = open_hugging_face(folder)
+        assert opened.weights, "they are read here, because the model is built where nothing can be read"
+        return _DescribedModel(opened.build_model)
     run, adapter_file = open_run(folder), read_adapter_file(folder)
     counts, adapter = count_parameters(run), get_adapter(run.recipe)
     if adapter_file is None or counts is None:

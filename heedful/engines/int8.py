@@ -255,7 +255,8 @@ class Int8Linear(nn.Linear):
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which other code may set
         """The weight in floating point."""
-        return self.matrix.dequantize().to(self._dtype).t().contiguous().t()
+        with torch.inference_mode(mode=False):  # it stays, and gradients may pass through it later
+            return self.matrix.dequantize().to(self._dtype).t().contiguous().t()
 
     def forward(self, x: Float[Tensor, "*B k"]) -> Float[Tensor, "*B n"]:
         """Return one vector for each input vector."""
@@ -278,7 +279,8 @@ class Int8Embedding(nn.Embedding):
     @cached_property
     def weight(self) -> Tensor:  # type: ignore[override]  # which other code may set
         """The table in floating point."""
-        return self.matrix.dequantize().to(self.scale.dtype)
+        with torch.inference_mode(mode=False):
+            return self.matrix.dequantize().to(self.scale.dtype)
 
     def forward(self, ids: Int[Tensor, "*B"]) -> Float[Tensor, "*B d"]:
         """Return the row of each id."""

@@ -177,12 +177,15 @@ class HuggingFaceFolder:
                 config = EncoderClassifierConfig.model_validate({**dict(config), "summary": summary})
         return PortableModel(self.folder, config, self._read_tokenizer(tensors), tensors, self.max_positions, head=head)
 
-    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
-        """Return the model with arbitrary parameter values, and its weights by heedful's names; raises the same errors
-        as `origin`.
-        """
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights by heedful's names; raises the same errors as `origin`."""
+        return self.origin.tensors
+
+    def build_model(self) -> nn.Module:
+        """Build the model with arbitrary parameter values; raises the same errors as `origin`."""
         with skip_initialization():
-            return build_from_origin(self.origin), self.origin.tensors
+            return build_from_origin(self.origin)
 
     def quantize(self, target: Path) -> tuple[int, int]:
         """Write a copy of the folder whose large matrices are stored as int8; return the bytes of the weights before
@@ -194,7 +197,7 @@ class HuggingFaceFolder:
         weights = read_folder_weights(self.folder)
         if weights.quantized is not None:
             raise RunError(f"{self.folder}: is quantized already; give the model that it was made from")
-        model, tensors = self.open_weights()
+        model, tensors = self.build_model(), self.weights
         load_parameters(model, tensors, location=str(self.folder))
         return save_quantized_folder(self.folder, target, model=model, tensors=tensors, names=weights.names)
 

@@ -143,9 +143,14 @@ class PictureFolder(HuggingFaceFolder):
         head_location = self.family.heads.find_named_head(head, self.content["architectures"])
         return converted | read_head_tensors(head, head_location, published, location=location, width=config.d_model)
 
-    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
-        """Return the model with arbitrary parameter values, and its weights by heedful's names."""
-        return self.picture_model.build(), self.picture_model.tensors
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights by heedful's names."""
+        return self.picture_model.tensors
+
+    def build_model(self) -> nn.Module:
+        """Build the model with arbitrary parameter values."""
+        return self.picture_model.build()
 
     def build_predictor(
         self,

@@ -129,9 +129,14 @@ class SpeechFolder(HuggingFaceFolder):
             )
         return SpeechModel(self.folder, config, frontend, tensors)
 
-    def open_weights(self) -> tuple[nn.Module, Mapping[str, Tensor]]:
-        """Return the model with arbitrary parameter values, and its weights by heedful's names."""
-        return self.speech_model.build(), self.speech_model.tensors
+    @property
+    def weights(self) -> Mapping[str, Tensor]:
+        """The weights by heedful's names."""
+        return self.speech_model.tensors
+
+    def build_model(self) -> nn.Module:
+        """Build the model with arbitrary parameter values."""
+        return self.speech_model.build()
 
     @cached_property
     def tokenizer(self) -> PretrainedTokenizer:

@@ -27,7 +27,7 @@ from heedful.models.parameters import find_shared_names
 from heedful.recipes import toml
 from heedful.recipes.config import Config
 from heedful.recipes.load import apply_settings, is_unset
-from heedful.recipes.recipe import ArchitectureConfig, FineTunableRecipe, Recipe
+from heedful.recipes.recipe import ArchitectureConfig, FineTunableRecipe, Recipe, format_data_key
 from heedful.recipes.text import GivenTokenizerConfig
 from heedful.runs.adapter_runs import build_uninitialized_model, get_adapter, get_unmerged_adapter, load_full_weights
 from heedful.runs.load import open_run
@@ -40,6 +40,8 @@ _CHANGEABLE_KEYS: Final = (
     "bag", "hide",
 )  # fmt: skip
 """Keys of a model that may differ from those of `init`, because its weights do not depend on them."""
+_LENGTH_KEYS: Final = ("max_length", "length")
+"""Keys of the longest text, in tokens, in the table [data]; each task has one of them."""
 _GIVEN_TOKENIZER: Final = {"tokenizer": {"kind": "given"}}
 _ARCHITECTURE_NAMES: Final[Mapping[type[ArchitectureConfig], str]] = {
     DecoderConfig: "a language model",
@@ -103,6 +105,7 @@ def resolve_recipe(recipe: AnyRecipe) -> ResolvedRecipe[AnyRecipe]:
         "model": _resolve_architecture(recipe, origin),
         **_resolve_vocabulary(with_tokenizer, origin),
         **_resolve_inputs(recipe, origin),
+        **_limit_lengths(recipe, origin),
     }
     without_init = {"init": None} if adapter is None else {"init": None, "training.adapter": None}
     # Without init the recipe also checks the keys that could not be checked before the model was known.
@@ -186,6 +189,22 @@ def _resolve_inputs(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict
                 f"{key} = {own_value}: init = {recipe.init} has {value} and reads nothing else; leave it out"
             )
     return settings
+
+
+def _limit_lengths(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
+    """Return the largest length of a text, by dotted key, that the positions of `origin` allow, if the recipe leaves it
+    open and its default is larger. One position is left for the token that begins a text.
+    """
+    limit = recipe.wrap_architecture(origin.model.drop_initial_vectors()).length_limit
+    if limit is None:
+        return {}
+    longest = limit.tokens - 1
+    return {
+        key: longest
+        for dataset, data in recipe.datasets.items()
+        for name in _LENGTH_KEYS
+        if is_unset(recipe, key := f"{format_data_key(dataset)}.{name}") and getattr(data, name, 0) > longest
+    }
 
 
 def _resolve_architecture(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:

@@ -28,13 +28,14 @@ from heedful.data.readers import read_lines
 from heedful.data.token_offsets import compute_offsets
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer, learn_characters
-from heedful.errors import RunError
+from heedful.errors import RecipeError, RunError
 from heedful.foreign.hugging_face import load_for_inference, open_hugging_face
 from heedful.foreign.hugging_face_export import save_hugging_face
 from heedful.generation import PowerLengthPenalty
 from heedful.generation.search import BeamSearch, GreedySearch
+from heedful.recipes.load import build_recipe
 from heedful.runs.export import export_hugging_face
-from heedful.runs.resolve import open_origin
+from heedful.runs.resolve import open_origin, resolve_recipe
 from heedful.tasks.embedder import Embedder
 from heedful.tasks.portable_model import PortableModel
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor
@@ -460,6 +461,35 @@ def test_import_and_export(name: str, tmp_path: Path) -> None:
     with torch.no_grad():
         for mine, expected in compute_both_outputs(again.eval(), ours):
             torch.testing.assert_close(mine, expected, atol=1e-5 * max(1.0, float(expected.std())), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("name", "task", "key", "expected"),
+    [
+        ("bert", "classification", "max_length", 39),
+        ("roberta", "tagging", "max_length", 39),
+        ("distilbert", "pretraining", "max_length", 39),
+        ("bart", "translation", "max_length", 63),
+        ("gpt2", "language_modelling", "length", 63),
+        ("t5", "translation", "max_length", 256),  # which has no positions to run out of
+    ],
+)
+def test_lengths_fit_the_positions_of_init(name: str, task: str, key: str, expected: int, tmp_path: Path) -> None:
+    MAKERS[name](tmp_path / "model")
+    text = {"path": "a.tsv", **({"source_column": 0, "target_column": 1} if task == "translation" else {})}
+    table: dict[str, Any] = {
+        "task": task,
+        "init": str(tmp_path / "model"),
+        "output": "run",
+        "data": {"train": text, "validation": text},
+        "training": {"steps": 1},
+    }
+    assert getattr(resolve_recipe(build_recipe(table, source="here")).recipe.data, key) == expected
+    given = build_recipe({**table, "data": {**table["data"], key: 20}}, source="here")
+    assert getattr(resolve_recipe(given).recipe.data, key) == 20
+    if expected < 100:
+        with pytest.raises(RecipeError, match=r"positions\.length = \d+ must"):
+            resolve_recipe(build_recipe({**table, "data": {**table["data"], key: 100}}, source="here"))
 
 
 def test_an_output_that_shares_the_table_may_not_be_scaled(tmp_path: Path) -> None:

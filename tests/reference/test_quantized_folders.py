@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import audio_samples
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -142,6 +143,27 @@ def test_the_command_and_what_reads_its_folder(tmp_path: Path, capsys: pytest.Ca
     )
     run_command(capsys, "train", recipe)
     assert run_command(capsys, "classify", tmp_path / "run", "--text", "red dogs").partition("\t")[0] in ("x", "y")
+
+
+@pytest.mark.parametrize("name", ["vit", "whisper"])
+def test_models_of_pictures_and_sounds_are_described(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    theirs = MAKERS[name](tmp_path / "model")
+    quantize(tmp_path / "model", tmp_path / "small")
+    key_biases = sum(module.weight.size(0) for path, module in theirs.named_modules() if path.endswith("k_proj"))
+    count = sum(parameter.numel() for parameter in theirs.parameters()) + (key_biases if name == "whisper" else 0)
+    for folder in ("model", "small"):
+        assert f"parameters  {count:,} (" in run_command(capsys, "describe", tmp_path / folder)
+
+
+def test_a_quantized_whisper_is_inspected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Gradients pass through matrices that were used without gradients before, to find the language."""
+    speech_models.write_whisper(tmp_path / "model")
+    quantize(tmp_path / "model", tmp_path / "small")
+    audio_samples.write_recordings(tmp_path, "train", 1, seed=1)
+    run_command(capsys, "inspect", tmp_path / "small", "--text", tmp_path / "train/0.wav", "-o", tmp_path / "page.html")
+    assert (tmp_path / "page.html").stat().st_size > 1000
 
 
 def test_an_adapter_on_a_quantized_folder_is_computed_in_int8(tmp_path: Path) -> None:

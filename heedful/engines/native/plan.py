@@ -196,7 +196,7 @@ class NativePlan:
         vectors = x.numel() // x.size(-1)
         self.library.linear(linear.weight, linear.bias, x.data_ptr(), vectors, out.data_ptr(), torch.get_num_threads())
         if (norm := owner.get_cross_attention(name)[0].key_norm) is not None:
-            keys = out[..., 0, :].unflatten(-1, (self.key_value_heads, self._head_width))
+            keys = out[..., 0, :].view(*out.shape[:-2], self.key_value_heads, self._head_width)
             keys.copy_(norm(keys))
 
     def _build_stack(self) -> Any:

@@ -183,8 +183,8 @@ class SpeechTrainingConfig(FineTunableTrainingConfig, DecoderTrainingConfig):
     label_smoothing: Annotated[float, Field(ge=0, lt=1), FieldRole.FIXED] = 0.1
     """for the output of attention: probability taken from the right token and spread over all"""
     monitor: Annotated[Literal["loss", "exact", "word_errors"], FieldRole.FIXED] = "loss"
-    """metric that selects the best checkpoint on the validation part: the likelihood, or of greedy transcripts the share
-    without an error or the word error rate"""
+    """metric that selects the best checkpoint on the validation part: the likelihood, or, of greedy transcripts, the
+    share without an error or the word error rate"""
 
 
 class SpeechRecipe(MemoryRecipe, FineTunableRecipe):
