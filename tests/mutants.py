@@ -260,8 +260,8 @@ MEASURES = (
     Mutant(
         "more edits are better",
         "recipes/training.py",
-        'LOWER_IS_BETTER: Final = frozenset({"loss", "ter"})',
-        'LOWER_IS_BETTER: Final = frozenset({"loss"})',
+        'LOWER_IS_BETTER: Final = frozenset({"loss", "ter", "word_errors"})',
+        'LOWER_IS_BETTER: Final = frozenset({"loss", "word_errors"})',
         (MONITORED,),
     ),
     Mutant(

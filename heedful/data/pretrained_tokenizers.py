@@ -121,9 +121,9 @@ class PretrainedTokenizer(Tokenizer):
         tokenizer.tag_ids = {}
         return tokenizer
 
-    def with_suppressed(self, ids: Collection[int], *, start_ids: Sequence[int] = ()) -> Self:
-        """Return a copy whose models never generate `ids`, the end of a text excepted, and begin no text with
-        `start_ids`.
+    def with_suppressed_ids(self, ids: Collection[int], *, start_ids: Sequence[int]) -> Self:
+        """Return a copy with more ids that a model never generates and that decoding skips: `ids`, except the id that
+        ends a text. No generated text begins with one of `start_ids`, which replace the earlier ones.
         """
         tokenizer = copy(self)
         others = (self.special.others | frozenset(ids)) - {self.special.eos}

@@ -30,10 +30,10 @@ _MODULE_FOLDER: Final = re.compile(r"\d+_\w+")
 
 @dataclass(frozen=True)
 class FolderWeights:
-    """Weights in a Hugging Face folder, before their names are converted.
+    """Weights of a Hugging Face folder as they are stored: under published names, or quantized under heedful's names.
 
     Attributes:
-        names: names of the published tensors.
+        names: names of the published tensors; for a quantized folder, those of the folder that it was made from.
         published: tensors by these names; empty if the folder is quantized.
         quantized: the weights of a quantized folder by heedful's names, otherwise None.
     """
@@ -76,16 +76,16 @@ def read_folder_weights(folder: Path) -> FolderWeights:
 def save_quantized_folder(
     folder: Path, target: Path, *, model: nn.Module, tensors: Mapping[str, Tensor], names: frozenset[str]
 ) -> tuple[int, int]:
-    """Write a copy of a Hugging Face folder whose large matrices are stored as int8; return the bytes of the weights
+    """Write a copy of a Hugging Face folder with its large matrices as int8; return the size of the weights in bytes,
     before and after.
 
-    All other files are copied, except weights in other formats. heedful reads the new folder like the old one, and
-    transformers does not.
+    The other files of the folder and of its sentence-transformers modules are copied, but no weights in other formats
+    and no other subfolders. heedful can read the copy; transformers cannot.
 
     Args:
         folder: the Hugging Face folder.
         target: the folder to write; new or empty.
-        model: its model, with arbitrary parameter values.
+        model: a model of this architecture, which decides which matrices are large; its values are not used.
         tensors: its weights by heedful's names.
         names: names of its published tensors.
 
@@ -94,16 +94,19 @@ def save_quantized_folder(
     """
     stored = quantize_weights(model, tensors)
     with atomic_folder(target, purpose="quantize to") as new_folder:
-        _copy_files(folder, new_folder)
+        copy_files_except_weights(folder, new_folder)
         save_tensors(new_folder / QUANTIZED_FILE, stored)
         write_json(new_folder / _NAMES_FILE, {"format": 1, "published_names": sorted(names)})
     return sum(tensor.nbytes for tensor in tensors.values()), sum(tensor.nbytes for tensor in stored.values())
 
 
-def _copy_files(folder: Path, target: Path) -> None:
-    """Copy the files of a folder and of its sentence-transformers modules, except the weights of the model."""
+def copy_files_except_weights(folder: Path, target: Path) -> None:
+    """Copy the files of a folder and of its sentence-transformers modules, except the weights of the model and what
+    describes them.
+    """
     for path in sorted(folder.iterdir()):
-        if path.is_file() and path.suffix not in _WEIGHT_SUFFIXES and not path.name.endswith(_INDEX_SUFFIX):
+        describes_weights = path.name.endswith(_INDEX_SUFFIX) or path.name == _NAMES_FILE
+        if path.is_file() and path.suffix not in _WEIGHT_SUFFIXES and not describes_weights:
             shutil.copyfile(path, target / path.name)
         elif path.is_dir() and _MODULE_FOLDER.fullmatch(path.name):
             shutil.copytree(path, target / path.name)

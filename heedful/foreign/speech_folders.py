@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,7 +30,7 @@ from heedful.foreign.folder_files import (
 )
 from heedful.foreign.folders import CONFIG_FILE
 from heedful.foreign.hugging_face import HuggingFaceFolder, require_enough_tensors
-from heedful.foreign.quantized_folders import read_folder_weights
+from heedful.foreign.quantized_folders import copy_files_except_weights, read_folder_weights
 from heedful.models.generative import SequenceToSequence
 from heedful.models.parameters import skip_initialization
 from heedful.recipes.generation import GreedyConfig
@@ -60,15 +59,15 @@ _MULTILINGUAL_SIZE: Final = 51865
 
 @dataclass(frozen=True)
 class SpeechModel:
-    """A speech recognition model apart from the files that it is in.
+    """A speech recognition model, independent of the format of its files.
 
     Attributes:
-        folder: origin, for messages.
+        folder: its run folder or Hugging Face folder; an export copies the files of a Hugging Face folder.
         config: its architecture.
         frontend: computes its frames.
         tensors: its parameters by heedful's names.
-        tokenizer: its vocabulary; None if the files of `folder` are those of transformers.
-        max_length: tokens of the longest text, prompt and end included, if there is a vocabulary.
+        tokenizer: its vocabulary; None for a Hugging Face folder, whose vocabulary files are copied.
+        max_length: tokens of the longest text, prompt and end included; 0 if `tokenizer` is None.
     """
 
     folder: Path
@@ -234,9 +233,9 @@ class SpeechFolder(HuggingFaceFolder):
             raise RunError(
                 f"{self.folder}: begin_suppress_tokens: is not a list of ids; correct generation_config.json"
             )
-        end_ids = (pieces[_NO_TIMESTAMPS],) if _NO_TIMESTAMPS in pieces else ()
-        suppressed = tokenizer.with_suppressed(frozenset(control_ids), start_ids=start_ids)
-        return suppressed.with_prefix(end_ids, tag_ids=languages)
+        last_ids = (pieces[_NO_TIMESTAMPS],) if _NO_TIMESTAMPS in pieces else ()
+        suppressed = tokenizer.with_suppressed_ids(frozenset(control_ids), start_ids=start_ids)
+        return suppressed.with_prefix(last_ids, tag_ids=languages)
 
 
 def _add_key_biases(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -261,20 +260,18 @@ def save_speech_model(origin: SpeechModel, folder: str | Path) -> None:
     tensors = WHISPER.build_mapping(origin.config).export_tensors(origin.tensors)
     with atomic_folder(Path(folder), purpose="export to") as target:
         if origin.tokenizer is None:
-            for path in sorted(origin.folder.iterdir()):
-                if path.suffix in (".json", ".txt"):
-                    shutil.copyfile(path, target / path.name)
+            copy_files_except_weights(origin.folder, target)
             content = read_json_or_empty(origin.folder / CONFIG_FILE) | content
         else:
-            content |= _write_own_files(origin, origin.tokenizer, target)
+            content |= _write_transformers_files(origin, origin.tokenizer, target)
         write_json(target / CONFIG_FILE, content)
         kept = {name: tensor for name, tensor in tensors.items() if not name.endswith("k_proj.bias")}
         save_tensors(target / "model.safetensors", kept)
 
 
-def _write_own_files(origin: SpeechModel, tokenizer: HuggingFaceTokenizer, target: Path) -> dict[str, Any]:
-    """Write the files of a model that was trained by heedful, besides config.json and the weights; return what they add
-    to config.json.
+def _write_transformers_files(origin: SpeechModel, tokenizer: HuggingFaceTokenizer, target: Path) -> dict[str, Any]:
+    """Write the vocabulary, generation settings and frame settings of a model that heedful trained, in the files of
+    transformers; return the keys to add to config.json.
     """
     prompt, special = SpeechPrompt.from_tokenizer(tokenizer), tokenizer.special
     ids = {

@@ -105,7 +105,7 @@ def resolve_recipe(recipe: AnyRecipe) -> ResolvedRecipe[AnyRecipe]:
         "model": _resolve_architecture(recipe, origin),
         **_resolve_vocabulary(with_tokenizer, origin),
         **_resolve_inputs(recipe, origin),
-        **_limit_lengths(recipe, origin),
+        **_resolve_lengths(recipe, origin),
     }
     without_init = {"init": None} if adapter is None else {"init": None, "training.adapter": None}
     # Without init the recipe also checks the keys that could not be checked before the model was known.
@@ -191,9 +191,10 @@ def _resolve_inputs(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict
     return settings
 
 
-def _limit_lengths(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
-    """Return the largest length of a text, by dotted key, that the positions of `origin` allow, if the recipe leaves it
-    open and its default is larger. One position is left for the token that begins a text.
+def _resolve_lengths(recipe: FineTunableRecipe, origin: PretrainedSource) -> dict[str, Any]:
+    """Return the settings, by dotted key, of the longest text in each dataset. A key is included if the recipe does not
+    set it and its default is larger than the positions of `origin` allow. One position stays free for the token that
+    begins a text.
     """
     limit = recipe.wrap_architecture(origin.model.drop_initial_vectors()).length_limit
     if limit is None:

@@ -172,6 +172,24 @@ def test_transformers_reads_the_exported_run(folder: Path) -> None:
         assert other.candidates[0].ids[: len(one.candidates[0].ids)] == one.candidates[0].ids
 
 
+def test_a_folder_in_several_files_is_written_as_one(folder: Path) -> None:
+    model = transformers.WhisperForConditionalGeneration.from_pretrained(folder / "whisper")
+    for file in folder.glob("whisper/*.safetensors"):
+        file.unlink()
+    settings = (folder / "whisper/generation_config.json").read_bytes()
+    model.save_pretrained(folder / "whisper", max_shard_size="60KB")
+    (folder / "whisper/generation_config.json").write_bytes(settings)
+    assert (folder / "whisper/model.safetensors.index.json").exists()
+    export_hugging_face(folder / "whisper", folder / "again")
+    texts = [
+        heedful.load(folder / name, kind=PromptedRecognizer, device="cpu")
+        .with_language("de")
+        .transcribe([path for path, _ in list_validation(folder)], generation=GreedyConfig())
+        for name in ("whisper", "again")
+    ]
+    assert [each.text for each in texts[0]] == [each.text for each in texts[1]]
+
+
 def test_an_adapter_leaves_the_weights_and_goes_on_where_it_stopped(folder: Path) -> None:
     adapter = {"kind": "lora", "rank": 2}
     settings: dict[str, Any] = {"adapter": adapter, "schedule": {"kind": "constant", "rate": 1e-2}}

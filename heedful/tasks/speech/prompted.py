@@ -44,19 +44,20 @@ _CUT_SECONDS: Final = 0.1
 
 @dataclass(frozen=True)
 class SpeechPrompt:
-    """The tokens between the first one and a transcript: the language, the task, and that no times are written.
+    """What a model reads before it writes a transcript, after the token that begins a text: a language, a task, and an
+    id that says that no times are written.
 
     Attributes:
-        languages: id of each language by its code; empty if the model knows one language and has no tasks.
+        languages: id of each language by its code; empty if the model knows only one language or has no tasks.
         task_ids: ids of the tasks `transcribe` and `translate` (into English).
-        end_ids: further ids of each prompt, its last ones.
+        last_ids: ids after the language and the task.
         language: code of the spoken language; None lets the model recognise it.
         to_english: whether the speech is translated into English.
     """
 
     languages: Mapping[str, int]
     task_ids: Mapping[str, int]
-    end_ids: tuple[int, ...]
+    last_ids: tuple[int, ...]
     language: str | None = None
     to_english: bool = False
 
@@ -82,7 +83,8 @@ class SpeechPrompt:
         """Return the same prompt for speech in a language, which is recognised if None, transcribed or translated.
 
         Raises:
-            RecipeError: the model does not know the language, or only one, or cannot translate.
+            RecipeError: the model does not know the language; or it knows only one language, and a language or a
+                translation is requested.
         """
         if language is not None and language not in self.languages:
             choices = ", ".join(sorted(self.languages)) or "only one language, so leave it out"
@@ -92,10 +94,12 @@ class SpeechPrompt:
         return replace(self, language=language, to_english=to_english)
 
     def build_ids(self, language_id: int | None) -> tuple[int, ...]:
-        """Return the ids of a prompt, with the language of this id."""
+        """Return the ids of the prompt, without the id that begins a text: the language, the task and the last ids.
+        Return only the last ids if `language_id` is None, for a model of one language.
+        """
         if language_id is None:
-            return self.end_ids
-        return language_id, self.task_ids["translate" if self.to_english else "transcribe"], *self.end_ids
+            return self.last_ids
+        return language_id, self.task_ids["translate" if self.to_english else "transcribe"], *self.last_ids
 
 
 @final

@@ -294,10 +294,13 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         }
 
     def use_tokenizers(self, recipe: SpeechRecipe, tokenizers: Sequence[Tokenizer]) -> Vocabularies:
-        """Return the vocabulary of the model that `init` names, with the recipe's language and task before all texts.
+        """Return the vocabulary of the model that `init` names; if it knows several languages, all texts begin with the
+        language and the task. The language is that of the recipe, or else the one that texts of this vocabulary begin
+        with.
 
         Raises:
-            RecipeError: the model knows several languages and the recipe names none of them, or it knows only one.
+            RecipeError: the model knows several languages, and neither the recipe nor the vocabulary names one of them;
+                or the model knows only one language, and the recipe sets a language or a translation.
         """
         (tokenizer,) = tokenizers
         prompt, data = SpeechPrompt.from_tokenizer(tokenizer), recipe.data
@@ -315,7 +318,9 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return {WORDS: tokenizer.with_prefix(prompt.build_ids(prompt.languages[language]))}
 
     def choose_settings(self, recipe: SpeechRecipe, budget: ComputeBudget) -> Settings:
-        """Choose a learning rate for a model that was trained before, by its width."""
+        """Choose a learning-rate schedule and gradient clipping for a model that was trained before. The rate depends
+        on its width and on whether an adapter is trained.
+        """
         rate = _TUNING_RATE * (_TUNING_WIDTH / recipe.model.d_model) ** _TUNING_EXPONENT
         if recipe.training.adapter is not None:
             rate *= ADAPTER_RATE_FACTOR
@@ -323,7 +328,7 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
         return {"training.schedule": schedule, "training.clip": 1.0}
 
     def get_input_settings(self, recipe: SpeechRecipe) -> Settings:
-        """Return the settings of the frames, which a model that starts from this one reads too."""
+        """Return the frame settings by dotted key; a model that starts from one of this recipe must use the same."""
         frames = recipe.data.frames.model_dump(mode="json", exclude_none=True)
         return {f"data.frames.{key}": value for key, value in frames.items()}
 
