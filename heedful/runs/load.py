@@ -374,7 +374,10 @@ def load_predictor(
         )
     if not isinstance(predictor, predictor_type):
         actual_name = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(predictor).__name__).lower()
-        raise RunError(f"{folder}: is {add_article(actual_name)} and not a model that {use}; give another model")
+        raise RunError(
+            f"{folder}: is {add_article(actual_name)} and not a model that {use}; use it with heedful "
+            f"{predictor.command}, or give another model"
+        )
     return predictor
 
 

@@ -94,6 +94,8 @@ class Embedder(Predictor):
         lowercase: whether to lower-case texts before tokenisation.
     """
 
+    command = "embed"
+
     encoder: Encoder[Tokens]
     _: KW_ONLY
     tokenizer: Tokenizer

@@ -278,7 +278,13 @@ def _describe_model(model: nn.Module) -> str:
 
 @keep_old_names(lines="line_format", look="inspect_request")
 class Predictor(ABC):
-    """Base class of the objects through which users call a trained model."""
+    """Base class of the objects through which users call a trained model.
+
+    Attributes:
+        command: the command of heedful for such a model.
+    """
+
+    command: ClassVar[str] = "predict"
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(_describe_parts(vars(self).values()))})"

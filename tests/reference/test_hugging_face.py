@@ -697,7 +697,10 @@ def test_a_folder_is_not_a_run(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert main(["tag", str(tmp_path / "gpt2")]) == 2
     assert "is a text generator and not a model that tags words" in capsys.readouterr().err
     assert main(["translate", str(tmp_path / "gpt2"), "--text", "red"]) == 2
-    assert "is a text generator and not a model that translates; give another model" in capsys.readouterr().err
+    assert (
+        "is a text generator and not a model that translates; use it with heedful generate, or give another model"
+        in capsys.readouterr().err
+    )
 
 
 # models of heedful

@@ -177,6 +177,8 @@ class BaseCaptioner(Predictor, Generic[Features]):
         longest: tokens of the longest caption, its end included; None if unlimited.
     """
 
+    command = "caption"
+
     input_noun: ClassVar[str]
     figure_view: ClassVar[str]
     record_class: ClassVar[type[CaptionRecord]]

@@ -101,6 +101,8 @@ class Classifier(Predictor):
         trained_on_marked: whether it was trained on texts with a word between asterisks; others get a warning.
     """
 
+    command = "classify"
+
     model: TextClassifier
     _: KW_ONLY
     tokenizer: Tokenizer

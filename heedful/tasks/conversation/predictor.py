@@ -91,6 +91,8 @@ class ChatPredictor(Predictor):
         generation: default generation config.
     """
 
+    command = "chat"
+
     def __init__(
         self, model: ConditionalModel[Tokens], *, encoder: DialogueEncoder, speaker: str, generation: ContinuationConfig
     ) -> None:

@@ -99,6 +99,8 @@ class GlimpsePredictor(Predictor):
         resampling: filter that resizes picture files.
     """
 
+    command = "look"
+
     model: PictureClassifier
     _: KW_ONLY
     labels: LabelVocabulary

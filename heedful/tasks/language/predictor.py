@@ -121,6 +121,8 @@ class TextGenerator(Predictor):
         generation: config that `search`, `limit` and `stop` were built from.
     """
 
+    command = "generate"
+
     def __init__(
         self,
         model: LanguageModel,

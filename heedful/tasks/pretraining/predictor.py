@@ -89,6 +89,8 @@ class FilledText:
 class MaskedLanguageModelPredictor(PretrainedEncoderPredictor[MaskedLanguageModel]):
     """A masked language model with its tokenizer; fills gaps in texts."""
 
+    command = "fill"
+
     def fill(self, texts: Sequence[str], *, top: int = 5, blank: str = "[MASK]", first: int = 1) -> list[FilledText]:
         """Return the `top` most probable tokens for each gap (`blank`) of each text; gaps are predicted independently.
 
@@ -274,6 +276,8 @@ class ReplacedTokenScore:
 @final
 class ReplacedTokenPredictor(PretrainedEncoderPredictor[ReplacedTokenDetector]):
     """A replaced-token detector with its tokenizer."""
+
+    command = "detect"
 
     def detect(self, texts: Sequence[str], *, first: int = 1) -> list[list[ReplacedTokenScore]]:
         """Return, for each token of each text, the probability that it was replaced.

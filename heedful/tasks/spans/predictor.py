@@ -102,6 +102,8 @@ class QuestionAnsweringPredictor(Predictor):
         threshold: the `no_answer_margin` from which there is no answer; None to answer always.
     """
 
+    command = "answer"
+
     model: TokenClassifier
     _: KW_ONLY
     tokenizer: Tokenizer

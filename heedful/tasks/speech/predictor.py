@@ -94,6 +94,8 @@ class SpeechRecognizer(Predictor):
         frames_per_slot: number of frames that become one slot of the model's memory.
     """
 
+    command = "transcribe"
+
     model: nn.Module
     _: KW_ONLY
     target: DecoderTarget

@@ -101,6 +101,8 @@ class StoryAnswerRecord(AnswerRecord):
 class StoryPredictor(Predictor):
     """A memory network with its word encoder; answers questions about stories."""
 
+    command = "ask"
+
     def __init__(self, model: MemoryNetwork, encoder: StoryEncoder) -> None:
         self.model = model
         self.encoder = encoder

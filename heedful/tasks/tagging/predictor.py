@@ -56,6 +56,8 @@ class Tagger(Predictor):
         max_length: maximal number of input tokens, longer sentences are read in windows; None if there is no limit.
     """
 
+    command = "tag"
+
     model: TokenClassifier
     _: KW_ONLY
     tokenizer: Tokenizer

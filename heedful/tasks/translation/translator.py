@@ -100,6 +100,8 @@ class Translator(Predictor):
         factors: what models read of source words besides their pieces.
     """
 
+    command = "translate"
+
     def __init__(
         self,
         models: Sequence[nn.Module],
@@ -117,8 +119,7 @@ class Translator(Predictor):
         factors: Mapping[str, Factor] = MappingProxyType({}),
     ) -> None:
         self.models = tuple(models)
-        self.source = source
-        self.target = target
+        self.source, self.target = source, target
         self.search = search
         self.length = length
         self.max_source = max_source

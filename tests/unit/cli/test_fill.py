@@ -242,7 +242,8 @@ def test_what_was_replaced_is_told_token_by_token(detects: Path, capsys: pytest.
     assert [[each["piece"] for each in found] for found in told] == [[each.piece for each in row] for row in expected]
     assert main(["fill", str(detects), "--text", "the [MASK]"]) == 2
     assert (
-        "is a replaced token predictor and not a model that fills gaps; give another model" in capsys.readouterr().err
+        "is a replaced token predictor and not a model that fills gaps; use it with heedful detect, or give another "
+        in capsys.readouterr().err
     )
 
 

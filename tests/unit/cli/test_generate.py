@@ -348,7 +348,10 @@ def test_mistakes_are_told_before_a_model_is_loaded(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("translate", "{tags}", "--text", "a"), "is a tagger and not a model that translates; give another model"),
+        (
+            ("translate", "{tags}", "--text", "a"),
+            "is a tagger and not a model that translates; use it with heedful tag, or give another model",
+        ),
         (("generate", "{writes}", "--search", "greedy", "--top-k", "3"), "--top-k: does not fit --search greedy"),
         (("generate", "{writes}", "--search", "greedy", "--n-best", "3"), "--n-best 3: greedy search finds one"),
         (("generate", "{writes}", "--temperature", "0"), "--temperature: 0.0 must be above 0"),

@@ -75,7 +75,9 @@ def test_an_output_is_tried_before_a_model_is_loaded(
 def test_a_run_of_another_task_is_named(say: Say, trained: Path, here: Path, command: str, use: str) -> None:
     Path("story").write_text("Ada went home.\n")
     more = {"ask": ("story", "Where is Ada?"), "generate": ()}.get(command, ("--input", "story"))
-    complaint = f"{trained}: is a translator and not a model that {use}; give another model"
+    complaint = (
+        f"{trained}: is a translator and not a model that {use}; use it with heedful translate, or give another model"
+    )
     assert say(command, trained, *(more if command != "chat" else ())).complaint == complaint
 
 
