@@ -55,7 +55,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     "files": "how files of folders are opened and read",
     "argument_checks": "how arguments of public functions are checked",
     "language_tags": "which tags name one language",
-    "memory_limits": "how much memory there is",
+    "memory_limits": "how much memory and how many cores there are",
     "native": "whether the library of native code is here",
     "serving": "what may be asked is told by the server's own /docs",
     "bundled": "where recipes and studies lie",

@@ -1,4 +1,4 @@
-"""Memory that the process can use, from the machine, its container and its limits."""
+"""Memory and processor cores that the process can use, from the machine, its container and its limits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,11 @@ from pathlib import Path
 _CGROUPS = Path("/sys/fs/cgroup")
 _OWN_CGROUP = Path("/proc/self/cgroup")
 _SWAPS = Path("/proc/meminfo")
+
+
+def count_cores() -> int:
+    """Return the number of CPU cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 @cache

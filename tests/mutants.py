@@ -3524,8 +3524,8 @@ COMMANDS = (
     Mutant(
         "the systems compared are exchanged",
         "metrics/metric.py",
-        "first_scores, second_scores = _resample_scores(",
-        "second_scores, first_scores = _resample_scores(",
+        "first_scores, second_scores = resample_scores(",
+        "second_scores, first_scores = resample_scores(",
         ("tests/unit/cli/test_evaluate.py::test_a_file_of_translations_and_another_one",),
     ),
     Mutant(
@@ -6859,6 +6859,55 @@ PROMPTED_SPEECH = (
 
 POINTER = "tests/reference/test_pointer_generator.py"
 TUNED_WHISPER = "tests/reference/test_whisper_fine_tuning.py"
+SWEEPS = (
+    Mutant(
+        "sweeps: the error of the seeds is forgotten",
+        "metrics/seeds.py",
+        "errors = resampled - resampled.mean() + _draw_seed_errors(values, degrees, options)",
+        "errors = resampled - resampled.mean()",
+        ("tests/unit/metrics/test_seeds.py",),
+    ),
+    Mutant(
+        "sweeps: the error of the seeds does not fall with their number",
+        "metrics/seeds.py",
+        "sum(1 / len(seeds) for seeds in values)",
+        "2.0",
+        ("tests/unit/metrics/test_seeds.py",),
+    ),
+    Mutant(
+        "sweeps: processes are left behind",
+        "runs/sweep.py",
+        """            for process in active:
+                process.process.terminate()
+            for""",
+        """            for process in ():
+                process.process.terminate()
+            for""",
+        ("tests/unit/runs/test_sweep.py::test_no_process_is_left_when_the_caller_stops",),
+    ),
+    Mutant(
+        "sweeps: a search that goes on draws the same again",
+        "runs/sweep_search.py",
+        "RandomSampler(seed=seed + len(study.trials))",
+        "RandomSampler(seed=seed)",
+        ("tests/unit/runs/test_sweep.py::test_halving_stops_the_worse_and_goes_on_where_it_ended",),
+    ),
+    Mutant(
+        "sweeps: all GPUs are the first",
+        "runs/sweep.py",
+        "str(slot % self.gpus)",
+        "str(0)",
+        ("tests/unit/runs/test_sweep.py::test_gpus_are_shared_and_threads_are_then_free",),
+    ),
+    Mutant(
+        "sweeps: groups of seeds differ in their seed",
+        "tasks/seed_groups.py",
+        'exclude={"output", "seed"}',
+        'exclude={"output"}',
+        ("tests/unit/cli/test_compare.py::test_table_and_page_say_the_same_as_json",),
+    ),
+)
+
 QUANTIZED_FOLDERS = (
     Mutant(
         "a quantized folder keeps the weights in floating point",
@@ -8344,6 +8393,7 @@ MUTANTS = (
     *IDENTIFIED,
     *HELD_WHOLE,
     *PROTECTED_TERMS,
+    *SWEEPS,
     *QUANTIZED_FOLDERS,
     *NATIVE_LLAMA,
     *FINE_TUNED_SPEECH,

@@ -76,6 +76,9 @@ GROUPS: Sequence[CommandGroup] = (
         "heedful train my-recipe.toml --training.steps 2000",
         {
             "train": Command("heedful.cli.train", "train the model of a recipe, or resume an interrupted run"),
+            "sweep": Command(
+                "heedful.cli.sweep", "train a recipe with several values of its keys and several seeds, and compare"
+            ),
             "curve": Command("heedful.cli.train", "plot training and validation loss over updates"),
             "describe": Command(
                 "heedful.cli.describe", "show layers, parameters, FLOPs and memory of a recipe's model"

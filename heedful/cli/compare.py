@@ -19,6 +19,7 @@ from heedful.recipes.overrides import split_options
 if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
     from heedful.runs.evaluate import ComparedRun
+    from heedful.tasks.comparison import RunComparison
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,19 +110,26 @@ def run_compare(argv: Sequence[str]) -> int:
     comparison = compare_runs(
         runs, evaluator, args.build_sampling(), device=device_options.device, engine=device_options.engine, log=log
     )
+    write_comparison(comparison, page=args.page, figure=args.figure, json=args.json)
+    print(comparison.format_text(), end="")
+    sys.stdout.flush()
+    return 0
+
+
+def write_comparison(
+    comparison: RunComparison, *, page: Path | None = None, figure: Path | None = None, json: Path | None = None
+) -> None:
+    """Write the page, the main plot and the JSON of a comparison into the files that are given."""
     for path, render in (
-        (args.page, comparison.to_html),
-        (args.figure, comparison.draw_main_plot),
-        (args.json, comparison.dump_json),
+        (page, comparison.to_html),
+        (figure, comparison.draw_main_plot),
+        (json, comparison.dump_json),
     ):
         if path is not None:
             text = render()
             with wrap_write_errors(path, "file"):
                 path.write_text(text, encoding="utf-8")
             log(f"written: {path}")
-    print(comparison.format_text(), end="")
-    sys.stdout.flush()
-    return 0
 
 
 def _check_arguments(args: CompareArguments, overrides: Sequence[str]) -> None:

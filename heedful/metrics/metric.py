@@ -179,7 +179,7 @@ class BootstrapOptions:
 
 def compute_intervals(metrics: Mapping[str, Metric], options: BootstrapOptions) -> dict[str, ConfidenceInterval]:
     """Compute the confidence interval of each metric by its name; raises `DataError` without examples."""
-    (scores_by_metric,) = _resample_scores([metrics], options)
+    (scores_by_metric,) = resample_scores([metrics], options)
     return {name: _build_interval(name, scores, options) for name, scores in scores_by_metric.items()}
 
 
@@ -195,11 +195,11 @@ def run_paired_tests(
     Raises:
         DataError: no examples, or not the same number for both.
     """
-    first_scores, second_scores = _resample_scores([first, second], options)
+    first_scores, second_scores = resample_scores([first, second], options)
     return {name: _build_test(name, first_scores[name], second_scores[name], options) for name in first}
 
 
-def _resample_scores(systems: Sequence[Mapping[str, Metric]], options: BootstrapOptions) -> list[dict[str, FloatArray]]:
+def resample_scores(systems: Sequence[Mapping[str, Metric]], options: BootstrapOptions) -> list[dict[str, FloatArray]]:
     """Return the scores of each system by name of the metric: that of the examples themselves, then those of the
     resampled sets, which are the same for all systems.
     """

@@ -26,8 +26,9 @@ from heedful.runs.load import load_trained_model, open_run
 from heedful.runs.metrics_log import has_numbers, read_records
 from heedful.runs.prepare import open_corpus
 from heedful.runs.trainer_factory import freeze_parameters
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
-from heedful.tasks.report import CurvePoint, EvaluatedSystem, EvaluationReport, RunComparison, RunSummary
+from heedful.tasks.report import CurvePoint, EvaluatedSystem, EvaluationReport, RunSummary
 from heedful.tasks.task import Run, Task, get_task
 from heedful.tasks.word_baselines import WordBaseline
 

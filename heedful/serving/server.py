@@ -20,7 +20,7 @@ from typing import Any, Final, final
 import uvicorn
 
 from heedful.errors import RecipeError
-from heedful.memory_limits import get_memory_limit
+from heedful.memory_limits import count_cores, get_memory_limit
 from heedful.serving.app import ServerApp, build_app, mount_routes
 from heedful.serving.clients import ConnectionCounter
 from heedful.serving.http_protocol import LimitedHttpProtocol
@@ -230,11 +230,6 @@ _DEFAULT_PROCESSES: Final = 2
 """Default number of worker processes on a CPU."""
 _MAX_THREAD_SECONDS: Final = 5.0
 """Seconds that threads have to end when no answer is awaited; worker processes are killed before."""
-
-
-def count_cores() -> int:
-    """Return the number of CPU cores that this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def require_capacity(settings: ServerSettings, num_processes: int) -> None:

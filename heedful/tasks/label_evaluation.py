@@ -16,15 +16,14 @@ from heedful.inspection.page import PageTable
 from heedful.inspection.plots import LOGARITHMIC, PlotLine, ReferenceLine, draw_line_plot
 from heedful.metrics.metric import Metric, PairedTest, run_paired_tests
 from heedful.recipes.recipe import FineTunableRecipe, Recipe
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.evaluation import Evaluator
 from heedful.tasks.report import (
     INTERVAL_COLUMNS,
-    NO_VALUE,
     EvaluatedSystem,
     EvaluationReport,
-    RunComparison,
-    format_number,
 )
+from heedful.tasks.report_text import NO_VALUE, format_number
 
 LOWER_IS_BETTER: Final = frozenset({"error"})
 """Metrics of which lower values are better."""

@@ -28,11 +28,12 @@ from heedful.recipes.recipe import Recipe, check_num_layers, find_largest_key
 from heedful.recipes.text import TokenizerConfig
 from heedful.registry import load_object
 from heedful.tasks.auto_settings import ComputeBudget, Settings
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
 from heedful.tasks.label_evaluation import LabelComparison, LabelEvaluator, LabelReport
 from heedful.tasks.objective import TrainingObjective, UnitNames
 from heedful.tasks.portable_model import OutputHead, PretrainedSource
-from heedful.tasks.report import EvaluationReport, RunComparison
+from heedful.tasks.report import EvaluationReport
 from heedful.tasks.word_baselines import WordBaseline
 from heedful.tasks.word_vectors import freeze_vectors, init_from_vectors
 from heedful.tensors import Tokens

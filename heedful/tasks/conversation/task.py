@@ -22,13 +22,14 @@ from heedful.metrics.likelihood import KneserNeyModel, Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.models.generative import ConditionalModel
 from heedful.recipes.recipe import Recipe
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.conversation.data import Dialogue, DialogueEncoder, Exchange, ExchangeReader
 from heedful.tasks.conversation.predictor import ChatPredictor
 from heedful.tasks.conversation.recipe import ConversationRecipe
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
 from heedful.tasks.generation_objective import GenerationObjective, build_criterion
 from heedful.tasks.objective import UnitNames
-from heedful.tasks.report import EvaluationReport, RunComparison
+from heedful.tasks.report import EvaluationReport
 from heedful.tasks.task import Run, Task, VocabSizes, Vocabularies, learn_or_reuse_tokenizer, prefix_data_errors
 from heedful.tensors import Tokens
 

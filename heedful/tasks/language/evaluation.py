@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Any, Final, final
+from typing import Any, ClassVar, Final, final
 
 import numpy as np
 from jaxtyping import Float, Int
@@ -19,11 +19,13 @@ from heedful.inspection.page import PageTable
 from heedful.metrics.likelihood import Perplexity
 from heedful.metrics.metric import Metric, RatioMetric
 from heedful.recipes.recipe import Recipe
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
 from heedful.tasks.language.objective import DocumentPieces, PackedPieces, compute_token_nats
 from heedful.tasks.language.predictor import TextGenerator
 from heedful.tasks.language.recipe import LanguageRecipe
-from heedful.tasks.report import EvaluationReport, RunComparison, format_number
+from heedful.tasks.report import EvaluationReport
+from heedful.tasks.report_text import format_number
 
 _MIN_DOCUMENTS: Final = 50
 """Documents needed for an interval; if there are fewer, pieces of them are sampled."""
@@ -328,6 +330,8 @@ class LanguageComparison(RunComparison):
     """Comparison by bits per byte, which need no common vocabulary, and by perplexity per token for runs with a
     common one.
     """
+
+    seed_metrics: ClassVar = (_MAIN_METRIC,)
 
     reports: tuple[LanguageReport, ...]
 

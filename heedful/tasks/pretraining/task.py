@@ -28,6 +28,7 @@ from heedful.metrics.metric import Metric, SummedCountsMetric
 from heedful.models.heads import MaskedLanguageModel, MaskedLMHead, ReplacedTokenDetector
 from heedful.models.transformer import FirstTokenPooler, TransformerEncoder
 from heedful.recipes.recipe import Recipe
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.evaluation import Evaluator, EvaluatorOptions
 from heedful.tasks.objective import UnitNames
 from heedful.tasks.pretraining.data import (
@@ -52,7 +53,7 @@ from heedful.tasks.pretraining.objective import (
 )
 from heedful.tasks.pretraining.predictor import MaskedLanguageModelPredictor, ReplacedTokenPredictor
 from heedful.tasks.pretraining.recipe import PretrainingRecipe, PretrainingTrainingConfig, ReplacedTokensConfig
-from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison
+from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport
 from heedful.tasks.task import (
     Run,
     Task,

@@ -30,6 +30,7 @@ from heedful.models.predictions import SoftmaxPredictions
 from heedful.recipes.generation import GreedyConfig
 from heedful.recipes.recipe import Recipe
 from heedful.tasks.auto_settings import ADAPTER_RATE_FACTOR, ComputeBudget, Settings
+from heedful.tasks.comparison import RunComparison
 from heedful.tasks.decoder_target import DecoderTarget
 from heedful.tasks.evaluation import DEFAULT_OPTIONS, Evaluator, EvaluatorOptions
 from heedful.tasks.generation_objective import (
@@ -40,7 +41,8 @@ from heedful.tasks.generation_objective import (
     build_criterion,
 )
 from heedful.tasks.objective import CorpusObjective, Loss, LossPart, RowIndices, TrainingObjective, UnitNames
-from heedful.tasks.report import EvaluationReport, RunComparison, format_interval
+from heedful.tasks.report import EvaluationReport
+from heedful.tasks.report_text import format_interval
 from heedful.tasks.speech.data import TEXT, Utterance, build_speech_encoding, collate_speech, read_recording_pairs
 from heedful.tasks.speech.decoding import build_decoding
 from heedful.tasks.speech.predictor import SpeechRecognizer

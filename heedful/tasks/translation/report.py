@@ -17,7 +17,9 @@ from heedful.metrics.metric import ConfidenceInterval, Metric, compute_intervals
 from heedful.metrics.report import compute_all_scores
 from heedful.metrics.translation import LengthBand, MetricScore, bleu, bleu_by_length
 from heedful.metrics.weighted_sacrebleu import CorpusBLEU
-from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport, RunComparison, format_interval, format_number
+from heedful.tasks.comparison import RunComparison
+from heedful.tasks.report import INTERVAL_COLUMNS, EvaluationReport
+from heedful.tasks.report_text import format_interval, format_number
 from heedful.tasks.translation.accuracy import AccuracyCounts
 from heedful.tasks.translation.error_page import ErrorCases, build_error_page, list_shown_cases
 from heedful.tasks.translation.evaluation import DOCUMENT_METRIC, TranslationEvaluator, TranslationOutputs
@@ -304,6 +306,8 @@ class TranslationReport(EvaluationReport):
 @dataclass(frozen=True, repr=False)
 class TranslationComparison(RunComparison):
     """Comparison of translation runs by BLEU, chrF, speed and perplexity."""
+
+    seed_metrics: ClassVar = ("BLEU", "chrF2", "TER")
 
     reports: tuple[TranslationReport, ...]
 

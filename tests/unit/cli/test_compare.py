@@ -138,17 +138,22 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
         assert shown["sent/s"] == f"{run['sentences_per_second']:,.1f}"
         assert re.split(r"  +", line) == row
     assert (first[7], other[7]) == ("-", f"{runs[1]['against_first'][0]['p_value']:.3f}")
-    assert cells(page, 1)[0] == ["run", "0 to 5 (16)", "6 to 10 (4)"]
-    assert cells(page, 1)[2] == [str(second), *(f"{band['bleu']:.2f}" for band in runs[1]["bleu_by_length"])]
-    assert [row[0] for row in cells(page, 3)] == ["run", str(trained), str(second), "the references"]
-    assert cells(page, 3)[0][1:] == ["numbers"], "sources are of digits"
-    assert cells(page, 4) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
+    values = [run["bleu"]["value"] for run in runs]
+    assert cells(page, 1)[0][:4] == ["recipe", "seeds", "BLEU", "deviation"]
+    shown_seeds = ["transformer", "2", f"{statistics.mean(values):.2f}", f"{statistics.stdev(values):.2f}"]
+    assert cells(page, 1)[1][:4] == shown_seeds
+    assert cells(page, 2)[0] == ["run", "0 to 5 (16)", "6 to 10 (4)"]
+    assert cells(page, 2)[2] == [str(second), *(f"{band['bleu']:.2f}" for band in runs[1]["bleu_by_length"])]
+    assert [row[0] for row in cells(page, 4)] == ["run", str(trained), str(second), "the references"]
+    assert cells(page, 4)[0][1:] == ["numbers"], "sources are of digits"
+    assert cells(page, 5) == [["key", str(trained), str(second)], ["seed", "3", "4"]]
     assert "besides the model, the recipes differ in seed" in said.lines
     assert said.err.splitlines()[-3:] == ["written: all.html", "written: all.svg", "written: all.json"]
     figure = Path("all.svg").read_text(encoding="utf-8")
     assert figure in page
     ElementTree.fromstring(figure)
     assert re.findall(r"<title>(.*?)</title>\n<style", page) == [
+        "BLEU of each seed",
         "BLEU by length",
         "Validation loss by minutes",
         "Validation loss by updates",
@@ -156,7 +161,7 @@ def test_table_and_page_say_the_same_as_json(say: Say, trained: Path, second: Pa
     root = ElementTree.fromstring(page.removeprefix("<!DOCTYPE html>"))
     for plot in root.iter(f"{SVG}svg"):
         texts = [text.text for text in plot.iter(f"{SVG}text")]
-        assert texts[-2:] == [str(trained), str(second)]
+        assert texts[-2:] == [str(trained), str(second)] or texts[-1] == "transformer"
     dots = [dot[0].text for dot in root.iter(f"{SVG}circle") if dot[0].text and dot[0].text.startswith(str(second))]
     curve = runs[1]["curve"]
     assert dots[-len(curve) :] == [f"{second}: {p['step']}, {p['loss']:.4g}" for p in curve]

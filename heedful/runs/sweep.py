@@ -1,0 +1,197 @@
+"""Training of the runs of a sweep, in processes side by side."""
+
+from __future__ import annotations
+
+import math
+import os
+import subprocess
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final, final
+
+from heedful.memory_limits import count_cores
+from heedful.recipes.sweep_axes import SweepRun
+from heedful.recipes.training import LOWER_IS_BETTER
+from heedful.runs.checkpoints import METRICS_FILE
+from heedful.runs.metrics_log import has_numbers, read_records
+
+_POLL_SECONDS: Final = 0.5
+
+
+class RunSource(ABC):
+    """Abstract base of what decides which runs a sweep trains, and which of them it stops early."""
+
+    @abstractmethod
+    def next_run(self) -> SweepRun | None:
+        """Return the next run to train; None if there is none at the moment."""
+
+    def should_stop(self, run: SweepRun, values: Sequence[float]) -> bool:
+        """Whether to stop a run that has had these validation results so far."""
+        return False
+
+    def finish_run(self, run: SweepRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+        """Take note that a run has ended, with its validation results."""
+        return
+
+
+@final
+class GridSource(RunSource):
+    """Trains a fixed list of runs, each to its end."""
+
+    def __init__(self, runs: Sequence[SweepRun]) -> None:
+        self._runs = iter(runs)
+
+    def next_run(self) -> SweepRun | None:
+        """Return the next run of the list."""
+        return next(self._runs, None)
+
+
+@final
+@dataclass
+class RunProcess:
+    """A run of a sweep that is trained by a process of its own.
+
+    Attributes:
+        run: the run.
+        folder: its run folder.
+        slot: number of the place that it occupies, from 0; on GPUs this is the GPU.
+        process: the process.
+        stopped: whether it was told to stop early.
+    """
+
+    run: SweepRun
+    folder: Path
+    slot: int
+    process: subprocess.Popen[bytes]
+    stopped: bool = False
+    seen: int = field(default=0, repr=False)
+
+
+@final
+@dataclass(frozen=True)
+class RunResult:
+    """Result of one run of a sweep.
+
+    Attributes:
+        run: the run.
+        folder: its run folder.
+        best: best validation result; None before the first evaluation.
+        stopped: whether it was stopped early.
+        exit_code: exit code of its process; 0 for a finished run.
+    """
+
+    run: SweepRun
+    folder: Path
+    best: float | None
+    stopped: bool
+    exit_code: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ProcessPool:
+    """Trains runs in processes, several at a time.
+
+    Attributes:
+        recipe: recipe file.
+        folder: folder of the sweep.
+        jobs: number of processes at a time.
+        overrides: options for all runs.
+        monitor: the validation metric by which runs are judged.
+        gpus: number of GPUs; each process sees one.
+        command: how heedful is called.
+    """
+
+    recipe: Path
+    folder: Path
+    jobs: int
+    overrides: Sequence[str]
+    monitor: str
+    gpus: int = 0
+    command: Sequence[str] = (sys.executable, "-m", "heedful")
+
+    def train(self, source: RunSource) -> Generator[RunResult]:
+        """Train the runs of a source and yield each result when its process has ended. `heedful train` continues an
+        interrupted run, and changes nothing in a finished one. Processes that are still running when the caller stops
+        iterating are told to save and end.
+        """
+        active: list[RunProcess] = []
+        try:
+            while True:
+                while len(active) < self.jobs and (run := source.next_run()) is not None:
+                    slot = min(set(range(self.jobs)) - {process.slot for process in active})
+                    active.append(self._start(run, self.folder / run.name, slot))
+                if not active:
+                    return
+                time.sleep(_POLL_SECONDS)
+                for process in [process for process in active if process.process.poll() is not None]:
+                    active.remove(process)
+                    yield self._end_run(process, source)
+                for process in active:
+                    self._check(process, source)
+        finally:
+            for process in active:
+                process.process.terminate()
+            for process in active:
+                process.process.wait()
+
+    def read_values(self, folder: Path) -> list[float]:
+        """Read the validation results of a run by the monitored metric, in order."""
+        records = read_records(folder / METRICS_FILE)
+        return [record[self.monitor] for record in records if has_numbers(record, "validation", self.monitor)]
+
+    @property
+    def higher_is_better(self) -> bool:
+        """Whether higher values of the monitored metric are better."""
+        return self.monitor.rpartition("/")[2] not in LOWER_IS_BETTER
+
+    def select_best(self, values: Sequence[float]) -> float | None:
+        """Return the best of some validation results; None if there is none."""
+        if not values:
+            return None
+        return max(values) if self.higher_is_better else min(values)
+
+    def _start(self, run: SweepRun, folder: Path, slot: int) -> RunProcess:
+        """Start the process of a run; its messages go to a file beside the run folder."""
+        words = ["train", str(self.recipe), *self.overrides, *run.overrides, f"--output={folder}"]
+        environment = {**os.environ}
+        if self.gpus:
+            environment["CUDA_VISIBLE_DEVICES"] = str(slot % self.gpus)
+        else:
+            environment.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // self.jobs)))
+        with folder.with_name(f"{folder.name}.log").open("ab") as log_file:
+            process = subprocess.Popen(
+                [*self.command, *words],
+                stdin=subprocess.DEVNULL,
+                stdout=log_file,
+                stderr=log_file,
+                env=environment,
+            )
+        return RunProcess(run, folder, slot, process)
+
+    def _check(self, process: RunProcess, source: RunSource) -> None:
+        """Tell a process to save and end if the source stops its run."""
+        values = self.read_values(process.folder)
+        if not process.stopped and len(values) > process.seen:
+            process.seen = len(values)
+            if source.should_stop(process.run, values):
+                process.stopped = True
+                process.process.terminate()
+
+    def _end_run(self, process: RunProcess, source: RunSource) -> RunResult:
+        """Tell the source about the end of a process, and return the result of its run."""
+        exit_code = process.process.returncode
+        values, stopped = self.read_values(process.folder), process.stopped and exit_code != 0
+        failed = exit_code != 0 and not stopped
+        source.finish_run(process.run, values, stopped=stopped, failed=failed)
+        best = self.select_best(values)
+        return RunResult(process.run, process.folder, best, stopped, exit_code if failed else 0)
+
+
+def share_minutes(minutes: float, *, runs: int, jobs: int) -> float:
+    """Return the minutes of each run if all runs, `jobs` of them at a time, are to take `minutes`."""
+    return minutes / math.ceil(runs / jobs)
