@@ -53,6 +53,9 @@ GROUPS: Sequence[CommandGroup] = (
         "heedful quickstart",
         {
             "quickstart": Command("heedful.cli.train", "train a small model of a task on generated data"),
+            "lecture": Command(
+                "heedful.cli.lecture", "train the models of five lectures about attention, and write their site"
+            ),
             "new": Command("heedful.cli.new", "check and split your own files, and write a recipe for them"),
             "filter": Command(
                 "heedful.cli.data_commands", "remove pairs from parallel text that harm training, and say why"

@@ -18,7 +18,7 @@ from heedful.cli.output import log
 from heedful.errors import RecipeError, RunError
 from heedful.memory_limits import count_cores
 from heedful.recipes.overrides import split_options
-from heedful.recipes.sweep_axes import SweepAxis, SweepRun, build_grid, parse_sweep_axis
+from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_grid, parse_sweep_axis
 
 if TYPE_CHECKING:
     from heedful.inspection.page import PageTable
@@ -91,7 +91,7 @@ def run_sweep(argv: Sequence[str]) -> int:
     recipe = load_recipe(args.recipe, overrides)
     folder = args.output or recipe.output.with_name(f"{recipe.output.name}-sweep")
     seeds = range(recipe.seed, recipe.seed + args.seeds)
-    runs = build_grid(axes, seeds) if args.strategy == "grid" else []
+    runs = build_grid(args.recipe, axes, seeds=seeds) if args.strategy == "grid" else []
     count = len(runs) or (args.trials or 0) * args.seeds
     jobs, gpus = _count_jobs(args, count)
     words = [*overrides, *_build_time_words(args, count, jobs)]
@@ -103,7 +103,6 @@ def run_sweep(argv: Sequence[str]) -> int:
 
     device = [] if args.computing.device is None else ["--device", args.computing.device]
     pool = ProcessPool(
-        recipe=args.recipe,
         folder=folder,
         jobs=jobs,
         overrides=[*device, *words],
@@ -172,7 +171,7 @@ def _check_comparable(args: SweepArguments, recipes: Sequence[Recipe]) -> None:
 
 
 def _build_source(
-    args: SweepArguments, axes: Sequence[SweepAxis], *, runs: Sequence[SweepRun], seeds: range, pool: ProcessPool
+    args: SweepArguments, axes: Sequence[SweepAxis], *, runs: Sequence[PlannedRun], seeds: range, pool: ProcessPool
 ) -> RunSource:
     """Build what decides which runs are trained."""
     if args.strategy == "grid":
@@ -183,6 +182,7 @@ def _build_source(
 
     assert args.trials is not None, "checked with the options"
     return SearchSource(
+        args.recipe,
         axes,
         count=args.trials,
         seeds=seeds,

@@ -7,6 +7,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from pathlib import Path
 from typing import Final, final
 
 from heedful.errors import RecipeError
@@ -101,16 +102,18 @@ def _split_values(text: str) -> list[str]:
 
 @final
 @dataclass(frozen=True)
-class SweepRun:
-    """One training of a sweep.
+class PlannedRun:
+    """One of several trainings that are planned together.
 
     Attributes:
-        name: name of the run folder in the folder of the sweep.
-        settings: value of each swept key, as text, and the seed.
-        number: number of the drawn configuration; 0 in a grid.
+        name: name of its run folder in the folder of all.
+        recipe: the recipe file.
+        settings: values of the recipe's keys that are changed, as text.
+        number: number of the drawn configuration; 0 if none is drawn.
     """
 
     name: str
+    recipe: Path
     settings: Mapping[str, str]
     number: int = 0
 
@@ -126,11 +129,12 @@ class SweepRun:
 
 
 def build_runs(
-    settings: Mapping[str, str], seeds: Sequence[int], *, label: str = "", number: int = 0
-) -> list[SweepRun]:
+    recipe: Path, settings: Mapping[str, str], *, seeds: Sequence[int], label: str = "", number: int = 0
+) -> list[PlannedRun]:
     """Build the runs of one configuration, one for each seed.
 
     Args:
+        recipe: the recipe file.
         settings: value of each swept key, as text.
         seeds: the seeds.
         label: name of the configuration; by default the keys with their values.
@@ -138,7 +142,9 @@ def build_runs(
     """
     seeded_settings = [{**settings, "seed": str(seed)} for seed in seeds]
     return [
-        SweepRun(_to_file_name(f"{label},seed={each['seed']}" if label else describe_settings(each)), each, number)
+        PlannedRun(
+            _to_file_name(f"{label},seed={each['seed']}" if label else describe_settings(each)), recipe, each, number
+        )
         for each in seeded_settings
     ]
 
@@ -148,16 +154,17 @@ def describe_settings(settings: Mapping[str, str]) -> str:
     return ",".join(f"{name}={settings[key]}" for key, name in shorten_keys(list(settings)).items())
 
 
-def build_grid(axes: Sequence[SweepAxis], seeds: Sequence[int]) -> list[SweepRun]:
-    """Build the runs of a grid: each combination of the values, with each seed; the seeds of a combination follow each
-    other.
+def build_grid(recipe: Path, axes: Sequence[SweepAxis], *, seeds: Sequence[int]) -> list[PlannedRun]:
+    """Build the runs of a grid for a recipe file: each combination of the values, with each seed; the seeds of a
+    combination follow each other.
 
     Raises:
         RecipeError: two combinations have the same name of the run folder.
     """
     combinations = product(*(axis.values for axis in axes))
     keys = [axis.key for axis in axes]
-    runs = [run for values in combinations for run in build_runs(dict(zip(keys, values, strict=True)), seeds)]
+    settings = [dict(zip(keys, values, strict=True)) for values in combinations]
+    runs = [run for each in settings for run in build_runs(recipe, each, seeds=seeds)]
     names = [run.name for run in runs]
     for name in names:
         if names.count(name) > 1:

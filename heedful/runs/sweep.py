@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.memory_limits import count_cores
-from heedful.recipes.sweep_axes import SweepRun
+from heedful.recipes.sweep_axes import PlannedRun
 from heedful.recipes.training import LOWER_IS_BETTER
 from heedful.runs.checkpoints import METRICS_FILE
 from heedful.runs.metrics_log import has_numbers, read_records
@@ -26,14 +26,14 @@ class RunSource(ABC):
     """Abstract base of what decides which runs a sweep trains, and which of them it stops early."""
 
     @abstractmethod
-    def next_run(self) -> SweepRun | None:
+    def next_run(self) -> PlannedRun | None:
         """Return the next run to train; None if there is none at the moment."""
 
-    def should_stop(self, run: SweepRun, values: Sequence[float]) -> bool:
+    def should_stop(self, run: PlannedRun, values: Sequence[float]) -> bool:
         """Whether to stop a run that has had these validation results so far."""
         return False
 
-    def finish_run(self, run: SweepRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
         """Take note that a run has ended, with its validation results."""
         return
 
@@ -42,10 +42,10 @@ class RunSource(ABC):
 class GridSource(RunSource):
     """Trains a fixed list of runs, each to its end."""
 
-    def __init__(self, runs: Sequence[SweepRun]) -> None:
+    def __init__(self, runs: Sequence[PlannedRun]) -> None:
         self._runs = iter(runs)
 
-    def next_run(self) -> SweepRun | None:
+    def next_run(self) -> PlannedRun | None:
         """Return the next run of the list."""
         return next(self._runs, None)
 
@@ -63,7 +63,7 @@ class RunProcess:
         stopped: whether it was told to stop early.
     """
 
-    run: SweepRun
+    run: PlannedRun
     folder: Path
     slot: int
     process: subprocess.Popen[bytes]
@@ -84,7 +84,7 @@ class RunResult:
         exit_code: exit code of its process; 0 for a finished run.
     """
 
-    run: SweepRun
+    run: PlannedRun
     folder: Path
     best: float | None
     stopped: bool
@@ -97,16 +97,14 @@ class ProcessPool:
     """Trains runs in processes, several at a time.
 
     Attributes:
-        recipe: recipe file.
-        folder: folder of the sweep.
+        folder: folder of the run folders.
         jobs: number of processes at a time.
-        overrides: options for all runs.
+        overrides: options of `heedful train` for all runs.
         monitor: the validation metric by which runs are judged.
         gpus: number of GPUs; each process sees one.
         command: how heedful is called.
     """
 
-    recipe: Path
     folder: Path
     jobs: int
     overrides: Sequence[str]
@@ -155,9 +153,9 @@ class ProcessPool:
             return None
         return max(values) if self.higher_is_better else min(values)
 
-    def _start(self, run: SweepRun, folder: Path, slot: int) -> RunProcess:
+    def _start(self, run: PlannedRun, folder: Path, slot: int) -> RunProcess:
         """Start the process of a run; its messages go to a file beside the run folder."""
-        words = ["train", str(self.recipe), *self.overrides, *run.overrides, f"--output={folder}"]
+        words = ["train", str(run.recipe), *self.overrides, *run.overrides, f"--output={folder}"]
         environment = {**os.environ}
         if self.gpus:
             environment["CUDA_VISIBLE_DEVICES"] = str(slot % self.gpus)

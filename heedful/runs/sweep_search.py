@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
 from heedful.errors import MissingExtraError
-from heedful.recipes.sweep_axes import SweepAxis, SweepRun, build_runs
+from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_runs
 from heedful.runs.sweep import RunSource
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ class SearchSource(RunSource):
     was interrupted goes on with the configurations that had not ended.
 
     Args:
+        recipe: the recipe file.
         axes: keys with their values or intervals.
         count: number of configurations.
         seeds: seeds of each configuration.
@@ -43,6 +44,7 @@ class SearchSource(RunSource):
 
     def __init__(
         self,
+        recipe: Path,
         axes: Sequence[SweepAxis],
         *,
         count: int,
@@ -53,6 +55,7 @@ class SearchSource(RunSource):
         stops_early: bool,
     ) -> None:
         self._study = _open_study(folder, seed=seed, higher_is_better=higher_is_better, stops_early=stops_early)
+        self._recipe = recipe
         self._axes = axes
         self._count = count
         self._seeds = seeds
@@ -61,7 +64,7 @@ class SearchSource(RunSource):
         self._results: dict[int, list[float | None]] = {}
         self._waiting = self._list_former_runs()
 
-    def next_run(self) -> SweepRun | None:
+    def next_run(self) -> PlannedRun | None:
         """Return the next run; draw a new configuration if all runs of the others have been returned."""
         if not self._waiting and len(self._study.trials) < self._count:
             trial = self._study.ask(self._distributions)
@@ -69,7 +72,7 @@ class SearchSource(RunSource):
             self._waiting = self._build_runs(trial)
         return self._waiting.pop(0) if self._waiting else None
 
-    def should_stop(self, run: SweepRun, values: Sequence[float]) -> bool:
+    def should_stop(self, run: PlannedRun, values: Sequence[float]) -> bool:
         """Report the validation results of a run; return whether to stop it."""
         trial = self._trials.get(run.number)
         if trial is None or len(self._seeds) > 1:  # it had ended before, or is one of several that count together
@@ -79,7 +82,7 @@ class SearchSource(RunSource):
             trial.report(value, step)
         return trial.should_prune()
 
-    def finish_run(self, run: SweepRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
         """Record the mean over seeds of the best result when all runs of a configuration have ended."""
         from optuna.trial import TrialState
 
@@ -99,7 +102,7 @@ class SearchSource(RunSource):
         else:
             self._study.tell(trial, sum(numbers) / len(numbers))
 
-    def _list_former_runs(self) -> list[SweepRun]:
+    def _list_former_runs(self) -> list[PlannedRun]:
         """Return the runs of an earlier search: those that it finished, then those that it was interrupted in."""
         from optuna.trial import Trial, TrialState
 
@@ -108,10 +111,10 @@ class SearchSource(RunSource):
         finished = self._study.get_trials(states=(TrialState.COMPLETE,))
         return [run for trial in (*finished, *self._trials.values()) for run in self._build_runs(trial)]
 
-    def _build_runs(self, trial: BaseTrial) -> list[SweepRun]:
+    def _build_runs(self, trial: BaseTrial) -> list[PlannedRun]:
         """Build the runs of a trial, one for each seed."""
         settings = {axis.key: _format_setting(trial.params[axis.key]) for axis in self._axes}
-        return build_runs(settings, self._seeds, label=f"{trial.number:03}", number=trial.number)
+        return build_runs(self._recipe, settings, seeds=self._seeds, label=f"{trial.number:03}", number=trial.number)
 
 
 def _open_study(folder: Path, *, seed: int, higher_is_better: bool, stops_early: bool) -> Study:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from heedful.data.phrasebook import Phrasebook, build_phrasebook
 from heedful.errors import RecipeError, TrainingError
@@ -63,6 +63,18 @@ class Demonstration(ABC):
             RecipeError: the options do not fit together.
             TrainingError: the folder cannot be written.
         """
+        recipe = self.write_sources()
+        self.print_data()
+        return recipe
+
+    @final
+    def write_sources(self) -> Path:
+        """Write the data and the recipe, and return the path of the recipe.
+
+        Raises:
+            RecipeError: the options do not fit together.
+            TrainingError: the folder cannot be written.
+        """
         folder = self.output_folder
         recipe = folder / "recipe.toml"
         write_files(folder, self.iter_files())
@@ -71,7 +83,6 @@ class Demonstration(ABC):
             recipe=shlex.quote(str(recipe)), run=run, seed=self.seed, steps=self.steps, **self.recipe_fields()
         )
         write_files(folder, {recipe.name: content}.items())
-        self.print_data()
         return recipe
 
     def recipe_fields(self) -> Mapping[str, object]:

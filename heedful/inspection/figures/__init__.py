@@ -10,6 +10,7 @@ from heedful.errors import RecipeError
 from heedful.inspection.figures.maps import draw_alignment, draw_flow, draw_heads, draw_masks, draw_model, draw_rollout
 from heedful.inspection.figures.pictures import draw_frames, draw_glimpses, draw_regions
 from heedful.inspection.figures.sheet import MapSelection
+from heedful.inspection.figures.steps import draw_inputs, draw_steps
 from heedful.inspection.figures.stories import draw_chain, draw_hops, draw_turns
 from heedful.inspection.figures.texts import draw_answers, draw_decoding, draw_positions, draw_tree
 from heedful.inspection.figures.unrolled import draw_unrolled_model
@@ -25,6 +26,8 @@ VIEWS: MappingProxyType[str, FigureView] = MappingProxyType(
         "model": draw_model,
         "rollout": draw_rollout,
         "flow": draw_flow,
+        "steps": draw_steps,
+        "inputs": draw_inputs,
         "positions": draw_positions,
         "masks": draw_masks,
         "tree": draw_tree,

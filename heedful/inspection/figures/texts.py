@@ -71,7 +71,7 @@ def _draw_panel(
     parts = [
         draw_note(f"{names[0]} ↓", left - 6, 10, anchor="end"),
         draw_note(f"{names[1]} →", left, 10),
-        draw_image(_map_diverging_colours(numbers / limit), x=left, y=top, width=width, height=height),
+        draw_image(map_diverging_colours(numbers / limit), x=left, y=top, width=width, height=height),
     ]
     for row in sorted({0, rows // 2, rows - 1}):
         parts.append(draw_note(f"{row_labels[row]}", left - 6, top + height * (row + 0.5) / rows + 4, anchor="end"))
@@ -79,14 +79,14 @@ def _draw_panel(
         label = row_labels[column] if square else column
         parts.append(draw_note(f"{label}", left + width * (column + 0.5) / columns, top + height + 15, anchor="middle"))
     bar = top + height + 26
-    scale = _map_diverging_colours(np.linspace(-1, 1, 101)[None])
+    scale = map_diverging_colours(np.linspace(-1, 1, 101)[None])
     parts.append(draw_image(scale, x=left, y=bar, width=120, height=8))
     for share, value in ((0.0, -limit), (0.5, 0.0), (1.0, limit)):
         parts.append(draw_note(f"{value:.3g}", left + 120 * share, bar + 22, anchor="middle"))
     return SvgBox(tuple(parts), left + max(width, estimate_length(names[1], 11, longest=40), 130) + 10, bar + 28)
 
 
-def _map_diverging_colours(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
+def map_diverging_colours(numbers: Float[np.ndarray, "N M"]) -> np.ndarray:
     """Return colours for numbers from -1 to 1: blue below zero, orange above."""
     return np.where(
         (numbers < 0)[..., None], map_colours(-numbers, _NEGATIVE_RAMP), map_colours(numbers, _POSITIVE_RAMP)

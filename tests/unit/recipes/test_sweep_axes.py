@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from heedful.errors import RecipeError
 from heedful.recipes.sweep_axes import SweepRange, build_grid, parse_sweep_axis, shorten_keys
+
+RECIPE = Path("recipe.toml")
 
 
 @pytest.mark.parametrize(
@@ -57,7 +61,7 @@ def test_mistakes_name_the_option(text: str, problem: str) -> None:
 
 def test_a_grid_has_all_combinations_and_the_seeds_of_each_together() -> None:
     axes = [parse_sweep_axis("model.heads=1,2"), parse_sweep_axis("training.label_smoothing=0,0.1")]
-    runs = build_grid(axes, range(4, 6))
+    runs = build_grid(RECIPE, axes, seeds=range(4, 6))
     assert [run.name for run in runs] == [
         f"heads={heads},label_smoothing={smoothing},seed={seed}"
         for heads in "12"
@@ -65,15 +69,17 @@ def test_a_grid_has_all_combinations_and_the_seeds_of_each_together() -> None:
         for seed in "45"
     ]
     assert runs[3].overrides == ["--model.heads=1", "--training.label_smoothing=0.1", "--seed=5"]
-    assert [run.name for run in build_grid([], range(1, 3))] == ["seed=1", "seed=2"]
+    assert [run.name for run in build_grid(RECIPE, [], seeds=range(1, 3))] == ["seed=1", "seed=2"]
 
 
 def test_folders_have_plain_names_that_differ() -> None:
-    (first, second) = build_grid([parse_sweep_axis('model.positions={kind = "shaw"},{kind = "alibi"}')], [1])
+    (first, second) = build_grid(
+        RECIPE, [parse_sweep_axis('model.positions={kind = "shaw"},{kind = "alibi"}')], seeds=[1]
+    )
     assert first.name == "positions=_kind_=_shaw_,seed=1"
     assert second.name != first.name
     with pytest.raises(RecipeError, match="two values give the run folder a=_,seed=1"):
-        build_grid([parse_sweep_axis("x.a=/,//")], [1])
+        build_grid(RECIPE, [parse_sweep_axis("x.a=/,//")], seeds=[1])
 
 
 def test_keys_are_shortened_as_far_as_they_differ() -> None:

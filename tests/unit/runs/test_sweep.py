@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from heedful.recipes.sweep_axes import SweepAxis, SweepRun, build_grid, parse_sweep_axis
+from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_grid, parse_sweep_axis
 from heedful.runs.sweep import GridSource, ProcessPool, RunSource, share_minutes
 
 STAND_IN = """
@@ -45,7 +45,6 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessPool:
     folder = tmp_path / "sweep"
     folder.mkdir()
     return ProcessPool(
-        recipe=Path("recipe.toml"),
         folder=folder,
         jobs=2,
         overrides=["--training.steps=3"],
@@ -54,8 +53,8 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessPool:
     )
 
 
-def grid(*options: str, seeds: Sequence[int] = (1,)) -> list[SweepRun]:
-    return build_grid([parse_sweep_axis(option) for option in options], seeds)
+def grid(*options: str, seeds: Sequence[int] = (1,)) -> list[PlannedRun]:
+    return build_grid(Path("recipe.toml"), [parse_sweep_axis(option) for option in options], seeds=seeds)
 
 
 def test_all_runs_are_trained_two_at_a_time(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -85,17 +84,17 @@ def test_a_run_that_fails_does_not_end_the_sweep(pool: ProcessPool) -> None:
 class LevelSource(RunSource):
     """Stops the runs whose second result is above 2."""
 
-    def __init__(self, runs: Sequence[SweepRun]) -> None:
+    def __init__(self, runs: Sequence[PlannedRun]) -> None:
         self.waiting = list(runs)
         self.ended: dict[str, tuple[list[float], bool, bool]] = {}
 
-    def next_run(self) -> SweepRun | None:
+    def next_run(self) -> PlannedRun | None:
         return self.waiting.pop(0) if self.waiting else None
 
-    def should_stop(self, run: SweepRun, values: Sequence[float]) -> bool:
+    def should_stop(self, run: PlannedRun, values: Sequence[float]) -> bool:
         return len(values) > 1 and values[1] > 2
 
-    def finish_run(self, run: SweepRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
         self.ended[run.settings["model.level"]] = (list(values), stopped, failed)
 
 
@@ -145,6 +144,7 @@ def test_halving_stops_the_worse_and_goes_on_where_it_ended(tmp_path: Path) -> N
     def train_all(count: int) -> dict[int, tuple[float, int]]:
         """The level of each run that is trained or found finished, and after how many evaluations it ended."""
         source = SearchSource(
+            Path("recipe.toml"),
             axes("model.level=1.0..90.0:log"),
             count=count,
             seeds=[1],
@@ -180,6 +180,7 @@ def test_an_interrupted_search_goes_on_with_its_configurations(pool: ProcessPool
 
     def source() -> SearchSource:
         return SearchSource(
+            Path("recipe.toml"),
             axes("model.level=1..9"),
             count=2,
             seeds=[5, 6],

@@ -1,0 +1,1 @@
+"""Generators of the lecture's data: texts, stories and pictures, the same for the same seed."""

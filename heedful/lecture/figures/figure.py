@@ -1,0 +1,98 @@
+"""What a figure of the lecture is, and the trained models that it is drawn from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, final
+
+from heedful.inspection.record import InspectionRecord
+
+
+@final
+@dataclass(frozen=True)
+class FigureContent:
+    """A picture with all that is shown beside it.
+
+    Attributes:
+        picture: SVG.
+        caption: what is to be seen, with the numbers that were measured, in a few sentences.
+        record: the record that it shows, for the interactive view; None for plots of several models.
+        view: view of the interactive page that opens first.
+        command: the heedful command that makes it, run in the folder of the lecture.
+    """
+
+    picture: str
+    caption: str
+    record: InspectionRecord | None = None
+    view: str = "alignment"
+    command: str = ""
+
+
+@final
+class LectureRuns:
+    """The trained models of a lecture; each is loaded once.
+
+    Args:
+        folder: folder of the lecture.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.load = cache(self._load)
+
+    def get_run_folder(self, name: str) -> Path:
+        """Return the run folder of a model."""
+        return self.folder / "runs" / name
+
+    def _load(self, name: str) -> Any:
+        """Return the predictor of a model."""
+        from heedful.runs.load import load
+
+        return load(self.get_run_folder(name), device="cpu")
+
+
+@final
+@dataclass(frozen=True)
+class LectureFigure:
+    """A figure of the lecture.
+
+    Attributes:
+        name: name of its files.
+        title: its heading.
+        models: names of the models that it needs.
+        draw: draws it.
+    """
+
+    name: str
+    title: str
+    models: tuple[str, ...]
+    draw: Callable[[LectureRuns], FigureContent]
+
+
+_figures: dict[str, LectureFigure] = {}
+
+
+def lecture_figure(
+    name: str, title: str, *, models: tuple[str, ...] = ()
+) -> Callable[[Callable[[LectureRuns], FigureContent]], Callable[[LectureRuns], FigureContent]]:
+    """Return a decorator that registers the function that draws a figure.
+
+    Args:
+        name: name of its files.
+        title: its heading.
+        models: names of the models that it needs.
+    """
+
+    def register(draw: Callable[[LectureRuns], FigureContent]) -> Callable[[LectureRuns], FigureContent]:
+        _figures[name] = LectureFigure(name, title, models, draw)
+        return draw
+
+    return register
+
+
+def get_figures() -> Mapping[str, LectureFigure]:
+    """Return all registered figures by name."""
+    return _figures

@@ -1,0 +1,275 @@
+"""The small models of the lecture: which recipe and which generated data each learns from."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from importlib import resources
+from pathlib import Path
+from typing import Final, final
+
+from heedful.lecture.data.coreference import iter_coreference_files
+from heedful.lecture.data.parallel import iter_parallel_files
+from heedful.lecture.data.senses import iter_review_files, iter_sense_files
+from heedful.lecture.data.stories import iter_colour_files, iter_thing_files
+from heedful.recipes.sweep_axes import PlannedRun
+from heedful.tasks.captioning.demonstration import CaptioningDemonstration, VideoDemonstration
+from heedful.tasks.conversation.demonstration import ConversationDemonstration
+from heedful.tasks.demonstration import Demonstration, write_files
+from heedful.tasks.glimpses.demonstration import GlimpsesDemonstration
+
+FileIterator = Callable[[int], Iterable[tuple[str, str]]]
+"""Yields the path and content of each file of a data set, drawn with a seed."""
+
+DATA_SETS: Final[Mapping[str, FileIterator]] = {
+    "parallel": iter_parallel_files,
+    "coreference": iter_coreference_files,
+    "senses": iter_sense_files,
+    "reviews": iter_review_files,
+    "things": iter_thing_files,
+    "colours": iter_colour_files,
+}
+"""Generators of the data sets, by the name of their folder."""
+
+DEMONSTRATIONS: Final[Mapping[str, Demonstration]] = {
+    "captions": CaptioningDemonstration(size=4000, steps=700),
+    "clips": VideoDemonstration(clips=4000, steps=600),
+    "glimpses": GlimpsesDemonstration(steps=4000),
+    "help-desk": ConversationDemonstration(),
+}
+"""Quick starts whose data and recipes the lecture uses, by the name of their folder, with their sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LectureModel(ABC):
+    """A model that the lecture trains.
+
+    Attributes:
+        name: name of its run folder.
+        purpose: what it learns, in a few words.
+        seconds: seconds of training on one core of a laptop, as measured.
+        settings: values of recipe keys that differ from the file, as text.
+        starts_from: name of the model that it starts from; empty for random weights.
+    """
+
+    name: str
+    purpose: str
+    seconds: float
+    settings: Mapping[str, str] = field(default_factory=dict)
+    starts_from: str = ""
+
+    @property
+    @abstractmethod
+    def recipe(self) -> Path:
+        """Path of the recipe file in the folder of the lecture."""
+
+    @property
+    @abstractmethod
+    def data(self) -> Path:
+        """Path of the folder with the data in the folder of the lecture."""
+
+    @abstractmethod
+    def write_sources(self, folder: Path) -> None:
+        """Write the data and the recipe into the folder of a lecture.
+
+        Raises:
+            TrainingError: the folder cannot be written.
+        """
+
+    @final
+    def plan_run(self, folder: Path) -> PlannedRun:
+        """Return the training of the model in the folder of a lecture."""
+        settings = {**self.settings}
+        if self.starts_from:
+            settings["init"] = str((folder / "runs" / self.starts_from).resolve())
+        return PlannedRun(self.name, folder / self.recipe, settings)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RecipeModel(LectureModel):
+    """A model of a recipe that is shipped with the lecture.
+
+    Attributes:
+        recipe_name: name of the recipe, without suffix.
+        data_set: name of the data set.
+    """
+
+    recipe_name: str
+    data_set: str
+
+    @property
+    def recipe(self) -> Path:
+        """Path of the recipe file in the folder of the lecture."""
+        return Path("recipes", f"{self.recipe_name}.toml")
+
+    @property
+    def data(self) -> Path:
+        """Path of the folder with the data in the folder of the lecture."""
+        return Path("data", self.data_set)
+
+    def write_sources(self, folder: Path) -> None:
+        """Write the data set, unless it is there, and the recipe."""
+        if not (folder / self.data).exists():
+            write_files(folder / self.data, DATA_SETS[self.data_set](1))
+        file = resources.files("heedful.lecture") / "recipes" / f"{self.recipe_name}.toml"
+        write_files(folder / "recipes", [(f"{self.recipe_name}.toml", file.read_text(encoding="utf-8"))])
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class DemonstrationModel(LectureModel):
+    """A model of a quick start.
+
+    Attributes:
+        demonstration: name of the quick start among `DEMONSTRATIONS`.
+    """
+
+    demonstration: str
+
+    @property
+    def recipe(self) -> Path:
+        """Path of the recipe file in the folder of the lecture."""
+        return self.data / "recipe.toml"
+
+    @property
+    def data(self) -> Path:
+        """Path of the folder with the data in the folder of the lecture."""
+        return Path("data", self.demonstration)
+
+    def write_sources(self, folder: Path) -> None:
+        """Write the data and the recipe, unless they are there."""
+        if not (folder / self.recipe).exists():
+            replace(DEMONSTRATIONS[self.demonstration], output=folder / self.data).write_sources()
+
+
+MODELS: Final[Mapping[str, LectureModel]] = {
+    model.name: model
+    for model in (
+        RecipeModel(
+            name="translator",
+            purpose="translates French into English with three heads",
+            seconds=80,
+            recipe_name="translator",
+            data_set="parallel",
+        ),
+        RecipeModel(
+            name="aligner",
+            purpose="translates English into French with attention",
+            seconds=80,
+            recipe_name="recurrent",
+            data_set="parallel",
+        ),
+        RecipeModel(
+            name="context",
+            purpose="the same through one vector, without attention",
+            seconds=60,
+            settings={"model.reading.kind": "context"},
+            recipe_name="recurrent",
+            data_set="parallel",
+        ),
+        RecipeModel(
+            name="context-reversed",
+            purpose="the same, reading the source from its end",
+            seconds=60,
+            settings={"model.reading.kind": "context", "model.source_order": "reversed"},
+            recipe_name="recurrent",
+            data_set="parallel",
+        ),
+        RecipeModel(
+            name="context-doubled",
+            purpose="the same, reading the source twice",
+            seconds=80,
+            settings={"model.reading.kind": "context", "model.source_order": "doubled"},
+            recipe_name="recurrent",
+            data_set="parallel",
+        ),
+        RecipeModel(
+            name="pronouns",
+            purpose="says for each word which noun it stands for",
+            seconds=30,
+            recipe_name="pronouns",
+            data_set="coreference",
+        ),
+        RecipeModel(
+            name="encoder",
+            purpose="a BERT: fills gaps, and says whether a sentence follows another",
+            seconds=60,
+            recipe_name="encoder",
+            data_set="senses",
+        ),
+        RecipeModel(
+            name="things",
+            purpose="answers where a thing is, by two hops over a story",
+            seconds=30,
+            recipe_name="things",
+            data_set="things",
+        ),
+        RecipeModel(
+            name="colours",
+            purpose="answers which colour an animal has, by three hops",
+            seconds=30,
+            recipe_name="colours",
+            data_set="colours",
+        ),
+        RecipeModel(
+            name="colours-chain",
+            purpose="the same by a chain of facts whose marginals are computed exactly",
+            seconds=60,
+            recipe_name="colours",
+            data_set="colours",
+            settings={"model.attention": "binary_chain", "training.linear_start": "0"},
+        ),
+        DemonstrationModel(
+            name="captions", purpose="describes pictures of coloured shapes", seconds=120, demonstration="captions"
+        ),
+        DemonstrationModel(
+            name="clips", purpose="describes clips by attention and motion", seconds=80, demonstration="clips"
+        ),
+        DemonstrationModel(
+            name="clips-global",
+            purpose="the same by attention to frames alone",
+            seconds=60,
+            settings={"model.local": "false"},
+            demonstration="clips",
+        ),
+        DemonstrationModel(
+            name="clips-local",
+            purpose="the same by motion alone",
+            seconds=80,
+            settings={"model.decoder.reading.kind": "context", "model.times": "false"},
+            demonstration="clips",
+        ),
+        DemonstrationModel(
+            name="clips-basic",
+            purpose="the same by the mean of the frames",
+            seconds=60,
+            settings={"model.local": "false", "model.decoder.reading.kind": "context", "model.times": "false"},
+            demonstration="clips",
+        ),
+        DemonstrationModel(
+            name="glimpses",
+            purpose="finds digits among clutter, glimpse by glimpse",
+            seconds=90,
+            demonstration="glimpses",
+        ),
+        DemonstrationModel(name="help-desk", purpose="answers at a help desk", seconds=60, demonstration="help-desk"),
+    )
+}
+"""All models by name."""
+
+
+def select_models(names: Iterable[str]) -> list[LectureModel]:
+    """Return the models of these names and those that they start from, in an order in which they can be trained."""
+    selected: dict[str, LectureModel] = {}
+
+    def add_model(name: str) -> None:
+        model = MODELS[name]
+        if model.starts_from:
+            add_model(model.starts_from)
+        selected.setdefault(name, model)
+
+    for name in names:
+        add_model(name)
+    return list(selected.values())
