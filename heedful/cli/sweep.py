@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 from collections.abc import Iterator, Sequence
@@ -91,25 +92,20 @@ def run_sweep(argv: Sequence[str]) -> int:
     recipe = load_recipe(args.recipe, overrides)
     folder = args.output or recipe.output.with_name(f"{recipe.output.name}-sweep")
     seeds = range(recipe.seed, recipe.seed + args.seeds)
-    runs = build_grid(args.recipe, axes, seeds=seeds) if args.strategy == "grid" else []
-    count = len(runs) or (args.trials or 0) * args.seeds
+    count = args.seeds * (args.trials or math.prod(len(axis.values) for axis in axes))
     jobs, gpus = _count_jobs(args, count)
     words = [*overrides, *_build_time_words(args, count, jobs)]
+    device = [] if args.computing.device is None else ["--device", args.computing.device]
+    options = [*device, *words]
+    runs = build_grid(args.recipe, axes, seeds=seeds, options=options) if args.strategy == "grid" else []
     recipes = [load_recipe(args.recipe, [*words, *run.overrides]) for run in runs]  # what is wrong shows at once
     _check_comparable(args, recipes or [recipe])
     folder.mkdir(parents=True, exist_ok=True)
 
     from heedful.runs.sweep import ProcessPool
 
-    device = [] if args.computing.device is None else ["--device", args.computing.device]
-    pool = ProcessPool(
-        folder=folder,
-        jobs=jobs,
-        overrides=[*device, *words],
-        monitor=recipe.training.monitor,
-        gpus=gpus,
-    )
-    source = _build_source(args, axes, runs=runs, seeds=seeds, pool=pool)
+    pool = ProcessPool(folder=folder, jobs=jobs, monitor=recipe.training.monitor, gpus=gpus)
+    source = _build_source(args, axes, runs=runs, seeds=seeds, pool=pool, options=options)
     results = _train_runs(pool, source, count)
     return _show_results(args, results, pool)
 
@@ -171,9 +167,15 @@ def _check_comparable(args: SweepArguments, recipes: Sequence[Recipe]) -> None:
 
 
 def _build_source(
-    args: SweepArguments, axes: Sequence[SweepAxis], *, runs: Sequence[PlannedRun], seeds: range, pool: ProcessPool
+    args: SweepArguments,
+    axes: Sequence[SweepAxis],
+    *,
+    runs: Sequence[PlannedRun],
+    seeds: range,
+    pool: ProcessPool,
+    options: Sequence[str],
 ) -> RunSource:
-    """Build what decides which runs are trained."""
+    """Build what decides which runs are trained; `options` are those of `heedful train`."""
     if args.strategy == "grid":
         from heedful.runs.sweep import GridSource
 
@@ -190,6 +192,7 @@ def _build_source(
         seed=seeds[0],
         higher_is_better=pool.higher_is_better,
         stops_early=args.strategy == "halving",
+        options=options,
     )
 
 

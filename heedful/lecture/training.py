@@ -53,7 +53,7 @@ def train_models(
     jobs = jobs or min(count_cores(), len(models))
     seconds = sum(model.seconds for model in models)
     log(f"{len(models)} models, {jobs} at a time: about {seconds / 60 / jobs:.0f} minutes if nothing is trained yet")
-    pool = ProcessPool(folder=runs, jobs=jobs, overrides=(), monitor="loss")
+    pool = ProcessPool(folder=runs, jobs=jobs, monitor="loss")
     results: list[RunResult] = []
     purposes = {model.name: model.purpose for model in models}
     with closing(pool.train(ModelSource(models, folder))) as ended:

@@ -110,17 +110,23 @@ class PlannedRun:
         recipe: the recipe file.
         settings: values of the recipe's keys that are changed, as text.
         number: number of the drawn configuration; 0 if none is drawn.
+        options: further options of `heedful train`.
     """
 
     name: str
     recipe: Path
     settings: Mapping[str, str]
     number: int = 0
+    options: Sequence[str] = ()
 
     @property
     def overrides(self) -> list[str]:
         """Command-line options that change the recipe."""
         return [f"--{key}={value}" for key, value in self.settings.items()]
+
+    def build_words(self, folder: Path) -> list[str]:
+        """Return the words after `heedful` that train the run into a folder."""
+        return ["train", str(self.recipe), *self.options, *self.overrides, f"--output={folder}"]
 
     @property
     def description(self) -> str:
@@ -129,7 +135,13 @@ class PlannedRun:
 
 
 def build_runs(
-    recipe: Path, settings: Mapping[str, str], *, seeds: Sequence[int], label: str = "", number: int = 0
+    recipe: Path,
+    settings: Mapping[str, str],
+    *,
+    seeds: Sequence[int],
+    options: Sequence[str] = (),
+    label: str = "",
+    number: int = 0,
 ) -> list[PlannedRun]:
     """Build the runs of one configuration, one for each seed.
 
@@ -137,13 +149,18 @@ def build_runs(
         recipe: the recipe file.
         settings: value of each swept key, as text.
         seeds: the seeds.
+        options: further options of `heedful train`.
         label: name of the configuration; by default the keys with their values.
         number: number of the configuration.
     """
     seeded_settings = [{**settings, "seed": str(seed)} for seed in seeds]
     return [
         PlannedRun(
-            _to_file_name(f"{label},seed={each['seed']}" if label else describe_settings(each)), recipe, each, number
+            _to_file_name(f"{label},seed={each['seed']}" if label else describe_settings(each)),
+            recipe,
+            each,
+            number,
+            options,
         )
         for each in seeded_settings
     ]
@@ -154,9 +171,11 @@ def describe_settings(settings: Mapping[str, str]) -> str:
     return ",".join(f"{name}={settings[key]}" for key, name in shorten_keys(list(settings)).items())
 
 
-def build_grid(recipe: Path, axes: Sequence[SweepAxis], *, seeds: Sequence[int]) -> list[PlannedRun]:
+def build_grid(
+    recipe: Path, axes: Sequence[SweepAxis], *, seeds: Sequence[int], options: Sequence[str] = ()
+) -> list[PlannedRun]:
     """Build the runs of a grid for a recipe file: each combination of the values, with each seed; the seeds of a
-    combination follow each other.
+    combination follow each other. `options` are further options of `heedful train`.
 
     Raises:
         RecipeError: two combinations have the same name of the run folder.
@@ -164,7 +183,7 @@ def build_grid(recipe: Path, axes: Sequence[SweepAxis], *, seeds: Sequence[int])
     combinations = product(*(axis.values for axis in axes))
     keys = [axis.key for axis in axes]
     settings = [dict(zip(keys, values, strict=True)) for values in combinations]
-    runs = [run for each in settings for run in build_runs(recipe, each, seeds=seeds)]
+    runs = [run for each in settings for run in build_runs(recipe, each, seeds=seeds, options=options)]
     names = [run.name for run in runs]
     for name in names:
         if names.count(name) > 1:

@@ -99,7 +99,6 @@ class ProcessPool:
     Attributes:
         folder: folder of the run folders.
         jobs: number of processes at a time.
-        overrides: options of `heedful train` for all runs.
         monitor: the validation metric by which runs are judged.
         gpus: number of GPUs; each process sees one.
         command: how heedful is called.
@@ -107,7 +106,6 @@ class ProcessPool:
 
     folder: Path
     jobs: int
-    overrides: Sequence[str]
     monitor: str
     gpus: int = 0
     command: Sequence[str] = (sys.executable, "-m", "heedful")
@@ -155,7 +153,6 @@ class ProcessPool:
 
     def _start(self, run: PlannedRun, folder: Path, slot: int) -> RunProcess:
         """Start the process of a run; its messages go to a file beside the run folder."""
-        words = ["train", str(run.recipe), *self.overrides, *run.overrides, f"--output={folder}"]
         environment = {**os.environ}
         if self.gpus:
             environment["CUDA_VISIBLE_DEVICES"] = str(slot % self.gpus)
@@ -163,7 +160,7 @@ class ProcessPool:
             environment.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // self.jobs)))
         with folder.with_name(f"{folder.name}.log").open("ab") as log_file:
             process = subprocess.Popen(
-                [*self.command, *words],
+                [*self.command, *run.build_words(folder)],
                 stdin=subprocess.DEVNULL,
                 stdout=log_file,
                 stderr=log_file,

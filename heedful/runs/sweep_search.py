@@ -37,6 +37,7 @@ class SearchSource(RunSource):
         seed: seed of the draws.
         higher_is_better: whether higher values of the monitored metric are better.
         stops_early: whether bad configurations are stopped.
+        options: further options of `heedful train`.
 
     Raises:
         MissingExtraError: Optuna is not installed.
@@ -53,12 +54,14 @@ class SearchSource(RunSource):
         seed: int,
         higher_is_better: bool,
         stops_early: bool,
+        options: Sequence[str] = (),
     ) -> None:
         self._study = _open_study(folder, seed=seed, higher_is_better=higher_is_better, stops_early=stops_early)
         self._recipe = recipe
         self._axes = axes
         self._count = count
         self._seeds = seeds
+        self._options = options
         self._distributions = {axis.key: _build_distribution(axis) for axis in axes}
         self._trials: dict[int, Trial] = {}
         self._results: dict[int, list[float | None]] = {}
@@ -114,7 +117,14 @@ class SearchSource(RunSource):
     def _build_runs(self, trial: BaseTrial) -> list[PlannedRun]:
         """Build the runs of a trial, one for each seed."""
         settings = {axis.key: _format_setting(trial.params[axis.key]) for axis in self._axes}
-        return build_runs(self._recipe, settings, seeds=self._seeds, label=f"{trial.number:03}", number=trial.number)
+        return build_runs(
+            self._recipe,
+            settings,
+            seeds=self._seeds,
+            options=self._options,
+            label=f"{trial.number:03}",
+            number=trial.number,
+        )
 
 
 def _open_study(folder: Path, *, seed: int, higher_is_better: bool, stops_early: bool) -> Study:

@@ -38,7 +38,7 @@ _MAX_TRIES: Final = 4
 
 _HELD_OUT: Final = 500
 _SHOWN: Final = 6
-_MAZE: Final = {"side": 32, "pieces": 3, "piece": 5}
+MAZE: Final = {"side": 32, "pieces": 3, "piece": 5}
 _RECIPE = """\
 # Written by: heedful quickstart glimpses. Go on with it: heedful train {recipe} --training.steps 20000
 
@@ -111,7 +111,7 @@ class GlimpsesDemonstration(Demonstration):
 
     def recipe_fields(self) -> Mapping[str, object]:
         """Return the values to fill into the recipe: the size of a digit and the keys of the scene."""
-        return {"side": SIDE, "maze": ", ".join(f"{key} = {number}" for key, number in _MAZE.items())}
+        return {"side": SIDE, "maze": ", ".join(f"{key} = {number}" for key, number in MAZE.items())}
 
     def print_data(self) -> None:
         """Print how many digits there are."""
@@ -126,7 +126,7 @@ class GlimpsesDemonstration(Demonstration):
 
         test = self.parts["test"]
         pictures = [digit.pixels for digit in test]
-        mazes = render_scenes(CanvasRenderer(**_MAZE), pictures, others=pictures, numbers=range(len(pictures)))
+        mazes = render_scenes(CanvasRenderer(**MAZE), pictures, others=pictures, numbers=range(len(pictures)))
         predictions = predictor.look_at(list(mazes))
         right = [
             [name == str(digit.label) for name in prediction.labels_after]

@@ -47,14 +47,14 @@ def pool(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> ProcessPool:
     return ProcessPool(
         folder=folder,
         jobs=2,
-        overrides=["--training.steps=3"],
         monitor="loss",
         command=(sys.executable, str(script)),
     )
 
 
-def grid(*options: str, seeds: Sequence[int] = (1,)) -> list[PlannedRun]:
-    return build_grid(Path("recipe.toml"), [parse_sweep_axis(option) for option in options], seeds=seeds)
+def grid(*values: str, seeds: Sequence[int] = (1,)) -> list[PlannedRun]:
+    axes = [parse_sweep_axis(each) for each in values]
+    return build_grid(Path("recipe.toml"), axes, seeds=seeds, options=["--training.steps=3"])
 
 
 def test_all_runs_are_trained_two_at_a_time(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,7 +68,13 @@ def test_all_runs_are_trained_two_at_a_time(pool: ProcessPool, monkeypatch: pyte
     begins, ends = [], []
     for run in runs:
         words, threads, begin = json.loads((pool.folder / run.name / "words").read_text())
-        assert words == ["train", "recipe.toml", *pool.overrides, *run.overrides, f"--output={pool.folder / run.name}"]
+        assert words == [
+            "train",
+            "recipe.toml",
+            "--training.steps=3",
+            *run.overrides,
+            f"--output={pool.folder / run.name}",
+        ]
         assert threads == "3", "six cores for two processes"
         begins.append(begin)
         ends.append(float((pool.folder / run.name / "end").read_text()))
