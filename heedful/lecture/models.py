@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, final
 
 from heedful.lecture.data.coreference import iter_coreference_files
+from heedful.lecture.data.digits import iter_digit_files
 from heedful.lecture.data.parallel import iter_parallel_files
 from heedful.lecture.data.senses import iter_review_files, iter_sense_files
 from heedful.lecture.data.stories import iter_colour_files, iter_thing_files
@@ -83,7 +84,11 @@ class LectureModel(ABC):
         settings = {**self.settings}
         if self.starts_from:
             settings["init"] = str((folder / "runs" / self.starts_from).resolve())
-        return PlannedRun(self.name, folder / self.recipe, settings)
+        return PlannedRun(self.name, self.build_command(folder), settings)
+
+    def build_command(self, folder: Path) -> list[str]:
+        """Return the first words after `heedful` that train the model, in the folder of a lecture."""
+        return ["train", str(folder / self.recipe)]
 
 
 @final
@@ -142,6 +147,40 @@ class DemonstrationModel(LectureModel):
         """Write the data and the recipe, unless they are there."""
         if not (folder / self.recipe).exists():
             replace(DEMONSTRATIONS[self.demonstration], output=folder / self.data).write_sources()
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class StudyModel(LectureModel):
+    """The models of a study, with few updates; the run folder holds its table and figures.
+
+    Attributes:
+        study: name of the study.
+        needs_digits: whether it reads digits.
+    """
+
+    study: str
+    needs_digits: bool = False
+
+    @property
+    def recipe(self) -> Path:
+        """Path of the table that the study writes, in the folder of the lecture; a study has no recipe."""
+        return Path("runs", self.name, "table.md")
+
+    @property
+    def data(self) -> Path:
+        """Path of the folder with the data in the folder of the lecture."""
+        return Path("data", "digits") if self.needs_digits else Path("runs", self.name)
+
+    def build_command(self, folder: Path) -> list[str]:
+        """Return the first words after `heedful` that run the study."""
+        digits = ["--digits", str(folder / self.data)] if self.needs_digits else []
+        return ["study", self.study, "--quick", *digits]
+
+    def write_sources(self, folder: Path) -> None:
+        """Write the digits, if the study reads some and they are not there."""
+        if self.needs_digits and not (folder / self.data).exists():
+            write_files(folder / self.data, iter_digit_files(1))
 
 
 MODELS: Final[Mapping[str, LectureModel]] = {
@@ -253,6 +292,23 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             purpose="finds digits among clutter, glimpse by glimpse",
             seconds=90,
             demonstration="glimpses",
+        ),
+        StudyModel(
+            name="gradient-lag", purpose="adds two marked numbers of a long list", seconds=60, study="gradient_lag"
+        ),
+        StudyModel(
+            name="normalisation",
+            purpose="reads digits row by row, with layer and batch normalization",
+            seconds=60,
+            study="normalisation",
+            needs_digits=True,
+        ),
+        StudyModel(
+            name="convolution",
+            purpose="reads digits by heads that know only where they look",
+            seconds=60,
+            study="attention_as_convolution",
+            needs_digits=True,
         ),
         DemonstrationModel(name="help-desk", purpose="answers at a help desk", seconds=60, demonstration="help-desk"),
     )

@@ -103,18 +103,18 @@ def _split_values(text: str) -> list[str]:
 @final
 @dataclass(frozen=True)
 class PlannedRun:
-    """One of several trainings that are planned together.
+    """One of several trainings that are planned together, each as a command of heedful.
 
     Attributes:
         name: name of its run folder in the folder of all.
-        recipe: the recipe file.
+        command: the first words after `heedful`, such as train and a recipe file.
         settings: values of the recipe's keys that are changed, as text.
         number: number of the drawn configuration; 0 if none is drawn.
-        options: further options of `heedful train`.
+        options: further options of the command.
     """
 
     name: str
-    recipe: Path
+    command: Sequence[str]
     settings: Mapping[str, str]
     number: int = 0
     options: Sequence[str] = ()
@@ -126,7 +126,7 @@ class PlannedRun:
 
     def build_words(self, folder: Path) -> list[str]:
         """Return the words after `heedful` that train the run into a folder."""
-        return ["train", str(self.recipe), *self.options, *self.overrides, f"--output={folder}"]
+        return [*self.command, *self.options, *self.overrides, f"--output={folder}"]
 
     @property
     def description(self) -> str:
@@ -157,7 +157,7 @@ def build_runs(
     return [
         PlannedRun(
             _to_file_name(f"{label},seed={each['seed']}" if label else describe_settings(each)),
-            recipe,
+            ("train", str(recipe)),
             each,
             number,
             options,
