@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 
 from heedful.cli.arguments import OptionalFigure, parse_known_arguments
 from heedful.cli.option_parser import Positional, RenamedFrom
-from heedful.english_words import closest_match
 from heedful.errors import RecipeError
 from heedful.files import check_path_name
 from heedful.recipes.load import load_recipe
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from torch import nn
 
     from heedful.adapters.adapter import Adapter
-    from heedful.architectures.model import PublishedModel
     from heedful.models.model_size import ModelSize, ParameterInfo
     from heedful.recipes.config import Config
     from heedful.tasks.benchmarks.definitions import BenchmarkDefinition
@@ -235,6 +233,7 @@ def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> No
     recipe or changes of its keys (`overrides`) are given too.
     """
     from heedful.architectures.model import PUBLISHED_MODELS, TransformerConfig
+    from heedful.architectures.published import get_published_size
 
     if args.recipe is not None or overrides:
         raise RecipeError("heedful describe: a recipe and its keys cannot be combined with --preset or --sizes")
@@ -252,42 +251,6 @@ def _describe_published(args: DescribeArguments, overrides: Sequence[str]) -> No
         numbers = (str(config.d_model), str(config.heads), f"{published.vocabulary:,}", f"{count:,}")
         rows.append((name, layers, *numbers, f"{published.reported_parameters} million ({published.source})"))
     _print_table(rows, alignments="<>>>>><")
-
-
-def get_published_size(name: str, *, length: int) -> ModelSize:
-    """Return the size of the published model `name`, in sentences of `length` tokens.
-
-    Raises:
-        RecipeError: no such model is known.
-    """
-    from heedful.architectures.model import PUBLISHED_MODELS
-
-    if name not in PUBLISHED_MODELS:
-        suggestion = closest_match(name, PUBLISHED_MODELS)
-        hint = f"did you mean {suggestion}?" if suggestion else f"choose one of {', '.join(PUBLISHED_MODELS)}"
-        raise RecipeError(f"--preset: {name} is not a model whose size heedful knows; {hint}")
-    return _measure_size(lambda: _build_published(PUBLISHED_MODELS[name], length=length), length=length)
-
-
-def _build_published(published: PublishedModel, *, length: int) -> nn.Module:
-    """Build a published model without trained weights, of the class for its kind of config; `length` is the number of
-    tokens that it must be able to read.
-    """
-    from heedful.architectures.build import build_language_model, build_sequence_to_sequence
-    from heedful.architectures.build_stack import build_transformer_encoder
-    from heedful.architectures.interface import DataSizes
-    from heedful.architectures.model import TransformerConfig
-    from heedful.architectures.stack import DecoderConfig
-    from heedful.models.transformer import FirstTokenPooler
-
-    config, vocabulary = published.config, published.vocabulary
-    match config:
-        case TransformerConfig():
-            return build_sequence_to_sequence(config, DataSizes(vocabulary, vocabulary, length))
-        case DecoderConfig():
-            return build_language_model(config, vocabulary=vocabulary)
-    summary = FirstTokenPooler(config.d_model)
-    return build_transformer_encoder(config, vocabulary=vocabulary, longest=length, summary=summary)
 
 
 def _show_benchmarks(args: DescribeArguments, overrides: Sequence[str]) -> None:

@@ -13,6 +13,7 @@ from heedful.lecture.data.coreference import iter_coreference_files
 from heedful.lecture.data.digits import iter_digit_files
 from heedful.lecture.data.parallel import iter_parallel_files
 from heedful.lecture.data.senses import iter_review_files, iter_sense_files
+from heedful.lecture.data.sequences import iter_neighbour_files, iter_reversal_files
 from heedful.lecture.data.stories import iter_colour_files, iter_thing_files
 from heedful.recipes.sweep_axes import PlannedRun
 from heedful.tasks.captioning.demonstration import CaptioningDemonstration, VideoDemonstration
@@ -30,6 +31,8 @@ DATA_SETS: Final[Mapping[str, FileIterator]] = {
     "reviews": iter_review_files,
     "things": iter_thing_files,
     "colours": iter_colour_files,
+    "reversal": iter_reversal_files,
+    "neighbours": iter_neighbour_files,
 }
 """Generators of the data sets, by the name of their folder."""
 
@@ -292,6 +295,67 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             purpose="finds digits among clutter, glimpse by glimpse",
             seconds=90,
             demonstration="glimpses",
+        ),
+        *(
+            RecipeModel(
+                name=f"reversal-{name}",
+                purpose=f"reverses sequences, with positions of the kind {kind}",
+                seconds=25,
+                recipe_name="reversal",
+                data_set="reversal",
+                settings={"model.positions.kind": kind},
+            )
+            for name, kind in (
+                ("sinusoidal", "sinusoidal"),
+                ("learned", "learned"),
+                ("unit-interval", "unit_interval"),
+                ("integer", "integer"),
+                ("shaw", "shaw"),
+                ("rotary", "rotary"),
+                ("none", "none"),
+            )
+        ),
+        *(
+            RecipeModel(
+                name=f"neighbours-{name}",
+                purpose=f"fetches three letters at once, {purpose}",
+                seconds=15,
+                recipe_name="neighbours",
+                data_set="neighbours",
+                settings=settings,
+            )
+            for name, purpose, settings in (
+                ("heads-1", "with one head", {"model.heads": "1"}),
+                ("heads-2", "with two heads", {"model.heads": "2"}),
+                ("heads-4", "with four heads", {"model.heads": "4"}),
+                ("heads-8", "with eight heads", {"model.heads": "8"}),
+                ("mean", "by the mean of four heads", {"model.aggregation": "mean"}),
+                ("concat", "by the concatenation of four heads", {"model.aggregation": "concat"}),
+            )
+        ),
+        RecipeModel(
+            name="reviews-scratch",
+            purpose="says whether a sentence is good or bad, from random weights",
+            seconds=10,
+            recipe_name="reviews-scratch",
+            data_set="reviews",
+        ),
+        RecipeModel(
+            name="reviews-frozen",
+            purpose="the same from the encoder, whose weights stay",
+            seconds=10,
+            recipe_name="reviews",
+            data_set="reviews",
+            settings={"training.freeze": "encoder"},
+            starts_from="encoder",
+        ),
+        RecipeModel(
+            name="reviews-tuned",
+            purpose="the same from the encoder, all weights tuned",
+            seconds=10,
+            recipe_name="reviews",
+            data_set="reviews",
+            starts_from="encoder",
         ),
         StudyModel(
             name="gradient-lag", purpose="adds two marked numbers of a long list", seconds=60, study="gradient_lag"

@@ -85,12 +85,12 @@ def iter_sense_files(seed: int) -> Iterator[tuple[str, str]]:
 
 def iter_review_files(seed: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.tsv, validation.tsv and test.tsv: a class, good or bad, a tab, and
-    a sentence. The training file has few sentences, as where fine-tuning a pre-trained model pays.
+    a sentence, below the names of the columns. There are few sentences for training, so a pre-trained model helps.
     """
     dice, seen = Random(seed), set[str]()
     for part, size in {"test": 200, "validation": 100, "train": 60}.items():
-        lines: list[str] = []
-        while len(lines) < size:
+        lines = ["label\ttext\n"]
+        while len(lines) <= size:
             label = dice.choice(("good", "bad"))
             sentence = draw_sentence(label, dice)
             if sentence not in seen:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -96,3 +97,20 @@ def lecture_figure(
 def get_figures() -> Mapping[str, LectureFigure]:
     """Return all registered figures by name."""
     return _figures
+
+
+def stack_pictures(pictures: Sequence[str], *, gap: float = 12.0) -> str:
+    """Return SVG pictures below each other as one picture, `gap` pixels apart."""
+    boxes = [re.search(r'viewBox="(\S+) (\S+) (\S+) (\S+)"', picture) for picture in pictures]
+    parts, top, width = [], 0.0, 0.0
+    for picture, box in zip(pictures, boxes, strict=True):
+        assert box is not None, "all pictures have a view box"
+        height = float(box[4])
+        width = max(width, float(box[3]))
+        start = picture.index("<svg")
+        placed = f'<svg x="0" y="{top:.1f}" width="{box[3]}" height="{box[4]}"'
+        parts.append(placed + re.sub(r'\s(width|height)="[^"]*"', "", picture[start + 4 :], count=2))
+        top += height + gap
+    height = top - gap
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.1f} {height:.1f}" width="{width:.1f}"'
+    return "\n".join([f'{head} height="{height:.1f}">', *parts, "</svg>\n"])

@@ -11,6 +11,7 @@ from heedful.inspection.figures import draw_figure
 from heedful.inspection.figures.sheet import render_sheet
 from heedful.inspection.figures.steps import draw_query_steps
 from heedful.lecture.data.parallel import AREA, VISIT
+from heedful.lecture.figures.claims import compare_on_test
 from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure
 
 if TYPE_CHECKING:
@@ -163,14 +164,8 @@ for _head, _ordinal in enumerate(("first", "second", "third")):
 )
 def draw_forgetting(runs: LectureRuns) -> FigureContent:
     """Plot BLEU by the length of the source for one vector and for attention."""
-    from heedful.metrics.metric import BootstrapOptions
-    from heedful.runs.evaluate import ComparedRun, build_shared_evaluator, compare_runs
-    from heedful.tasks.evaluation import EvaluatorOptions
-
     names = ("aligner", "context", "context-reversed", "context-doubled")
-    compared = [ComparedRun.from_folder(runs.get_run_folder(name)) for name in names]
-    evaluator = build_shared_evaluator(compared, EvaluatorOptions())
-    comparison = compare_runs(compared, evaluator, BootstrapOptions(samples=200), device="cpu", log=lambda _: None)
+    comparison = compare_on_test(runs, names)
     scores = [report.metrics["BLEU"].value for report in comparison.reports]
     texts = [f"{name} {score:.1f}" for name, score in zip(names, scores, strict=True)]
     return FigureContent(

@@ -1,0 +1,45 @@
+"""Made-up sequences that separate mechanisms: words in reverse order, and words that need three others at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from random import Random
+from typing import Final
+
+_LETTERS: Final = "abcdefghjkmnprst"
+REVERSAL_LENGTHS: Final = (2, 10)
+"""Fewest and most words of the training sequences that are reversed."""
+LONGEST_REVERSAL: Final = 20
+"""Most words of the test sequences that are reversed."""
+_SIZES: Final = {"validation": 200, "test": 600, "train": 6000}
+_FEW_LETTERS: Final = "abcd"
+
+
+def iter_reversal_files(seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and content of the files train.tsv, validation.tsv and test.tsv: letters, a tab, and the letters
+    in reverse order. The test also has sequences that are longer than those of the training.
+    """
+    dice = Random(seed)
+    for part, size in _SIZES.items():
+        longest = LONGEST_REVERSAL if part == "test" else REVERSAL_LENGTHS[1]
+        lines = []
+        for _ in range(size):
+            letters = dice.choices(_LETTERS, k=dice.randint(REVERSAL_LENGTHS[0], longest))
+            lines.append(f"{' '.join(letters)}\t{' '.join(reversed(letters))}\n")
+        yield f"{part}.tsv", "".join(lines)
+
+
+def iter_neighbour_files(seed: int) -> Iterator[tuple[str, str]]:
+    """Yield the name and content of the files train.tsv, validation.tsv and test.tsv, with a word and its tag on each
+    line. The tag of a letter is the letter two before it, the letter two after it and the first one, so a layer must
+    fetch three letters at once.
+    """
+    dice = Random(seed)
+    for part, size in _SIZES.items():
+        sequences = []
+        for _ in range(size):
+            letters = dice.choices(_FEW_LETTERS, k=dice.randint(6, 12))
+            padded = ["-", "-", *letters, "-", "-"]
+            tags = [f"{padded[place]}{padded[place + 4]}{letters[0]}" for place in range(len(letters))]
+            sequences.append("".join(f"{letter}\t{tag}\n" for letter, tag in zip(letters, tags, strict=True)))
+        yield f"{part}.tsv", "\n".join(sequences)

@@ -1,0 +1,253 @@
+"""Figures of what the lectures claim: positions, scaling, heads, gradients, costs and sizes."""
+
+from __future__ import annotations
+
+import math
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+import torch
+
+from heedful.attention import IntegerPosition, ScaledDotScore, SinusoidalPosition, UnitIntervalPosition
+from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from heedful.attention.positions import AbsolutePosition
+    from heedful.tasks.comparison import RunComparison
+
+_POSITION_MODELS: Final = {
+    "reversal-sinusoidal": "sinusoidal",
+    "reversal-learned": "learned",
+    "reversal-unit-interval": "0 to 1",
+    "reversal-integer": "1, 2, 3",
+    "reversal-shaw": "relative (Shaw)",
+    "reversal-rotary": "rotary",
+    "reversal-none": "none",
+}
+_HEAD_MODELS: Final = {f"neighbours-heads-{count}": count for count in (1, 2, 4, 8)}
+_AGGREGATION_MODELS: Final = {
+    "neighbours-mean": "mean",
+    "neighbours-concat": "concatenation",
+    "neighbours-heads-4": "projection",
+}
+_STUDY_FIGURES: Final = {
+    "gradient-lag": (
+        "gradient-lag", "gradient_lag_trained.svg", "How far back a gradient reaches",
+        "The lines show how strongly an input acts on the last state, by the number of steps between them, after a "
+        "short training. In a recurrent network each step multiplies a Jacobian; attention needs one step.",
+        "heedful study gradient_lag --output runs/gradient-lag",
+    ),
+    "norm-batches": (
+        "normalisation", "normalisation_batch_4.svg", "Normalization with batches of four",
+        "A GRU reads digits row by row with batches of four. Statistics over so few examples are poor, and each step "
+        "needs its own. Layer normalization takes its statistics from one example at one step.",
+        "heedful study normalisation --digits data/digits --output runs/normalisation",
+    ),
+    "attention-as-convolution": (
+        "convolution", "attention_as_convolution_1.svg", "Where heads look that compute a convolution",
+        "Each head looks at one pixel around the query. Nine such heads compute any convolution of 3 by 3 pixels, and "
+        "training moves the heads.",
+        "heedful study attention_as_convolution --digits data/digits --output runs/convolution",
+    ),
+}  # fmt: skip
+
+
+def compare_on_test(runs: LectureRuns, names: Sequence[str]) -> RunComparison:
+    """Compare runs on their own test data."""
+    from heedful.metrics.metric import BootstrapOptions
+    from heedful.runs.evaluate import ComparedRun, build_shared_evaluator, compare_runs
+    from heedful.tasks.evaluation import EvaluatorOptions
+
+    compared = [ComparedRun.from_folder(runs.get_run_folder(name)) for name in names]
+    evaluator = build_shared_evaluator(compared, EvaluatorOptions())
+    return compare_runs(compared, evaluator, BootstrapOptions(samples=100), device="cpu", log=lambda _: None)
+
+
+@lecture_figure("positions-longer", "Longer texts than in training", models=tuple(_POSITION_MODELS))
+def draw_longer_texts(runs: LectureRuns) -> FigureContent:
+    """Plot how well models with each kind of positions reverse sequences, by length."""
+    from heedful.metrics.translation import exact_match
+
+    lines, texts = [], []
+    for name, kind in _POSITION_MODELS.items():
+        rows = [line.split("\t") for line in _read_test(runs, "reversal")]
+        outputs = [translation.text for translation in runs.load(name).translate([source for source, _ in rows])]
+        points = []
+        for shortest in range(2, 21, 3):
+            chosen = [n for n, (source, _) in enumerate(rows) if shortest <= len(source.split()) < shortest + 3]
+            share = exact_match([outputs[n] for n in chosen], [rows[n][1] for n in chosen]).value
+            points.append((shortest + 1, share))
+        lines.append(PlotLine(kind, tuple(points)))
+        texts.append(f"{kind} {points[-1][1]:.0f} %")
+    return FigureContent(
+        draw_line_plot(
+            lines, title="Sequences reversed without a mistake", x_name="words", y_name="percent", y_include=0
+        ),
+        "The models learned to reverse sequences of up to 10 words. The longest test sequences have 20 words: "
+        f"{', '.join(texts)}.",
+        command="heedful evaluate runs/reversal-sinusoidal",
+    )
+
+
+def _read_test(runs: LectureRuns, data: str) -> list[str]:
+    """Read the lines of the test file of a data set."""
+    return (runs.folder / "data" / data / "test.tsv").read_text(encoding="utf-8").splitlines()
+
+
+@lecture_figure("positions-criteria", "What a position should be")
+def draw_criteria(_runs: LectureRuns) -> FigureContent:
+    """Plot for three kinds of positions the distance of neighbours by the length of the text, and the largest entry by
+    position.
+    """
+    width = 16
+    kinds: dict[str, AbsolutePosition] = {
+        "0 to 1": UnitIntervalPosition(width),
+        "1, 2, 3": IntegerPosition(width),
+        "sines and cosines": SinusoidalPosition(width),
+    }
+    lengths = [2, 5, 10, 20, 50]
+
+    def encode(position: AbsolutePosition, length: int) -> torch.Tensor:
+        vectors: torch.Tensor = position(torch.arange(length)[None])[0]
+        return vectors
+
+    neighbours = [
+        PlotLine(name, tuple((n, float((encode(kind, n)[1] - encode(kind, n)[0]).norm())) for n in lengths))
+        for name, kind in kinds.items()
+    ]
+    entries = [
+        PlotLine(name, tuple((place + 1, float(encode(kind, 50)[place].abs().max())) for place in range(0, 50, 7)))
+        for name, kind in kinds.items()
+    ]
+    plots = [
+        draw_line_plot(
+            neighbours,
+            title="Distance between the first two positions",
+            x_name="words in the text",
+            y_name="distance of the vectors",
+            y_include=0,
+        ),
+        draw_line_plot(
+            entries,
+            title="Largest entry of a position's vector",
+            x_name="position",
+            y_name="absolute value",
+            y_scale=LOGARITHMIC,
+        ),
+    ]
+    return FigureContent(
+        stack_pictures(plots),
+        "From 0 to 1, neighbours are nearer in longer texts, so a distance has no fixed meaning. With 1, 2, 3 the "
+        "numbers grow without a bound. Distances of sines and cosines are fixed, and entries are at most 1.",
+    )
+
+
+@lecture_figure("scaled-scores", "Why the root of d")
+def draw_scaled_scores(_runs: LectureRuns) -> FigureContent:
+    """Plot the size of the gradient through softmax by the width of queries and keys, with and without scaling."""
+    generator = torch.Generator().manual_seed(1)
+    widths = [4, 16, 64, 256, 1024]
+    gradients: dict[str, list[tuple[float, float]]] = {"q · k": [], "q · k / √d": []}
+    for width in widths:
+        queries, keys = (torch.randn(64, count, width, generator=generator) for count in (1, 16))
+        scaled = ScaledDotScore()(queries, keys)
+        for name, scores in (("q · k", scaled * math.sqrt(width)), ("q · k / √d", scaled)):
+            weights = scores.softmax(-1)[:, 0]
+            jacobian = torch.diag_embed(weights) - weights[:, :, None] * weights[:, None]
+            gradients[name].append((width, float(jacobian.flatten(1).norm(dim=1).mean())))
+    lost = gradients["q · k"][-1][1] / gradients["q · k / √d"][-1][1]
+    return FigureContent(
+        draw_line_plot(
+            [PlotLine(name, tuple(points)) for name, points in gradients.items()],
+            title="Gradient through softmax over 16 keys",
+            x_name="d",
+            y_name="norm of the Jacobian",
+            x_scale=LOGARITHMIC,
+            x_ticks=[(width, f"{width}") for width in widths],
+            y_include=0,
+        ),
+        "Entries of queries and keys have mean 0 and variance 1, so their product has variance d. Without the division "
+        f"softmax gives nearly everything to one key, and at d = 1,024 the gradient is {lost:.2f} of the other one.",
+    )
+
+
+def _draw_scores(
+    runs: LectureRuns, *, models: Mapping[str, object], title: str, x_name: str, explanation: str
+) -> FigureContent:
+    """Plot the accuracy of taggers on sequences whose tags need three letters at once."""
+    comparison = compare_on_test(runs, tuple(models))
+    values = [report.metrics["accuracy"].value for report in comparison.reports]
+    points = tuple((place, 100 * value) for place, value in enumerate(values, 1))
+    shares = ", ".join(f"{label}: {value:.0%}" for label, value in zip(models.values(), values, strict=True))
+    return FigureContent(
+        draw_line_plot(
+            [PlotLine("right tags", points)],
+            title=title,
+            x_name=x_name,
+            y_name="percent",
+            x_ticks=[(place, str(label)) for place, label in enumerate(models.values(), 1)],
+            y_include=0,
+        ),
+        f"{explanation} Right tags: {shares}.",
+        command=f"heedful compare {' '.join(f'runs/{name}' for name in models)}",
+    )
+
+
+lecture_figure("head-counts", "Why several heads", models=tuple(_HEAD_MODELS))(
+    partial(
+        _draw_scores,
+        models=dict(_HEAD_MODELS),
+        title="One layer that must fetch three letters",
+        x_name="heads",
+        explanation="The tag of each letter is made of three others. A head has one distribution of weights, so it "
+        "mixes them; several heads fetch one each.",
+    )
+)
+lecture_figure("aggregations", "Mean, concatenation and projection", models=tuple(_AGGREGATION_MODELS))(
+    partial(
+        _draw_scores,
+        models=dict(_AGGREGATION_MODELS),
+        title="How four heads are combined",
+        x_name="aggregation",
+        explanation="A mean adds the heads, so what they found may be confused. A concatenation keeps it apart, and "
+        "the projection mixes it by learned weights.",
+    )
+)
+
+
+@lecture_figure("model-sizes", "The models that the lectures name")
+def draw_model_sizes(_runs: LectureRuns) -> FigureContent:
+    """Plot the parameters of published models, counted on models that are built without memory."""
+    from heedful.architectures.model import PUBLISHED_MODELS
+    from heedful.architectures.published import get_published_size
+
+    sizes = {name: get_published_size(name, length=1).num_parameters for name in PUBLISHED_MODELS}
+    ordered = sorted(sizes.items(), key=lambda item: item[1])
+    texts = ", ".join(f"{name} {size / 1e6:,.0f}" for name, size in ordered)
+    return FigureContent(
+        draw_line_plot(
+            [PlotLine("parameters", tuple((place, size) for place, (_, size) in enumerate(ordered, 1)))],
+            title="Parameters, as heedful counts them",
+            x_name="model, in the order below",
+            y_name="parameters",
+            y_scale=LOGARITHMIC,
+            x_ticks=[(place, str(place)) for place in range(1, len(ordered) + 1)],
+        ),
+        f"In millions: {texts}.",
+        command="heedful describe --sizes",
+    )
+
+
+def _draw_study(runs: LectureRuns, *, model: str, file: str, explanation: str, command: str) -> FigureContent:
+    """Take a figure that a study has drawn."""
+    picture = (runs.get_run_folder(model) / file).read_text(encoding="utf-8")
+    return FigureContent(picture, explanation, command=command)
+
+
+for _name, (_model, _file, _title, _explanation, _command) in _STUDY_FIGURES.items():
+    lecture_figure(_name, _title, models=(_model,))(
+        partial(_draw_study, model=_model, file=_file, explanation=_explanation, command=_command)
+    )
