@@ -5,14 +5,17 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib import resources
 from pathlib import Path
 from typing import Final, final
 
 from heedful.lecture.data.coreference import iter_coreference_files
 from heedful.lecture.data.digits import iter_digit_files
+from heedful.lecture.data.languages import iter_language_files
 from heedful.lecture.data.parallel import iter_parallel_files
-from heedful.lecture.data.senses import iter_review_files, iter_sense_files
+from heedful.lecture.data.passages import iter_search_files, iter_span_files
+from heedful.lecture.data.senses import iter_gap_files, iter_review_files, iter_sense_files
 from heedful.lecture.data.sequences import iter_neighbour_files, iter_reversal_files
 from heedful.lecture.data.stories import iter_colour_files, iter_thing_files
 from heedful.recipes.sweep_axes import PlannedRun
@@ -29,6 +32,11 @@ DATA_SETS: Final[Mapping[str, FileIterator]] = {
     "coreference": iter_coreference_files,
     "senses": iter_sense_files,
     "reviews": iter_review_files,
+    "opinions": partial(iter_review_files, size=500),
+    "gaps": iter_gap_files,
+    "spans": iter_span_files,
+    "search": iter_search_files,
+    "languages": iter_language_files,
     "things": iter_thing_files,
     "colours": iter_colour_files,
     "reversal": iter_reversal_files,
@@ -160,10 +168,12 @@ class StudyModel(LectureModel):
     Attributes:
         study: name of the study.
         needs_digits: whether it reads digits.
+        options: options of the study that make it short.
     """
 
     study: str
     needs_digits: bool = False
+    options: tuple[str, ...] = ("--quick",)
 
     @property
     def recipe(self) -> Path:
@@ -178,7 +188,7 @@ class StudyModel(LectureModel):
     def build_command(self, folder: Path) -> list[str]:
         """Return the first words after `heedful` that run the study."""
         digits = ["--digits", str(folder / self.data)] if self.needs_digits else []
-        return ["study", self.study, "--quick", *digits]
+        return ["study", self.study, *self.options, *digits]
 
     def write_sources(self, folder: Path) -> None:
         """Write the digits, if the study reads some and they are not there."""
@@ -356,6 +366,117 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             recipe_name="reviews",
             data_set="reviews",
             starts_from="encoder",
+        ),
+        RecipeModel(
+            name="translator-decorrelated",
+            purpose="translates like the first model, with a penalty on heads that agree",
+            seconds=90,
+            recipe_name="translator",
+            data_set="parallel",
+            settings={"training.decorrelation": "0.3"},
+        ),
+        RecipeModel(
+            name="opinions",
+            purpose="says whether a sentence is good or bad, by heads that summarize it",
+            seconds=10,
+            recipe_name="opinions",
+            data_set="opinions",
+        ),
+        *(
+            RecipeModel(
+                name=f"gaps-{name}",
+                purpose=f"finds the missing word, {purpose}",
+                seconds=25,
+                recipe_name="gaps-encoder" if name == "encoder" else "gaps",
+                data_set="gaps",
+                settings=settings,
+            )
+            for name, purpose, settings in (
+                ("forward", "reading from left to right", {"model.bidirectional": "false"}),
+                ("shallow", "by two directions that meet at the top", {"model.layers": "1"}),
+                ("deep", "by two directions that meet in each layer", {}),
+                ("encoder", "by self-attention", {}),
+            )
+        ),
+        RecipeModel(
+            name="spans",
+            purpose="answers questions by a part of a passage",
+            seconds=80,
+            recipe_name="spans",
+            data_set="spans",
+        ),
+        RecipeModel(
+            name="search",
+            purpose="finds the English passage that answers a French question",
+            seconds=40,
+            recipe_name="search",
+            data_set="search",
+        ),
+        *(
+            model
+            for ending, purpose, settings in (
+                ("", "by one vector", {}),
+                ("-attention", "by attention", {"model.reading.kind": "bahdanau"}),
+            )
+            for model in (
+                RecipeModel(
+                    name=f"french{ending}",
+                    purpose=f"learns French letter by letter, {purpose}",
+                    seconds=40,
+                    recipe_name="languages",
+                    data_set="languages",
+                    settings=settings,
+                ),
+                RecipeModel(
+                    name=f"german{ending}",
+                    purpose=f"then learns German, {purpose}",
+                    seconds=20,
+                    recipe_name="second-language",
+                    data_set="languages",
+                    starts_from=f"french{ending}",
+                ),
+                RecipeModel(
+                    name=f"german-rehearsed{ending}",
+                    purpose=f"then learns German with some French, {purpose}",
+                    seconds=20,
+                    recipe_name="second-language",
+                    data_set="languages",
+                    settings={"data.train.path": "../data/languages/german-rehearsed-train.tsv"},
+                    starts_from=f"french{ending}",
+                ),
+            )
+        ),
+        DemonstrationModel(
+            name="captions-hard",
+            purpose="describes pictures by looking at one region for each word",
+            seconds=120,
+            settings={
+                "model.decoder.reading.weights": "sampled",
+                "model.decoder.reading.expected": "0.5",
+                "training.reinforce": "{ reward = 0.1, entropy = 0.002 }",
+            },
+            demonstration="captions",
+        ),
+        StudyModel(
+            name="complexity",
+            purpose="measures layers of random weights by length",
+            seconds=60,
+            study="complexity",
+            options=(
+                "--lengths",
+                "64",
+                "128",
+                "256",
+                "512",
+                "1024",
+                "--widths",
+                "64",
+                "128",
+                "--length",
+                "256",
+                "--rounds",
+                "2",
+            ),
         ),
         StudyModel(
             name="gradient-lag", purpose="adds two marked numbers of a long list", seconds=60, study="gradient_lag"

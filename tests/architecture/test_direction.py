@@ -58,7 +58,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "inspection": ("deprecation", "argument_checks", "blocks", "attention", "tensors", "atomic_io", "files"),
     # "data" for the readers of their files
     "recipes": ("registry", "argument_checks", "language_tags", "data", "files", "english_words"),
-    "architectures": BELOW_ARCHITECTURES,
+    "architectures": ("english_words", *BELOW_ARCHITECTURES),
     "tasks": ("deprecation", "version", *BELOW_TASKS),
     "training": ("deprecation", "tasks.objective", "tensors"),
     "foreign": ("tasks", "engines", *BELOW_TASKS),
@@ -73,7 +73,8 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "runs": ("english_words", *BELOW_RUNS),
     "retrieval": ("deprecation", "runs", *BELOW_RUNS),
     "serving": ("retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
-    "cli": ("serving", "retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
+    "lecture": ("retrieval", "runs", *BELOW_RUNS),
+    "cli": ("lecture", "serving", "retrieval", "runs", "bundled", "english_words", *BELOW_RUNS),
     # modules of lazy names, which type checkers see as imports
     "__init__": (
         "deprecation",

@@ -28,11 +28,15 @@ LONGER: dict[str, str] = {
 LEAST_CODE = 25
 """Minimal number of lines of code of a file."""
 TINY: dict[str, str] = {
+    "architectures/published.py": "needs the builders of all families, unlike the table of published models",
     "attention/mask_functions.py": "what masks and recipes both name",
     "data/detect/registry.py": "where a new file format is listed",
     "errors.py": "everything imports it",
     "foreign/families/registry.py": "where a new model family is listed",
     "foreign/folders.py": "needs no torch, unlike what reads these folders",
+    "lecture/contents.py": "site, slides and command read it",
+    "lecture/data/digits.py": "one generator of data in each file of its folder",
+    "lecture/data/sequences.py": "likewise",
     "recipes/toml.py": "everything that writes values of recipes imports it",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",
     "tasks/benchmarks/recipe.py": "recipes need no torch",

@@ -69,7 +69,7 @@ def test_each_exported_name_can_be_imported() -> None:
 
 def test_commands_are_frozen() -> None:
     assert {group.title: list(group.commands) for group in GROUPS} == {
-        "Begin": ["quickstart", "new", "filter", "annotate", "split", "recipes", "recipe", "completion"],
+        "Begin": ["quickstart", "lecture", "new", "filter", "annotate", "split", "recipes", "recipe", "completion"],
         "Train": ["train", "sweep", "curve", "describe", "quantize", "trim", "export"],
         "Use": [
             *(

@@ -39,6 +39,8 @@ KNOWN: dict[str, tuple[str, ...]] = {
         *("pretraining", "tagging", "classification", "spans", "glimpses", "stories", "translation"),
     ),
     "cli.search": ("spans",),
+    # the lecture decks show many tasks
+    "lecture": ("captioning", "conversation", "glimpses", "spans"),
     "retrieval.rankings": ("spans",),
     # protocols have words for each function of models
     # protocols and heedful's own interface, each for some tasks

@@ -19,8 +19,8 @@ AREA: Final = (
 )
 """The sentence of deck 2."""
 
-_PEOPLE: Final = ("Jane", "Marie", "Paul", "Sam", "Brian", "Julius", "Anna", "Peter")
-_VERBS: Final = {
+PEOPLE: Final = ("Jane", "Marie", "Paul", "Sam", "Brian", "Julius", "Anna", "Peter")
+VERBS: Final = {
     "visits": "visite",
     "leaves": "quitte",
     "likes": "aime",
@@ -28,7 +28,7 @@ _VERBS: Final = {
     "describes": "décrit",
     "avoids": "évite",
 }
-_PLACES: Final = {
+PLACES: Final = {
     "Africa": "l'Afrique",
     "Europe": "l'Europe",
     "Asia": "l'Asie",
@@ -40,7 +40,7 @@ _PLACES: Final = {
     "Italy": "l'Italie",
     "Morocco": "le Maroc",
 }
-_MONTHS: Final = {
+MONTHS: Final = {
     "January": "janvier",
     "March": "mars",
     "April": "avril",
@@ -129,7 +129,7 @@ def _draw_sentence(dice: Random) -> tuple[str, str, set[str]]:
     count = dice.randint(1, _MAX_CLAUSES)
     english, french, clauses = "", "", set()
     for index in range(count):
-        clause = dice.choice((_draw_visit, _draw_paper, _draw_wish))(dice)
+        clause = dice.choice((_draw_visit, draw_paper, _draw_wish))(dice)
         clauses.add(clause[0])
         if index:
             joint = dice.choice(list(_JOINTS))
@@ -141,26 +141,26 @@ def _draw_sentence(dice: Random) -> tuple[str, str, set[str]]:
 
 def _draw_visit(dice: Random) -> tuple[str, str]:
     """Draw a clause such as "Jane visits Africa in September"."""
-    person, verb, place, month = (dice.choice(list(words)) for words in (_PEOPLE, _VERBS, _PLACES, _MONTHS))
-    return f"{person} {verb} {place} in {month}", f"{person} {_VERBS[verb]} {_PLACES[place]} en {_MONTHS[month]}"
+    person, verb, place, month = (dice.choice(list(words)) for words in (PEOPLE, VERBS, PLACES, MONTHS))
+    return f"{person} {verb} {place} in {month}", f"{person} {VERBS[verb]} {PLACES[place]} en {MONTHS[month]}"
 
 
-def _draw_paper(dice: Random) -> tuple[str, str]:
+def draw_paper(dice: Random) -> tuple[str, str]:
     """Draw a clause such as "the agreement on the European Economic Area was signed in August 1992"."""
     paper, deed = dice.choice(_PAPERS), dice.choice(list(_DEEDS))
-    month, year = dice.choice(list(_MONTHS)), dice.choice(_YEARS)
+    month, year = dice.choice(list(MONTHS)), dice.choice(_YEARS)
     english, french = _draw_thing(dice)
     return (
         f"the {paper.english} on the {english} was {deed} in {month} {year}",
-        f"{paper.definite} sur {french} a été {_DEEDS[deed][paper.is_feminine]} en {_MONTHS[month]} {year}",
+        f"{paper.definite} sur {french} a été {_DEEDS[deed][paper.is_feminine]} en {MONTHS[month]} {year}",
     )
 
 
 def _draw_wish(dice: Random) -> tuple[str, str]:
     """Draw a clause such as "Paul likes the Cultural Union"."""
-    person, verb = dice.choice(_PEOPLE), dice.choice(list(_VERBS))
+    person, verb = dice.choice(PEOPLE), dice.choice(list(VERBS))
     english, french = _draw_thing(dice)
-    return f"{person} {verb} the {english}", f"{person} {_VERBS[verb]} {french}"
+    return f"{person} {verb} the {english}", f"{person} {VERBS[verb]} {french}"
 
 
 def _draw_thing(dice: Random) -> tuple[str, str]:

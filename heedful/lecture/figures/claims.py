@@ -6,10 +6,12 @@ import math
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+import numpy as np
 import torch
 
 from heedful.attention import IntegerPosition, ScaledDotScore, SinusoidalPosition, UnitIntervalPosition
 from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
+from heedful.lecture.data.parallel import VISIT
 from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ _AGGREGATION_MODELS: Final = {
     "neighbours-concat": "concatenation",
     "neighbours-heads-4": "projection",
 }
+_STAGES: Final = ("french", "german", "german-rehearsed")
 _STUDY_FIGURES: Final = {
     "gradient-lag": (
         "gradient-lag", "gradient_lag_trained.svg", "How far back a gradient reaches",
@@ -45,6 +48,12 @@ _STUDY_FIGURES: Final = {
         "A GRU reads digits row by row with batches of four. Statistics over so few examples are poor, and each step "
         "needs its own. Layer normalization takes its statistics from one example at one step.",
         "heedful study normalisation --digits data/digits --output runs/normalisation",
+    ),
+    "complexity-length": (
+        "complexity", "complexity-time-length.svg", "Time by length",
+        "Measured time of one layer. Doubling the length doubles the time of recurrence and convolution; in the end "
+        "it quadruples that of self-attention, which in return needs one sequential step.",
+        "heedful study complexity --output runs/complexity",
     ),
     "attention-as-convolution": (
         "convolution", "attention_as_convolution_1.svg", "Where heads look that compute a convolution",
@@ -135,7 +144,7 @@ def draw_criteria(_runs: LectureRuns) -> FigureContent:
             title="Largest entry of a position's vector",
             x_name="position",
             y_name="absolute value",
-            y_scale=LOGARITHMIC,
+            y_include=0,
         ),
     ]
     return FigureContent(
@@ -193,6 +202,75 @@ def _draw_scores(
         ),
         f"{explanation} Right tags: {shares}.",
         command=f"heedful compare {' '.join(f'runs/{name}' for name in models)}",
+    )
+
+
+@lecture_figure("heads-decorrelated", "Heads that agree less", models=("translator", "translator-decorrelated"))
+def draw_decorrelated(runs: LectureRuns) -> FigureContent:
+    """Plot how similar the heads of each attention are, with and without the penalty of Lin et al. 2017."""
+    labels = {"translator": "without penalty", "translator-decorrelated": "with penalty"}
+    lines, means = [], []
+    names: list[str] = []
+    for model, label in labels.items():
+        record = runs.load(model).inspect(VISIT[1])
+        names = [attention_map.name for attention_map in record.maps]
+        overlaps = []
+        for attention_map in record.maps:
+            rows = attention_map.weights / np.linalg.norm(attention_map.weights, axis=-1, keepdims=True)
+            cosines = np.einsum("hqk,gqk->hg", rows, rows) / rows.shape[1]
+            overlaps.append(float((cosines.sum() - np.trace(cosines)) / (len(rows) * (len(rows) - 1))))
+        lines.append(PlotLine(label, tuple(enumerate(overlaps, 1))))
+        means.append(f"{label} {np.mean(overlaps):.2f}")
+    return FigureContent(
+        draw_line_plot(
+            lines,
+            title="Mean cosine between the weights of two heads",
+            x_name="attention, in the order below",
+            y_name="cosine",
+            x_ticks=[(place, str(place)) for place in range(1, len(names) + 1)],
+            y_include=0,
+        ),
+        f"The penalty ‖AA' - I‖² pushes the heads apart. Mean over all attentions: {', '.join(means)}. The attentions "
+        f"are {', '.join(names)}.",
+        command="heedful train recipes/translator.toml --training.decorrelation 0.3 "
+        "--output runs/translator-decorrelated",
+    )
+
+
+@lecture_figure(
+    "forgetting-language",
+    "The second language, and what is left of the first",
+    models=tuple(f"{stage}{ending}" for ending in ("", "-attention") for stage in _STAGES),
+)
+def draw_forgotten_language(runs: LectureRuns) -> FigureContent:
+    """Plot how many French sentences are right before and after German is learned."""
+    from heedful.metrics.translation import exact_match
+
+    def measure(model: str, language: str) -> float:
+        """Return the percentage of test sentences that are translated without a mistake."""
+        text = (runs.folder / "data" / "languages" / f"{language}-test.tsv").read_text(encoding="utf-8")
+        rows = [line.split("\t") for line in text.splitlines()]
+        outputs = [translation.text for translation in runs.load(model).translate([source for source, _ in rows])]
+        return exact_match(outputs, [target for _, target in rows]).value
+
+    lines, texts = [], []
+    for ending, label in (("", "one vector"), ("-attention", "attention")):
+        for language in ("french", "german"):
+            shares = [measure(f"{stage}{ending}", language) for stage in _STAGES]
+            lines.append(PlotLine(f"{label}: {language}", tuple(enumerate(shares, 1))))
+            texts.append(f"{label}, {language}: {', '.join(f'{share:.0f} %' for share in shares)}")
+    return FigureContent(
+        draw_line_plot(
+            lines,
+            title="Sentences without a mistake",
+            x_name="what was learned",
+            y_name="percent",
+            x_ticks=[(1, "French"), (2, "then German"), (3, "with rehearsal")],
+            y_include=0,
+        ),
+        "The network learns French, and then either German alone, or German with an eighth of the French sentences. "
+        f"{'; '.join(texts)}. The gradient of new sentences changes all weights, also those that the old ones need.",
+        command="heedful train recipes/second-language.toml --output runs/german",
     )
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -74,6 +74,24 @@ lecture_figure("regions-shapes", "Regions, word by word", models=("captions",))(
 lecture_figure("decoding-shapes", "The probabilities of the words", models=("captions",))(
     partial(_draw_caption, view="decoding", explanation="Each step shows what else the model could have written.")
 )
+
+
+@lecture_figure("soft-hard", "Soft and hard attention", models=("captions", "captions-hard"))
+def draw_soft_hard(runs: LectureRuns) -> FigureContent:
+    """Draw the regions of the same picture by soft and by hard attention, below each other."""
+    picture = _get_first_picture(runs)
+    records = {name: runs.load(name).inspect(picture) for name in ("captions", "captions-hard")}
+    shares = {name: _measure_captions(runs, name)["exact match"].value for name in records}
+    return FigureContent(
+        stack_pictures([draw_figure(record, view="regions") for record in records.values()]),
+        f"Above, soft attention takes the mean of all regions: {records['captions'].said}. Below, hard attention draws "
+        f"one region for each word and learns by REINFORCE: {records['captions-hard'].said}. Captions without a "
+        f"mistake: soft {shares['captions']:.0f} %, hard {shares['captions-hard']:.0f} %.",
+        records["captions-hard"],
+        "regions",
+        f"heedful inspect runs/captions-hard --text {picture.relative_to(runs.folder)} --figure regions.svg "
+        "--view regions",
+    )
 
 
 def _draw_clip(runs: LectureRuns, *, model: str) -> FigureContent:

@@ -106,9 +106,10 @@ def draw_help_desk(runs: LectureRuns) -> FigureContent:
     predictor = runs.load("help-desk")
     customers = demonstration.simulator.create_customers("test", 60)
     dialogues = simulate_dialogues(customers, make_model_agent(predictor))
-    shown = next(each for each, caller in zip(dialogues, customers, strict=True) if caller.stubborn and caller.helped)
-    ends = [index for index, (speaker, _) in enumerate(shown) if speaker != CUSTOMER]
-    record = predictor.inspect(to_turns(shown[: ends[-2]]))
+    order = sorted(range(len(customers)), key=lambda n: (customers[n].helped, customers[n].stubborn), reverse=True)
+    shown = dialogues[order[0]]
+    replies = [index for index, (speaker, _) in enumerate(shown) if speaker != CUSTOMER]
+    record = predictor.inspect(to_turns(shown[: replies[-2:][0]]))
     transcript = " ".join(f"{'Human' if speaker == CUSTOMER else 'Machine'}: {text}" for speaker, text in shown)
     helped = fmean(customer.helped for customer in customers)
     return FigureContent(

@@ -1,0 +1,119 @@
+"""The site of a lecture: pages that load nothing, equations, stacked pictures and slides."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+
+from heedful.inspection.plots import PlotLine, draw_line_plot
+from heedful.lecture.contents import Deck, Question, Slide
+from heedful.lecture.figures import FIGURES, FigureContent
+from heedful.lecture.figures.claims import draw_criteria, draw_model_sizes, draw_scaled_scores
+from heedful.lecture.figures.figure import LectureRuns, stack_pictures
+from heedful.lecture.figures.understanding import measure_separation
+from heedful.lecture.models import MODELS
+from heedful.lecture.site import format_equation, write_site
+from heedful.lecture.slides import write_slides
+from heedful.lecture.training import ModelSource
+
+PLOT = draw_line_plot([PlotLine("a", ((0, 1), (1, 2)))], title="t", x_name="x", y_name="y")
+SLIDE = Slide(
+    heading="Attention <Formula>",
+    explanation="Weights are positive.",
+    equation="c_{t} = Σ_{i} w_{ti}\nh^{j_{k}}",
+    figures=("scaled-scores",),
+    questions=(Question(question="Why?", answer="Because."),),
+)
+DECK = Deck(number=3, title="Deck & more", lecturer="Somebody", slides=(SLIDE, SLIDE))
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("c_{t} = Σ_{i} w_{ti} h_{i}", "c<sub>t</sub> = Σ<sub>i</sub> w<sub>ti</sub> h<sub>i</sub>"),
+        ("W^{j_{q}}", "W<sup>j<sub>q</sub></sup>"),
+        ("a < b & c", "a &lt; b &amp; c"),
+    ],
+)
+def test_indices_of_equations(text: str, html: str) -> None:
+    assert format_equation(text) == html
+
+
+def test_a_site_has_each_slide_and_its_files(tmp_path: Path) -> None:
+    content = FigureContent(PLOT, "It falls & rises.", command="heedful describe --sizes")
+    write_site([DECK], {"scaled-scores": content}, [MODELS["pronouns"]], tmp_path, log=print)
+    index, page = ((tmp_path / name).read_text(encoding="utf-8") for name in ("index.html", "deck-3.html"))
+    for text in (index, page):
+        ElementTree.fromstring(text.removeprefix("<!DOCTYPE html>"))
+        assert not re.search(r'(src|href)="(https?:)?//', text)
+        assert "default-src 'none'" in text
+    assert 'href="deck-3.html#slide-2"' in index
+    assert "Attention &lt;Formula&gt;" in index
+    assert "pronouns" in index
+    assert page.count('<section id="slide-') == 2
+    assert "<summary>Why?</summary>" in page
+    assert FIGURES["scaled-scores"].title in page
+    assert "It falls &amp; rises." in page
+    for link in re.findall(r'href="([^"#]+)"', page):
+        assert (tmp_path / link).exists(), link
+
+
+def test_slides_hold_the_pictures(tmp_path: Path) -> None:
+    presentation = pytest.importorskip("pptx", reason="python-pptx is not installed: pip install 'heedful[lecture]'")
+    pytest.importorskip("typst", reason="typst is not installed: pip install 'heedful[figures]'")
+    write_slides([DECK], {"scaled-scores": FigureContent(PLOT, "It falls.")}, tmp_path / "slides.pptx")
+    slides = list(presentation.Presentation(str(tmp_path / "slides.pptx")).slides)
+    assert len(slides) == 3, "a title and two figures"
+    pictures = [shape for shape in slides[1].shapes if shape.shape_type == 13]
+    assert len(pictures) == 1
+    width, height = pictures[0].width, pictures[0].height
+    assert width / height == pytest.approx(702 / 452, rel=0.02)
+    texts = [shape.text_frame.text for shape in slides[1].shapes if shape.has_text_frame]
+    assert texts == ["Attention <Formula>: Why the root of d", "It falls."]
+
+
+def test_pictures_are_stacked_without_overlap() -> None:
+    root = ElementTree.fromstring(stack_pictures([PLOT, PLOT], gap=10))
+    parts = [part for part in root if part.tag.endswith("svg")]
+    assert [float(part.get("y", "")) for part in parts] == [0, 462]
+    assert float(root.get("height", "")) == 914
+    assert all(part.get("viewBox") == "-58 -52 702 452" for part in parts)
+
+
+def test_separation_of_groups() -> None:
+    dice = np.random.default_rng(1)
+    first = dice.normal(size=(40, 8))
+    assert measure_separation(first, first[:, ::-1] + 20) == 1
+    assert 0.3 < measure_separation(first, dice.normal(size=(40, 8))) < 0.7
+
+
+@pytest.mark.parametrize("draw", [draw_criteria, draw_scaled_scores, draw_model_sizes])
+def test_figures_without_training(draw, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
+    content = draw(LectureRuns(tmp_path))
+    ElementTree.fromstring(content.picture)
+    assert content.caption.endswith(".")
+
+
+def test_models_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
+    source = ModelSource([MODELS["reviews-tuned"], MODELS["encoder"], MODELS["pronouns"]], tmp_path)
+    started = [source.next_run(), source.next_run()]
+    assert {run.name for run in started if run} == {"encoder", "pronouns"}
+    assert source.next_run() is None
+    encoder = next(run for run in started if run and run.name == "encoder")
+    source.finish_run(encoder, [], stopped=False, failed=False)
+    tuned = source.next_run()
+    assert tuned is not None
+    assert tuned.settings["init"] == str((tmp_path / "runs" / "encoder").resolve())
+    assert source.next_run() is None
+
+
+def test_models_do_not_start_from_a_failed_one(tmp_path: Path) -> None:
+    source = ModelSource([MODELS["reviews-tuned"], MODELS["encoder"]], tmp_path)
+    encoder = source.next_run()
+    assert encoder is not None
+    source.finish_run(encoder, [], stopped=False, failed=True)
+    assert source.next_run() is None
