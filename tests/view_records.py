@@ -204,5 +204,6 @@ def build_view_record(view: str, tokens: Sequence[str], *, layers: int, heads: i
         "chain": lambda: build_chain_record(heads=heads, facts=tokens),
         "turns": lambda: build_dialogue_record(tokens),
         "unrolled": lambda: build_level_record(tokens),
+        "steps": lambda: build_random_record(layers, heads, source=tokens, written=tokens, walk=True),
     }
     return makers[view]() if view in makers else build_random_record(layers, heads, source=tokens, written=tokens)

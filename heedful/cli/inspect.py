@@ -57,8 +57,9 @@ class InspectArguments:
     figure: OptionalFigure = None
     """picture of one view: .svg, .pdf or .png"""
     view: str = "alignment"
-    """for --figure: alignment, heads, model, rollout, flow, positions, masks, tree, decoding, answers or unrolled; for
-    pictures regions or glimpses, for clips and sound frames, for stories hops or chain, for dialogues turns"""
+    """for --figure: alignment, heads, model, rollout, flow, steps, inputs, positions, masks, tree, decoding, answers or
+    unrolled; for pictures regions or glimpses, for clips and sound frames, for stories hops or chain, for dialogues
+    turns"""
     role: _ROLES | None = None
     """for --figure and --terminal: which attention to show; cross if there is any, otherwise summary"""
     layer: int = -1

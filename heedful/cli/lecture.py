@@ -34,6 +34,7 @@ class LectureArguments:
         from heedful.lecture.site import write_site
         from heedful.lecture.slides import write_slides
         from heedful.lecture.training import train_models
+        from heedful.retrieval.bm25 import import_bm25s
 
         require_minimum(self, jobs=1)
         if self.deck is not None and not 0 <= self.deck < NUM_DECKS:
@@ -41,6 +42,8 @@ class LectureArguments:
         decks = [load_deck(number) for number in (range(NUM_DECKS) if self.deck is None else [self.deck])]
         names = list_figures(decks)
         models = select_models(model for name in names for model in FIGURES[name].models)
+        if any(model.name == "search" for model in models):
+            import_bm25s()  # now, and not when the models are trained
         train_models(models, self.output, jobs=self.jobs, log=log)
         runs, figures = LectureRuns(self.output), {}
         for number, name in enumerate(names, 1):

@@ -391,3 +391,31 @@ def test_a_large_tree_is_drawn_without_what_was_pruned() -> None:
         assert (branch.token in shown) == (branch.fate != "pruned")
     assert any("39 pruned branches are left out" in text for text in shown)
     assert all(branch.token in set(texts(draw_figure(small, view="tree"))) for branch in small.tree[1:])
+
+
+def test_steps_show_the_numbers_of_the_head() -> None:
+    record = build_random_record(1, 2, source=GERMAN, written=GERMAN, walk=True)
+    attention_map = record.find_map("cross", layer=0)
+    assert attention_map.walk is not None
+    shown = texts(draw_figure(record, view="steps", role="cross", head=1))
+    query = record.get_axis(attention_map.queries).tokens[0]
+    start = shown.index(f"query “{query}”")
+    keys = record.get_axis(attention_map.keys).tokens
+    walk = attention_map.walk
+    for row, key in enumerate(keys):
+        place = shown.index(make_visible(key), start)
+        product = float(walk.queries[1, 0] @ walk.keys[1, row])
+        score = f"{walk.scores[1, 0, row]:.2f}" if attention_map.visible[0, row] else "-∞"
+        assert shown[place : place + 4] == [key, f"{product:.2f}", score, f"{attention_map.weights[1, 0, row]:.2f}"]
+        start = place + 4
+    with pytest.raises(DataError, match="were not recorded"):
+        draw_figure(build_random_record(1, 2), view="steps")
+
+
+def test_inputs_are_summed() -> None:
+    record = build_random_record(1, 2, source=GERMAN, written=GERMAN)
+    assert record.embedded
+    shown = texts(draw_figure(record, view="inputs"))
+    assert {"word", "+ position", "= sum"} <= set(shown)
+    with pytest.raises(DataError, match="no embeddings"):
+        draw_figure(replace(record, embedded=()), view="inputs")
