@@ -15,6 +15,7 @@ from heedful.inspection.web import render_viewer
 from heedful.lecture.contents import Deck, Slide
 from heedful.lecture.figures import FIGURES, FigureContent
 from heedful.lecture.models import LectureModel
+from heedful.lecture.notebooks import write_notebook
 
 _POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
 
@@ -27,7 +28,8 @@ def write_site(
     *,
     log: Callable[[str], None],
 ) -> None:
-    """Write the site of some decks into a folder: index.html, a page for each deck, and the files of the figures.
+    """Write the site of some decks into a folder: index.html, a page and a notebook for each deck, and the files of the
+    figures.
 
     Args:
         decks: the decks.
@@ -54,6 +56,7 @@ def write_site(
             write_page(render_viewer(content.record), folder / "views" / f"{name}.html")
     write_page(_render_index(decks, models), folder / "index.html")
     for deck in decks:
+        write_notebook(deck, folder / "notebooks" / f"deck-{deck.number}.ipynb")
         write_page(_render_deck(deck, decks, figures, has_pdf=has_pdf), folder / get_deck_page(deck))
 
 
@@ -126,7 +129,8 @@ def _render_deck(deck: Deck, decks: Sequence[Deck], figures: Mapping[str, Figure
     body = [
         f"<nav>{' · '.join(links)}</nav>",
         f'<main id="content"><h1>Deck {deck.number}: {escape_page_text(deck.title)}</h1>',
-        f'<p class="faint">{escape_page_text(deck.lecturer)}</p>',
+        f'<p class="faint">{escape_page_text(deck.lecturer)} · '
+        f'<a href="notebooks/deck-{deck.number}.ipynb">notebook</a></p>',
     ]
     for number, slide in enumerate(deck.slides, 1):
         body += _render_slide(slide, number, figures, has_pdf=has_pdf)

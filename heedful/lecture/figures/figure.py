@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
+from html import escape
 from pathlib import Path
 from typing import Any, final
 
@@ -30,6 +31,10 @@ class FigureContent:
     record: InspectionRecord | None = None
     view: str = "alignment"
     command: str = ""
+
+    def _repr_html_(self) -> str:
+        """Return the picture and its caption for a notebook."""
+        return f"<figure>{self.picture}<figcaption>{escape(self.caption)}</figcaption></figure>"
 
 
 @final

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import numpy as np
@@ -16,6 +18,7 @@ from heedful.lecture.figures.claims import draw_criteria, draw_model_sizes, draw
 from heedful.lecture.figures.figure import LectureRuns, stack_pictures
 from heedful.lecture.figures.understanding import measure_separation
 from heedful.lecture.models import MODELS
+from heedful.lecture.notebooks import write_notebook
 from heedful.lecture.site import format_equation, write_site
 from heedful.lecture.slides import write_slides
 from heedful.lecture.training import ModelSource
@@ -117,3 +120,21 @@ def test_models_do_not_start_from_a_failed_one(tmp_path: Path) -> None:
     assert encoder is not None
     source.finish_run(encoder, [], stopped=False, failed=True)
     assert source.next_run() is None
+
+
+def test_cells_of_notebooks_draw_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "notebooks" / "deck-3.ipynb"
+    write_notebook(DECK, path)
+    content = json.loads(path.read_text(encoding="utf-8"))
+    assert (content["nbformat"], len({cell["id"] for cell in content["cells"]})) == (4, len(content["cells"]))
+    monkeypatch.chdir(path.parent)
+    names: dict[str, Any] = {}
+    sources = [cell["source"] for cell in content["cells"] if cell["cell_type"] == "code"]
+    exec(sources[0], names)
+    assert names["runs"].folder == Path("..")
+    assert sources[1] == sources[2] == 'FIGURES["scaled-scores"].draw(runs)'
+    shown = eval(sources[1], names)._repr_html_()
+    assert "<svg" in shown
+    assert "<figcaption>" in shown
+    text = next(cell["source"] for cell in content["cells"] if "Formula" in cell["source"])
+    assert "**Why?** Because." in text

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import PUBLISHED_MODELS, TransformerConfig
+from heedful.architectures.published import get_published_size
 from heedful.architectures.recurrent import RecurrentConfig
 from heedful.blocks.transformer import TransformerStack
-from heedful.architectures.published import get_published_size
 from heedful.data.batches import build_pair_batch, to_tokens
 from heedful.models.model_size import TrainingMemory, estimate_training_memory, measure_model
 from heedful.tasks.generation_objective import LikelihoodCriterion
