@@ -36,6 +36,7 @@ ROOMS: Final[Mapping[str, str]] = {
     "metrics": "What answers are worth: values, intervals and tests.",
     "inspection": "Records of what a model attends to, and their pictures: [inspection](../inspection.md).",
     "retrieval": "An index of passages, and search in it: [search](../passages.md).",
+    "lecture": "Figures of five lecture decks, and the small models behind them: [lectures](../lecture.md).",
     "recipes": "A run as data: sections, overrides, and what is wrong in a sentence: [the recipe](../recipe.md).",
     "runs": "A recipe bound to a folder: train, go on, load, compare, export.",
     "foreign": "Other people's weights and vocabularies: [what is read and written](../foreign.md).",

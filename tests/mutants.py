@@ -6908,6 +6908,51 @@ SWEEPS = (
     ),
 )
 
+LECTURE = (
+    Mutant(
+        "lecture: the sentences of the decks are trained on",
+        "lecture/data/parallel.py",
+        "dice, seen = Random(seed), {VISIT[0], AREA[0]}",
+        "dice, seen = Random(seed), set()",
+        ("tests/unit/lecture/test_contents.py::test_the_sentences_of_the_decks_are_held_out",),
+    ),
+    Mutant(
+        "lecture: pronouns always stand for the animal",
+        "lecture/data/coreference.py",
+        "{meant if word == 'it' else word}",
+        "{animal if word == 'it' else word}",
+        ("tests/unit/lecture/test_contents.py::test_pronouns_stand_for_what_the_last_word_says",),
+    ),
+    Mutant(
+        "lecture: a model does not wait for the one it starts from",
+        "lecture/training.py",
+        "if not model.starts_from or model.starts_from in self._ended:",
+        "if True:",
+        ("tests/unit/lecture/test_site.py::test_models_wait_for_those_that_they_start_from",),
+    ),
+    Mutant(
+        "lecture: pictures lie on each other",
+        "lecture/figures/figure.py",
+        "top += height + gap",
+        "top += gap",
+        ("tests/unit/lecture/test_site.py::test_pictures_are_stacked_without_overlap",),
+    ),
+    Mutant(
+        "lecture: a dropped thing goes on with its holder",
+        "lecture/data/stories.py",
+        "            del holders[thing]\n",
+        "",
+        ("tests/unit/lecture/test_contents.py::test_things_are_where_the_story_says",),
+    ),
+    Mutant(
+        "lecture: steps show the numbers of another head",
+        "inspection/figures/steps.py",
+        "index, walk = attention_map.heads.index(head), attention_map.walk",
+        "index, walk = 0, attention_map.walk",
+        ("tests/unit/inspection/test_figures.py::test_steps_show_the_numbers_of_the_head",),
+    ),
+)
+
 QUANTIZED_FOLDERS = (
     Mutant(
         "a quantized folder keeps the weights in floating point",
@@ -8394,6 +8439,7 @@ MUTANTS = (
     *HELD_WHOLE,
     *PROTECTED_TERMS,
     *SWEEPS,
+    *LECTURE,
     *QUANTIZED_FOLDERS,
     *NATIVE_LLAMA,
     *FINE_TUNED_SPEECH,
