@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, Self
 
-from pydantic import Field, ValidationInfo, field_validator
+from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
 from heedful.recipes.config import Config, FieldRole, PositiveInt, Probability, add_default_kind, config_error
 
+TrackerName = Literal["tensorboard", "wandb", "mlflow", "aim"]
 AdapterTarget = Literal["query", "key", "value", "output", "feed_forward"]
 _DEFAULT_TARGETS: Final[tuple[AdapterTarget, ...]] = ("query", "value")
 """Default of Hu et al. 2021, section 7.1: for a given number of weights, better than adapting one kind of projection
 alone."""
+
+
+def _require_unique(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Raise `ValueError` if a list names something twice; otherwise return it."""
+    if duplicates := [name for number, name in enumerate(names) if name in names[:number]]:
+        raise ValueError(f'names "{duplicates[0]}" twice: leave one of them out')
+    return names
 
 
 class LoraConfig(Config):
@@ -24,16 +32,11 @@ class LoraConfig(Config):
     """scale of an update, divided by `rank`"""
     dropout: Probability = 0.0
     """dropout on the input of A, in training"""
-    on: Annotated[tuple[AdapterTarget, ...], Field(strict=False, min_length=1)] = _DEFAULT_TARGETS
+    on: Annotated[tuple[AdapterTarget, ...], Field(strict=False, min_length=1), AfterValidator(_require_unique)] = (
+        _DEFAULT_TARGETS
+    )
     """which projections of each attention are adapted, and "feed_forward" for both layers of that network; all five are
     worth their memory if a model has much to learn (Dettmers et al. 2023, section 4)"""
-
-    @field_validator("on")
-    @classmethod
-    def _check_duplicates(cls, on: tuple[AdapterTarget, ...]) -> tuple[AdapterTarget, ...]:
-        if duplicates := [role for number, role in enumerate(on) if role in on[:number]]:
-            raise ValueError(f'names "{duplicates[0]}" twice: leave one of them out')
-        return on
 
 
 class BottleneckConfig(Config):
@@ -284,8 +287,17 @@ class TrainingConfig(Config):
     """evaluations without improvement after which training stops"""
     threads: Annotated[PositiveInt, Field(le=4096)] | None = None
     """CPU threads of each process; PyTorch's own choice if not given"""
+    trackers: Annotated[tuple[TrackerName, ...], Field(strict=False), AfterValidator(_require_unique)] = ()
+    """experiment trackers that also get the recipe and all numbers: "tensorboard", "wandb" (Weights & Biases), "mlflow"
+    and "aim"; each needs the extra of its name, such as heedful[wandb]"""
     tensorboard: bool = False
-    """also write TensorBoard's event files (needs the extra heedful[tensorboard])"""
+    """short for trackers = ["tensorboard"]"""
+
+    @property
+    def all_trackers(self) -> tuple[TrackerName, ...]:
+        """The experiment trackers of both keys, each once."""
+        short: tuple[TrackerName, ...] = ("tensorboard",) if self.tensorboard else ()
+        return tuple(dict.fromkeys((*short, *self.trackers)))
 
     @property
     def has_schedule(self) -> bool:

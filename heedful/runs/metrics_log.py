@@ -1,8 +1,7 @@
 """Logs of training, and the learning curves that are read from them and plotted as text, as SVG, and as an HTML
 page.
 
-metrics.jsonl has a line for each evaluation, one for every fifty updates, and one for the final model; TensorBoard has
-event files of its own.
+metrics.jsonl has a line for each evaluation, one for every fifty updates, and one for the final model.
 """
 
 from __future__ import annotations
@@ -12,18 +11,15 @@ import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from heedful.atomic_io import atomic_replace, sync_file
-from heedful.errors import MissingExtraError, RunError, TrainingError
+from heedful.errors import RunError, TrainingError
 from heedful.files import LARGEST_LOG, parse_json, read_text
 from heedful.inspection.page import PageTable, escape_page_text, render_html_page
 from heedful.inspection.plots import PlotLine, draw_line_plot, draw_text_plot
 from heedful.training.callbacks import Callback, LossSum, StepMetrics, TrainState, ValidationResult
 from heedful.training.eta import format_duration
-
-if TYPE_CHECKING:
-    from torch.utils.tensorboard import SummaryWriter
 
 _UPDATES_PER_LINE = 50
 _LINE_KEY = "training_line"
@@ -162,50 +158,6 @@ def _is_kept(line: str, progress: TrainState) -> bool:
     if kind == "validation" and step == progress.step:
         return progress.evaluated == step
     return kind != "final" and step <= progress.step
-
-
-class TensorBoardWriter(Callback):
-    """Callback that writes loss, learning rate and gradient norm of each update, and metrics of each evaluation, for
-    TensorBoard.
-
-    Training continues after the update `resumed_at`; TensorBoard drops what earlier files contain for later updates.
-    """
-
-    def __init__(self, folder: Path, *, resumed_at: int = 0) -> None:
-        self._writer = load_writer_class()(str(folder), purge_step=resumed_at + 1 if resumed_at else None)
-
-    def on_step_end(self, update: StepMetrics) -> None:
-        """Write the training scalars of an update."""
-        for name in ("loss", "nll", "rate", "gradient_norm"):
-            self._writer.add_scalar(f"training/{name}", getattr(update, name), update.step)
-        for name, value in update.extra_losses.items():
-            self._writer.add_scalar(f"training/{name}", value.mean, update.step)
-
-    def on_evaluate(self, evaluation: ValidationResult) -> None:
-        """Write the validation scalars and flush the file."""
-        for name, value in evaluation.metrics.items():
-            self._writer.add_scalar(f"validation/{name}", value, evaluation.progress.step)
-        self._writer.flush()
-
-    def close(self) -> None:
-        """Close the event file."""
-        self._writer.close()
-
-
-def load_writer_class() -> type[SummaryWriter]:
-    """Import the class that writes event files.
-
-    Raises:
-        MissingExtraError: TensorBoard is not installed.
-    """
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError:
-        raise MissingExtraError(
-            "training.tensorboard = true: the package tensorboard is not installed; "
-            "install it with: pip install 'heedful[tensorboard]', or leave the key out"
-        ) from None
-    return SummaryWriter
 
 
 _HIGH_PERPLEXITY: Final = 100.0

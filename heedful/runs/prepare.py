@@ -21,7 +21,7 @@ from heedful.recipes.text import TokenizerConfig
 from heedful.runs.checkpoints import METRICS_FILE, is_inference_only
 from heedful.runs.initialization import create_run, prepare_adapter_file
 from heedful.runs.load import has_checkpoint, open_run, read_run_recipe, resume_run_recipe, save_run
-from heedful.runs.metrics_log import load_writer_class
+from heedful.runs.trackers import require_trackers
 from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run, get_task, prefix_data_errors
 
@@ -99,7 +99,7 @@ def require_inputs(recipe: Recipe) -> None:
 
     Raises:
         DataError: a file of text or of word vectors is missing.
-        MissingExtraError: TensorBoard is requested and not installed.
+        MissingExtraError: an experiment tracker is requested and not installed.
     """
     try:
         for data in recipe.datasets.values():
@@ -111,8 +111,7 @@ def require_inputs(recipe: Recipe) -> None:
             raise DataError(f"{error}; the run in {recipe.output} was trained on {missing_text}: restore it") from None
         raise
     get_task(recipe).check_files(recipe)
-    if recipe.training.tensorboard:
-        load_writer_class()
+    require_trackers(recipe.training)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import math
 import platform
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from html import escape
 from pathlib import Path
@@ -28,7 +28,7 @@ from heedful.runs.checkpoints import METRICS_FILE, load_snapshot, write_final_mo
 from heedful.runs.device import find_device, trim_malloc, tune_malloc
 from heedful.runs.initialization import build_model_to_resume, ignore_message, init_model
 from heedful.runs.load import get_engine, has_checkpoint, load_trained_model
-from heedful.runs.metrics_log import MetricsLog, TensorBoardWriter, read_curve
+from heedful.runs.metrics_log import MetricsLog, read_curve
 from heedful.runs.prepare import (
     RUN_FILE,
     describe_changes,
@@ -41,6 +41,7 @@ from heedful.runs.prepare import (
     to_stored_form,
 )
 from heedful.runs.resolve import ResolvedRecipe, fit_recipe, resolve_recipe
+from heedful.runs.trackers import ExperimentTrackers
 from heedful.runs.trainer_factory import (
     CostReporter,
     TrainingWarnings,
@@ -111,10 +112,10 @@ def train(
 
     Raises:
         DataError: a text cannot be used.
-        MissingExtraError: TensorBoard is requested and not installed.
+        MissingExtraError: an experiment tracker is requested and not installed.
         RecipeError: there is no such device, or no such engine for the evaluation of the model.
         RunError: the run folder holds something else, is damaged, or another process trains in it.
-        TrainingError: the loss is not finite, or the disk is full.
+        TrainingError: the loss is not finite, the disk is full, or an experiment tracker cannot start.
     """
     return _train_recipe(
         resolve_recipe(recipe if isinstance(recipe, Recipe) else load_recipe(recipe)),
@@ -256,24 +257,32 @@ def _run_training(
         )
     metrics_log = MetricsLog(run.folder / METRICS_FILE)
     needed = count_useful_labels(run, [train_text for train_text, _ in corpora.values()])
-    signal, progress = _update_model(
-        run,
-        objective,
-        resolved,
-        metrics_log=metrics_log,
-        useful_labels=needed,
-        process_group=process_group,
-        callbacks=callbacks,
-        log=log,
-    )
-    if signal:
-        return signal, (), ()
-    trim_malloc()  # the model that was trained is freed by now; the final one is built from checkpoints
-    weaknesses = process_group.run_on_leader(
-        lambda: _write_final_model(
-            run, objective, device=process_group.device, log=log, progress=progress, metrics_log=metrics_log
+    with ExperimentTrackers(run, log=log) as trackers:
+        signal, progress = _update_model(
+            run,
+            objective,
+            resolved,
+            metrics_log=metrics_log,
+            trackers=trackers,
+            useful_labels=needed,
+            process_group=process_group,
+            callbacks=callbacks,
+            log=log,
         )
-    )
+        if signal:
+            return signal, (), ()
+        trim_malloc()  # the model that was trained is freed by now; the final one is built from checkpoints
+        weaknesses = process_group.run_on_leader(
+            lambda: _write_final_model(
+                run,
+                objective,
+                device=process_group.device,
+                log=log,
+                progress=progress,
+                metrics_log=metrics_log,
+                trackers=trackers,
+            )
+        )
     remedies = list_remedies(run, progress, needed=needed) if weaknesses else ()
     return signal, tuple(weaknesses or ()), tuple(remedies)
 
@@ -284,6 +293,7 @@ def _update_model(
     resolved: ResolvedRecipe[Recipe],
     *,
     metrics_log: MetricsLog,
+    trackers: ExperimentTrackers,
     useful_labels: float | None,
     process_group: DistributedContext,
     callbacks: Sequence[Callback],
@@ -302,26 +312,20 @@ def _update_model(
     freeze_parameters(model, run.recipe.training)
     set_gradient_checkpointing(model, run.recipe.training)
     run.task.freeze_weights(run, model)
-    with ExitStack() as files:
-        callbacks_of_process: list[Callback] = []
-        if process_group.is_leader:
-            metrics_log.rewind(past, snapshot.callback_state if snapshot else {})
-            config = run.recipe.training
-            costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=useful_labels)
-            callbacks_of_process = [
-                metrics_log,
-                costs,
-                *callbacks,
-                TrainingWarnings(config, past=read_curve(metrics_log.path), log=log),
-            ]
-            if run.recipe.training.tensorboard:
-                events = TensorBoardWriter(run.folder / "tensorboard", resumed_at=past.step)
-                callbacks_of_process.append(files.enter_context(closing(events)))
-        trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
-        if snapshot is not None:
-            trainer.restore(snapshot)
-        trim_malloc()
-        signal = trainer.run()
+    callbacks_of_process: list[Callback] = []
+    if process_group.is_leader:
+        callback_state = snapshot.callback_state if snapshot else {}
+        metrics_log.rewind(past, callback_state)
+        trackers.open(past, callback_state)
+        config = run.recipe.training
+        costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=useful_labels)
+        training_warnings = TrainingWarnings(config, past=read_curve(metrics_log.path), log=log)
+        callbacks_of_process = [metrics_log, costs, *callbacks, training_warnings, trackers]
+    trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
+    if snapshot is not None:
+        trainer.restore(snapshot)
+    trim_malloc()
+    signal = trainer.run()
     return signal, trainer.progress
 
 
@@ -332,10 +336,12 @@ def _write_final_model(
     device: torch.device,
     progress: TrainState,
     metrics_log: MetricsLog,
+    trackers: ExperimentTrackers,
     log: Callable[[str], None],
 ) -> Sequence[str]:
     """Write and evaluate the final model as it will be used. Add the results, with the best single checkpoint (from
-    `progress`), to the metrics file and the log. Return why the model is not useful, if it is not.
+    `progress`), to the metrics file, the experiment trackers and the log. Return why the model is not useful, if it is
+    not.
     """
     steps = write_final_model(run.folder, average=run.recipe.training.average)
     model = load_trained_model(run, device=device)
@@ -345,6 +351,7 @@ def _write_final_model(
     findings = run.task.result_files(run, objective)
     write_run_files(run.folder, {name: content.model_dump() for name, content in findings.items()})
     metrics_log.write_final(progress, metrics, steps=steps)
+    trackers.write_final(progress, metrics)
     metrics_text = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
     description = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
