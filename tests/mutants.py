@@ -78,6 +78,7 @@ RECORD = "tests/unit/inspection/test_record.py"
 WATCH = "tests/unit/inspection/test_watch.py"
 CAPTURE = "tests/unit/inspection/test_capture.py"
 LAWS = "tests/laws/test_decoder_laws.py"
+TRACKERS = "tests/unit/runs/test_trackers.py"
 PRODUCTS = "tests/unit/engines/test_products.py"
 STACK = "tests/unit/native/test_stack.py"
 STEPS = "tests/unit/native/test_search.py"
@@ -475,7 +476,7 @@ ATTENTION = (
     Mutant(
         "a resumed line tells of its last sitting alone",
         "runs/train.py",
-        "metrics_log.rewind(past, snapshot.callback_state if snapshot else {})",
+        "metrics_log.rewind(past, callback_state)",
         "metrics_log.rewind(past, {})",
         ("tests/unit/runs/test_training_run.py::test_lines_of_training_are_those_of_one_sitting",),
     ),
@@ -8427,7 +8428,52 @@ GUARDED = (
 )
 
 
+TRACKED = (
+    Mutant(
+        "a resumed training begins another run of its tracker",
+        "runs/trackers.py",
+        "self._run_ids = dict(stored.get(_RUNS_KEY, {}))",
+        "self._run_ids = {}",
+        (f"{TRACKERS}::test_a_tracker_gets_all_numbers_and_goes_on",),
+    ),
+    Mutant(
+        "a tracker that fails is asked again after each update",
+        "runs/trackers.py",
+        "                del self._trackers[name]\n",
+        "",
+        (f"{TRACKERS}::test_one_that_fails_is_switched_off_with_one_warning",),
+    ),
+    Mutant(
+        "an interrupted training is a finished run of its tracker",
+        "runs/trackers.py",
+        "if self._is_finished else RunOutcome.INTERRUPTED",
+        "if self._is_finished else RunOutcome.FINISHED",
+        (f"{TRACKERS}::test_a_tracker_gets_all_numbers_and_goes_on",),
+    ),
+    Mutant(
+        "numbers go to Weights & Biases though nobody asked for it",
+        "runs/tracker_backends.py",
+        '"online" if os.environ.get("WANDB_API_KEY") else "offline"',
+        '"online"',
+        (f"{TRACKERS}::test_wandb_sends_only_if_the_environment_says_so",),
+    ),
+    Mutant(
+        "TensorBoard shows updates that were trained again twice",
+        "runs/tracker_backends.py",
+        "purge_step=resumed_at + 1 if resumed_at else None",
+        "purge_step=None",
+        (f"{TRACKERS}::test_tensorboard_drops_what_is_trained_again",),
+    ),
+    Mutant(
+        "a password in the address of a tracker is shown",
+        "runs/trackers.py",
+        're.sub(r"://[^/@ ]*@", "://", line)',
+        "line",
+        (f"{TRACKERS}::test_one_that_cannot_start_is_an_error_before_the_first_update",),
+    ),
+)
 MUTANTS = (
+    *TRACKED,
     *ASKED_AS_OPENAI,
     *ASKED_IN_OUR_WORDS,
     *IN_OTHER_PROCESSES,

@@ -708,9 +708,10 @@ def test_two_processes_train_as_one_and_take_turns_with_it(small: Path, another:
     still = ("--model.dropout", "0", "--training.accumulate", "2", "--training.optimizer.epsilon", "1e-4")
     alone, mixed = fit(small, *still), another("mixed")
     fit(mixed, "--training.steps", "4", *still)
-    done = together(mixed, "--training.steps", "8", *still)
+    done = together(mixed, "--training.steps", "8", "--training.tensorboard", *still)
     assert done.returncode == 0, done.stderr
     assert done.stdout == ""
+    assert len(list((mixed.parent / "run/tensorboard").iterdir())) == 1, "of the first process"
     assert [line["step"] for line in measured(mixed.parent / "run")] == [4, 8, 8]
     folder = fit(mixed, *still)
     for line, expected in zip(measured(folder), measured(alone), strict=True):
