@@ -1,7 +1,7 @@
 /** Draw the tree of a beam search from left to right. */
 
-import { createCheckbox, createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
-import { formatNumber, formatToken, shortenText } from "heedful/formatting.js";
+import { createCheckbox, createElement, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
+import { formatNumber, formatToken } from "heedful/formatting.js";
 import { computeDepths, layOutTree } from "heedful/tree_layout.js";
 
 /** @import { BeamNode, InspectionRecord } from "heedful/record.js" */
@@ -114,7 +114,7 @@ function drawBranch(branch, { x, y, depth, onPoint }) {
     { class: getBranchClass("branch", branch), onmouseenter: () => onPoint(description) },
     createSvg("title", {}, description),
     createSvg("rect", { x, y, width: BOX.width, height: BOX.height, rx: 6 }),
-    createSvg("text", { x: x + BOX.width / 2, y: y + BOX.height / 2, "text-anchor": "middle", "dominant-baseline": "central" }, shortenText(name, 10)),
+    createSvg("text", { x: x + BOX.width / 2, y: y + BOX.height / 2, "text-anchor": "middle", "dominant-baseline": "central" }, fitText(name, BOX.width - 8, "650 12px")),
     score !== null && createSvg("text", { class: "score", x: x + BOX.width + 6, y: y + BOX.height / 2, "dominant-baseline": "central" }, formatNumber(score, 3)),
   );
 }

@@ -1,13 +1,13 @@
 /** Create a matrix as a picture with names on two sides, which users read by pointer or arrow keys. */
 
 import { formatColour } from "heedful/colour.js";
-import { createCanvas, createElement, createSvg, getContext } from "heedful/dom.js";
+import { createCanvas, createElement, createSvg, getContext, measureText } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
 
 /** @import { Colour } from "heedful/colour.js" */
 /** @typedef {{width: number, height: number}} CellSize in CSS pixels */
 
-const LETTER_WIDTH = 7.8;
+const FONT = "650 12px"; // of the selected name, which is the widest
 const MAX_NAME_LENGTH = 14;
 const MIN_TEXT_HEIGHT = 12;
 const LABEL_STRIDES = [1, 2, 4, 5, 8, 10, 16, 20, 32, 50, 64, 100, 200, 500, 1000];
@@ -161,12 +161,17 @@ function isInteger(name) {
   return /^-?\d+$/.test(name);
 }
 
+/** @param {string} name */
+function formatName(name) {
+  return shortenText(formatToken(name), MAX_NAME_LENGTH);
+}
+
 /**
- * Estimate the width of the longest name.
+ * Measure the width of the longest name.
  * @param {string[]} names
  */
 function measureNames(names) {
-  return LETTER_WIDTH * Math.min(MAX_NAME_LENGTH, Math.max(1, ...names.map((name) => [...formatToken(name)].length)));
+  return Math.max(...names.map((name) => measureText(formatName(name), FONT)));
 }
 
 /**
@@ -190,7 +195,7 @@ function drawRowNames(rows, { cell, left, top, selected }) {
   return rows.map((name, i) => {
     if (i !== selected && (i % stride !== 0 || isNearSelected(i))) return null;
     const attributes = { x: left - 6, y: top + (i + 0.5) * cell.height, "text-anchor": "end", "dominant-baseline": "central" };
-    return createSvg("text", { ...attributes, class: i === selected ? "chosen" : "" }, shortenText(formatToken(name), MAX_NAME_LENGTH));
+    return createSvg("text", { ...attributes, class: i === selected ? "chosen" : "" }, formatName(name));
   });
 }
 
@@ -200,12 +205,11 @@ function drawRowNames(rows, { cell, left, top, selected }) {
  * @param {{cell: CellSize, left: number, top: number, isTurned: boolean}} layout
  */
 function drawColumnNames(columns, { cell, left, top, isTurned }) {
-  const longest = Math.max(...columns.map((name) => name.length));
-  const stride = getLabelStride(cell.width, isTurned ? MIN_TEXT_HEIGHT : LETTER_WIDTH * longest + 6);
+  const stride = getLabelStride(cell.width, isTurned ? MIN_TEXT_HEIGHT : measureNames(columns) + 6);
   return columns.map((name, j) => {
     if (j % stride !== 0) return null;
     const [x, y] = [left + (j + 0.5) * cell.width, top - 6];
     const attributes = isTurned ? { "text-anchor": "start", transform: `rotate(-55 ${x} ${y})` } : { "text-anchor": "middle" };
-    return createSvg("text", { x, y, ...attributes }, shortenText(formatToken(name), MAX_NAME_LENGTH));
+    return createSvg("text", { x, y, ...attributes }, formatName(name));
   });
 }

@@ -1,8 +1,8 @@
 /** Show a chain of facts: their probabilities at each step, and those of neighbours (Kim et al. 2017, figure 4). */
 
 import { getNumber, getSubarray } from "heedful/arrays.js";
-import { createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
-import { formatNumber, formatToken, shortenText } from "heedful/formatting.js";
+import { createElement, createSvg, createTable, createTableToggle, fitText, measureText } from "heedful/dom.js";
+import { formatNumber, formatToken } from "heedful/formatting.js";
 import { loadHeadWeights } from "heedful/record.js";
 import { formatStepNames } from "heedful/step_selection.js";
 
@@ -13,7 +13,8 @@ import { formatStepNames } from "heedful/step_selection.js";
 const ROW_HEIGHT = 40;
 const STEP_DISTANCE = 170;
 const RADIUS = 13;
-const MAX_NAME_LENGTH = 44;
+const MAX_NAME_WIDTH = 320;
+const FONT = "13px";
 const MIN_PROBABILITY = 0.01; // of a pair that has a line
 
 const hasEdges = (/** @type {AttentionMap} */ map) => Boolean(map.edges);
@@ -72,7 +73,8 @@ function show(host, record, store) {
  * @param {MapAxis} chain.axis
  */
 function drawChain({ nodes, edges, steps, axis: { tokens, marked } }) {
-  const left = Math.min(MAX_NAME_LENGTH, Math.max(...tokens.map((token) => token.length))) * 7.2 + 40;
+  const names = tokens.map((token, k) => (marked.includes(k) ? "● " : "") + fitText(formatToken(token), MAX_NAME_WIDTH, FONT));
+  const left = Math.max(...names.map((name) => measureText(name, FONT))) + 40;
   const getX = (/** @type {number} */ q) => left + q * STEP_DISTANCE;
   const getY = (/** @type {number} */ k) => 46 + k * ROW_HEIGHT;
   const drawLine = (/** @type {number} */ q, /** @type {number} */ from, /** @type {number} */ to) => {
@@ -92,8 +94,7 @@ function drawChain({ nodes, edges, steps, axis: { tokens, marked } }) {
   const size = { width: left + (steps.length - 1) * STEP_DISTANCE + 40, height: 46 + tokens.length * ROW_HEIGHT };
   return createSvg("svg", { class: "chain", ...size, role: "img", "aria-label": `A chain of ${steps.length} steps over ${tokens.length} facts` },
     steps.map((name, q) => createSvg("text", { class: "soft", x: getX(q), y: 16, "text-anchor": "middle" }, name)),
-    tokens.map((token, k) => createSvg("text", { x: left - 30, y: getY(k), "text-anchor": "end", "dominant-baseline": "central" },
-      (marked.includes(k) ? "● " : "") + shortenText(formatToken(token), MAX_NAME_LENGTH))),
+    names.map((name, k) => createSvg("text", { x: left - 30, y: getY(k), "text-anchor": "end", "dominant-baseline": "central" }, name)),
     steps.slice(1).map((_, q) => tokens.map((__, from) => tokens.map((___, to) => drawLine(q, from, to)))),
     steps.map((_, q) => tokens.map((__, k) => drawNode(q, k))));
 }

@@ -2,8 +2,7 @@
 
 import { findMax } from "heedful/arrays.js";
 import { addGridListeners } from "heedful/cell_grid.js";
-import { createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
-import { shortenText } from "heedful/formatting.js";
+import { createElement, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
 import { getWeightRow } from "heedful/shaded_text.js";
 import { followSteps } from "heedful/step_selection.js";
 
@@ -69,7 +68,7 @@ function show(host, record, store) {
     const cursor = createSvg("rect", { class: "grid-cursor", y: 0, width, height: size.height - 4, visibility: "hidden" });
     const drawRow = (/** @type {number[]} */ row, /** @type {number} */ i) => createSvg("g",
       { class: i === step ? "frame-row chosen" : "frame-row", transform: `translate(${LEFT} ${top + (i + 1) * ROW_HEIGHT - 4})` },
-      createSvg("text", { x: -10, y: -6, "text-anchor": "end" }, shortenText(names[i], 15)),
+      createSvg("text", { x: -10, y: -6, "text-anchor": "end" }, fitText(names[i], LEFT - 14, "650 12px")),
       createSvg("line", { class: "rule", x1: 0, x2: count * width, y1: 0.5, y2: 0.5 }),
       createSvg("path", { class: "bars", d: drawBarPath(row, { maxWeight, width, height: BAR_HEIGHT }) }));
     const marks = axis.marked.map((k) =>

@@ -2,7 +2,7 @@
 
 import { findMax } from "heedful/arrays.js";
 import { getHeadColour } from "heedful/colour.js";
-import { createElement, createSvg, getContext } from "heedful/dom.js";
+import { createSvg, measureText } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
 
 /** @import { ScrollWindow } from "heedful/scroller.js" */
@@ -31,7 +31,6 @@ const OPACITY_LEVELS = 20; // all lines of a level are one stroke, which makes m
 const MIN_OPACITY = 0.06;
 const MAX_LABEL_LENGTH = 28;
 const NARROW = { room: 500, maxLabelLength: 11 };
-const FONT = '14px ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", sans-serif';
 
 /**
  * Compute the layout of tokens and lines.
@@ -45,10 +44,8 @@ export function computeLayout(queries, keys, room, heads) {
   const count = Math.max(queries.length, keys.length);
   const narrow = room < NARROW.room;
   const row = count <= 40 ? 27 : count <= 120 ? 21 : 16;
-  const context = getContext(createElement("canvas"));
-  context.font = FONT;
   const measureWidest = (/** @type {string[]} */ tokens) =>
-    Math.max(narrow ? 40 : 120, ...tokens.map((token) => context.measureText(formatLabel(token, narrow)).width));
+    Math.max(narrow ? 40 : 120, ...tokens.map((token) => measureText(formatLabel(token, narrow), "14px")));
   const space = getBarWidth(heads, narrow) * heads + 10;
   const [before, after] = [Math.ceil(measureWidest(queries)) + space + 22, Math.ceil(measureWidest(keys)) + space + 22];
   const width = Math.min(room, before + after + 420);

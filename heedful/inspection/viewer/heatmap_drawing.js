@@ -2,7 +2,7 @@
 
 import { maxPool } from "heedful/arrays.js";
 import { formatColour, getContrastColour, getPixelRamp, getRamp } from "heedful/colour.js";
-import { createElement, createSvg, getContext } from "heedful/dom.js";
+import { createElement, createSvg, getContext, getFont, measureText } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
 
 /** @import { ScrollWindow } from "heedful/scroller.js" */
@@ -33,7 +33,6 @@ import { formatToken, shortenText } from "heedful/formatting.js";
 /** @typedef {{paper: string, line: string}} CanvasColours background of the page, and colour of lines */
 /** @typedef {{firstRow: number, lastRow: number, firstColumn: number, lastColumn: number}} CellRange without the last ones */
 
-const FONT = 'px ui-sans-serif, system-ui, "Segoe UI", "Noto Sans", sans-serif';
 const LABEL_ANGLE = 50; // degrees
 const MAX_LABEL_LENGTH = 24;
 const MAX_MEASURED_LABELS = 4000;
@@ -50,10 +49,8 @@ const MIN_NUMBER_CELL = 32;
  * @returns {{left: number, top: number, right: number}}
  */
 export function measureMargins(queries, keys, sums) {
-  const context = getContext(createElement("canvas"));
-  context.font = `14${FONT}`;
   const measureWidest = (/** @type {string[]} */ tokens) =>
-    Math.max(...tokens.slice(0, MAX_MEASURED_LABELS).map((token) => context.measureText(formatLabel(token)).width));
+    Math.max(...tokens.slice(0, MAX_MEASURED_LABELS).map((token) => measureText(formatLabel(token), "14px")));
   const length = measureWidest(keys);
   const angle = (Math.PI * LABEL_ANGLE) / 180;
   return {
@@ -216,7 +213,7 @@ function drawMarks(context, { firstRow, lastRow }, cell, columns, { data, ramp, 
  */
 function drawNumbers(context, { firstRow, lastRow, firstColumn, lastColumn }, cell, columns, { data, visible, ramp, maxWeight }) {
   const getColour = getRamp(ramp);
-  context.font = `${Math.min(13, cell / 3)}${FONT}`;
+  context.font = getFont(`${Math.min(13, cell / 3)}px`);
   context.textAlign = "center";
   context.textBaseline = "middle";
   for (let q = firstRow; q < lastRow; q += 1) {

@@ -91,7 +91,7 @@ function show(host, record, store) {
     draw();
   };
   slider.addEventListener("input", () => selectRow(Number(slider.value)));
-  const encodings = createSelect("Encoding", record.encodings.map(({ name }, i) => [String(i), name]), "0", (value) => {
+  const encodings = createSelect("Encoding", shortenNames(record.encodings.map(({ name }) => name)).map((name, i) => [String(i), name]), "0", (value) => {
     state.encoding = Number(value);
     selectRow(null);
   });
@@ -107,6 +107,17 @@ function show(host, record, store) {
     state.turn = -Infinity;
     unsubscribe();
   };
+}
+
+/**
+ * Leave out the end that all names share, such as ".stack.embedding.position)": a select cannot wrap its text.
+ * @param {string[]} names
+ */
+function shortenNames(names) {
+  const parts = names.map((name) => name.split(".").reverse());
+  let shared = 0;
+  while (parts.every((each) => shared + 1 < each.length && each[shared] === parts[0][shared])) shared++;
+  return parts.map((each) => each.slice(shared).reverse().join(".") + (shared > 0 ? ")" : ""));
 }
 
 /** @param {PositionEncoding} encoding */

@@ -161,9 +161,9 @@ function show(host, record, store) {
         canvas, createElement("span", {}, name));
     });
     const hasFocus = stage.contains(document.activeElement) && document.activeElement?.matches(".region");
-    const picture = createLargePicture(style, axis, getWeightRow(weights, step), names[step], readout);
+    const picture = createLargePicture({ ...style, side: Math.min(LARGE_SIDE, stage.clientWidth) }, axis, getWeightRow(weights, step), names[step], readout);
     stage.replaceChildren(
-      createElement("section", {}, createElement("h2", {}, names[step]), picture, readout),
+      createElement("section", {}, createElement("h2", {}, names[step]), createElement("div", { class: "grid-scroll" }, picture), readout),
       createElement("div", { class: "region-list", role: "group", "aria-label": "Steps" }, buttons),
     );
     readout.replaceChildren(createElement("span", { class: "hint" }, "Point at a region, or move with the arrow keys, to read its weight."));
@@ -189,15 +189,15 @@ function buildTable(scene) {
 
 /**
  * Create the picture of the selected step, whose regions users can read.
- * @param {PictureStyle} style
+ * @param {PictureStyle & {side: number}} style with its longer side, in pixels
  * @param {MapAxis} axis
  * @param {number[]} cells
  * @param {string} name of the step
  * @param {HTMLElement} readout
  */
 function createLargePicture(style, axis, cells, name, readout) {
-  const { rows, columns } = style;
-  const { width, height } = fitIntoSquare(LARGE_SIDE, axis);
+  const { rows, columns, side } = style;
+  const { width, height } = fitIntoSquare(side, axis);
   const canvas = createElement("canvas");
   paintPicture(canvas, { ...style, cells, width, height });
   const cell = { width: width / columns, height: height / rows };

@@ -1,13 +1,14 @@
 /** Show the model unrolled over its tokens: the inputs of each value, and the step in which it can be computed. */
 
-import { createElement, createLabel, createSvg, createTable, createTableToggle } from "heedful/dom.js";
-import { formatToken, shortenText } from "heedful/formatting.js";
+import { createElement, createLabel, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
+import { formatToken } from "heedful/formatting.js";
 
 /** @import { PageView } from "heedful/main.js" */
 /** @import { DiagramNode, UnrolledModel } from "heedful/record.js" */
 
 const STEP_DURATION = 500; // milliseconds
-const MAX_NAME_LENGTH = 8;
+const FONT = "13px";
+const MAX_NAME_WIDTH = 58; // pixels; the columns have 62
 
 /** @type {PageView} */
 export const unrolledView = {
@@ -51,7 +52,8 @@ function showDiagram(host, diagram) {
   const attributes = { class: "unrolled is-whole", viewBox: `0 0 ${diagram.width} ${diagram.height}`, width: diagram.width, "aria-hidden": "true" };
   const picture = createSvg("svg", attributes,
     diagram.courses.map(([kind, d]) => createSvg("path", { class: `course ${kind}`, d })), boxes,
-    diagram.names.map(([x, y, anchor, name]) => createSvg("text", { x, y, "text-anchor": anchor, "dominant-baseline": "central" }, name)));
+    diagram.names.map(([x, y, anchor, name]) => createSvg("text", { x, y, "text-anchor": anchor, "dominant-baseline": "central" },
+      fitText(name, anchor === "end" ? x : diagram.width - x, FONT))));
   const board = createElement("div", { class: "grid-scroll", tabindex: 0, role: "img", onkeydown: moveCursor }, picture);
   const legend = Object.entries(diagram.kinds).map(([kind, text]) => createElement("span", { class: "labelled" },
     createSvg("svg", { class: "unrolled", width: 26, height: 8, "aria-hidden": "true" }, createSvg("path", { class: `course key ${kind}`, d: "M0 4h26" })),
@@ -142,7 +144,7 @@ function showDiagram(host, diagram) {
  */
 function drawNode([x, y, row, step, name, about], { number, box: [width, height], steps, hasDot, onSelect }) {
   const centre = { "text-anchor": "middle", "dominant-baseline": "central", x, y };
-  if (!row) return createSvg("g", {}, createSvg("text", centre, shortenText(formatToken(name), MAX_NAME_LENGTH)));
+  if (!row) return createSvg("g", {}, createSvg("text", centre, fitText(formatToken(name), MAX_NAME_WIDTH, FONT)));
   const place = { x: x - width / 2, y: y - height / 2, width, height, rx: 6 };
   return createSvg("g", { class: "box", onclick: onSelect, "data-step": step, "data-node": number },
     createSvg("title", {}, about),
