@@ -4340,6 +4340,7 @@ DRAFTS = "tests/unit/recipes/test_drafts.py"
 NEW = "tests/unit/cli/test_new.py"
 INSPECT = "tests/unit/cli/test_inspect.py"
 ATTRIBUTED = "tests/laws/test_attribution_laws.py"
+ATTRIBUTED_RECORDS = "tests/unit/inspection/test_attribution.py"
 
 FIRST_HOUR = (
     Mutant(
@@ -4752,6 +4753,27 @@ FIRST_HOUR = (
         "((0, 0), (0, width - scores.shape[1]))",
         "((0, 0), (width - scores.shape[1], 0))",
         (ATTRIBUTED,),
+    ),
+    Mutant(
+        "attribution that is not requested is the gradient",
+        "tasks/inspection_records.py",
+        'method: Method = "gradient" if selection.attribution == "gradient" else "integrated"',
+        'method: Method = "integrated" if selection.attribution == "integrated" else "gradient"',
+        (ATTRIBUTED_RECORDS,),
+    ),
+    Mutant(
+        "one complete row of scores is enough",
+        "tasks/inspection_records.py",
+        "not np.all(attribution.complete)",
+        "not np.any(attribution.complete)",
+        (ATTRIBUTED_RECORDS,),
+    ),
+    Mutant(
+        "only positive completeness errors count",
+        "inspection/record.py",
+        "abs(self.gaps) <= _MAX_GAP",
+        "self.gaps <= _MAX_GAP",
+        (ATTRIBUTED_RECORDS,),
     ),
     Mutant(
         "of a long text the last part is looked at",

@@ -79,10 +79,11 @@ class InspectArguments:
     detail: Literal["auto", "yes", "no"] = "auto"
     """also record queries, keys, values and scores; auto omits them if they are many"""
     attribution: Literal["auto", "none", "gradient", "integrated"] = "auto"
-    """importance of each input token for the output: gradient times input, or integrated gradients; auto computes the
-    gradient where that is cheap"""
+    """importance of each input token for the output: gradient times input, or integrated gradients; auto computes
+    integrated gradients where that is cheap"""
     attribution_steps: int = 32
-    """for --attribution integrated: forward and backward passes for each output token"""
+    """of integrated gradients: forward and backward passes for each output token; auto doubles them until the scores
+    are complete"""
     padding: int = 0
     """number of padding columns after the source, as in a batch with a longer text: shows that nothing attends to
     them"""

@@ -16,6 +16,9 @@ from heedful.deprecation import keep_old_names
 from heedful.errors import DataError
 from heedful.tensors import BeamOutcome
 
+_MAX_GAP = 0.05
+"""Largest completeness error of complete scores, as a share of the change."""
+
 
 @dataclass(frozen=True)
 class VectorSize:
@@ -70,6 +73,16 @@ class Attribution:
             return None
         gaps: np.ndarray = self.values - self.baselines - self.scores.sum(1)
         return gaps
+
+    @property
+    def complete(self) -> Bool[np.ndarray, " N"] | None:
+        """Whether the scores of each row are complete, with an error of at most 5 % of the change that the words make,
+        or of 0.05 if it is below 1; None for the gradient method.
+        """
+        if self.gaps is None or self.baselines is None:
+            return None
+        complete: np.ndarray = abs(self.gaps) <= _MAX_GAP * np.maximum(1, abs(self.values - self.baselines))
+        return complete
 
 
 @dataclass(frozen=True)

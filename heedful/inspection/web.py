@@ -125,10 +125,12 @@ def build_payload(record: InspectionRecord) -> dict[str, Any]:
 
 
 def _pack_attribution(record: InspectionRecord, attribution: Attribution) -> dict[str, Any]:
-    """Return an attribution with its row names, and its values and completeness errors in full precision."""
+    """Return an attribution with its row names, whether they are complete, and its values in full precision."""
     exact = {"values": attribution.values, "baselines": attribution.baselines, "gaps": attribution.gaps}
     totals = {name: None if array is None else [float(number) for number in array] for name, array in exact.items()}
-    return {**_to_json(attribution), **totals, "names": list(record.list_attribution_labels(attribution)[0])}
+    complete = None if attribution.complete is None else attribution.complete.tolist()
+    names = list(record.list_attribution_labels(attribution)[0])
+    return {**_to_json(attribution), **totals, "complete": complete, "names": names}
 
 
 def _build_unrolled(record: InspectionRecord) -> dict[str, Any] | None:

@@ -48,9 +48,11 @@ from heedful.tensors import FrameLayout, GridLayout, Memories, Memory, Tokens, a
 Output = TypeVar("Output")
 NestedTensors = TypeVar("NestedTensors")
 
-_CHEAP_PRODUCTS = 2 * 10**10
-"""Multiplications of a forward pass up to which attribution is computed automatically; one core needs some seconds for
-them with the backward pass."""
+_CHEAP_PRODUCTS = 10**11
+"""Multiplications of all forward passes up to which attribution is computed automatically; one core needs about ten
+seconds for them with the backward passes."""
+
+_MAX_AUTOMATIC_STEPS = 256
 
 _MAX_STEP_NUMBERS = 400_000
 """Numbers of all attention steps in a record, unless they were requested; in half precision they make a page of one
@@ -75,8 +77,9 @@ class InspectionSelection:
         attention_steps: whether to keep every step from queries to outputs; None keeps them if they are few.
         alternatives: number of most probable tokens listed beside each generated one.
         padding: padding columns behind the source, as in a batch with a longer text.
-        attribution: how the important input tokens are found; "auto" uses the gradient if it is cheap, None skips it.
-        steps: number of steps of integrated gradients.
+        attribution: how the important input tokens are found; "auto" uses integrated gradients if they are cheap, None
+            skips it.
+        steps: number of steps of integrated gradients; "auto" doubles it until all scores are complete.
     """
 
     layers: tuple[int, ...] | None = None
@@ -215,30 +218,38 @@ def add_attribution(
     """
     if selection.attribution is None:
         return record
+    is_automatic = selection.attribution == "auto"
+    method: Method = "gradient" if selection.attribution == "gradient" else "integrated"
     lengths = {axis.name: len(axis.tokens) for axis in record.axes}
     num_outputs = len(indices if indices is not None else record.written if about == "written" else record.answers)
-    method: Method = "integrated" if selection.attribution == "integrated" else "gradient"
-    if selection.attribution == "auto" and num_outputs * _estimate_cost(model, lengths) > _CHEAP_PRODUCTS:
+    cheap_steps = _CHEAP_PRODUCTS // max(1, num_outputs * _estimate_cost(model, lengths))
+
+    def attribute(steps: int) -> Attribution | None:
+        """Return the attribution in that many steps; None if there are no outputs or no embeddings."""
+        result = attribute_outputs(compute_values, find_token_readers(model), lengths, method=method, steps=steps)
+        if result is None:
+            return None
+        rows = tuple(range(len(result.values)) if indices is None else indices)
+        numbers = result.scores, result.values, result.baselines
+        return Attribution(method, steps if method == "integrated" else 1, about, rows, unit, result.axes, *numbers)
+
+    steps = selection.steps
+    if is_automatic and steps > cheap_steps:
         return record
+    max_steps = min(cheap_steps, _MAX_AUTOMATIC_STEPS)
     try:
-        result = attribute_outputs(
-            compute_values, find_token_readers(model), lengths, method=method, steps=selection.steps
-        )
+        attribution = attribute(steps)
+        while is_automatic and attribution and not np.all(attribution.complete) and 2 * steps <= max_steps:
+            steps *= 2
+            attribution = attribute(steps)
     except RecipeError:
-        if selection.attribution == "auto":
+        if is_automatic:
             return record
         raise
-    if result is None and selection.attribution == "auto":
-        return record
-    if result is None:
-        note = "The input of this model has no token embeddings, so the page does not show what mattered."
-        return replace(record, notes=(*record.notes, note))
-    steps = selection.steps if method == "integrated" else 1
-    rows = tuple(range(len(result.values)) if indices is None else indices)
-    attribution = Attribution(
-        method, steps, about, rows, unit, result.axes, result.scores, result.values, result.baselines
-    )
-    return replace(record, attributions=(*record.attributions, attribution))
+    if attribution is not None:
+        return replace(record, attributions=(*record.attributions, attribution))
+    note = "The input of this model has no token embeddings, so the page does not show what mattered."
+    return record if is_automatic else replace(record, notes=(*record.notes, note))
 
 
 def _estimate_cost(model: nn.Module, lengths: Mapping[str, int]) -> int:

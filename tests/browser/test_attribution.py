@@ -89,18 +89,35 @@ def test_it_works_by_keys_and_as_a_table(open_page: Callable[..., Any], scheme: 
 def test_the_tour_ends_with_it(open_page: Callable[..., Any]) -> None:
     record = add_random_attribution(build_random_record(walk=True))
     (each,) = record.attributions
-    page = open_page(record)
+    exact = replace(each, baselines=each.values - each.scores.sum(1))
+    page = open_page(replace(record, attributions=(exact,)))
     page.get_by_role("button", name="Guided tour").click()
     page.wait_for_selector(".tour h3:not(:empty)")
     for _ in range(9):
         page.keyboard.press("ArrowRight")
         page.wait_for_timeout(80)
     assert page.locator(".tour h3").text_content() == "Attribution"
+    assert "Integrated gradients show what counted" in page.locator(".tour p").text_content()
     page.wait_for_selector("[data-column].tour-mark")
     place = int(page.get_by_label("Word").input_value())
     step = int(record.find_map("cross", layer=-1).mean_weights[:, place].argmax())
     assert f"counts {abs(each.scores[step, place]):.2f} nats" in page.locator(".tour p").text_content()
     assert page.locator("[role=radio][aria-checked=true]").get_attribute("data-row") == str(step)
+
+
+@pytest.mark.parametrize("method", ["gradient", "integrated"])
+def test_the_tour_leaves_out_scores_that_are_not_complete(open_page: Callable[..., Any], method: str) -> None:
+    """Those of gradients times input never are."""
+    record = add_random_attribution(build_random_record(), method=method)
+    (each,) = record.attributions
+    baselines = each.values - each.scores.sum(1) - 5 if method == "integrated" else None
+    page = open_page(replace(record, attributions=(replace(each, baselines=baselines),)))
+    page.get_by_role("button", name="Guided tour").click()
+    page.wait_for_selector(".tour h3:not(:empty)")
+    while not page.locator(".tour").get_by_role("button", name="Next", exact=True).is_disabled():
+        page.keyboard.press("ArrowRight")
+        page.wait_for_timeout(80)
+    assert page.locator(".tour h3").text_content() == "The choice"
 
 
 def test_old_links_open_the_view(open_page: Callable[..., Any]) -> None:

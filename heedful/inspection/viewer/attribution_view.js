@@ -19,7 +19,6 @@ import { createColourKey } from "heedful/vector_strips.js";
 /** @import { Store } from "heedful/store.js" */
 /** @typedef {{axis: string, token: string}} AxisToken */
 
-const MAX_GAP = 0.05; // completeness error, as a share of the change, above which the page warns
 /** @type {Record<Attribution["method"], string>} */
 const METHOD_NAMES = { gradient: "Gradient × input", integrated: "Integrated gradients" };
 
@@ -180,14 +179,14 @@ function createWeightedText({ map, head, weights }, getColour) {
  * @param {number} selected row of the attribution
  * @param {number[]} scores
  */
-function createSummary({ method, steps, unit, values, baselines, gaps }, selected, scores) {
+function createSummary({ method, steps, unit, values, baselines, gaps, complete }, selected, scores) {
   const sum = formatNumber(sumNumbers(scores), 3);
   const value = `${formatNumber(values[selected], 3)}${unit && ` ${unit}`}`;
   if (!baselines || !gaps) {
     return createElement("p", { class: "soft small" }, `${METHOD_NAMES[method]}: the output has ${value}. The scores sum to ${sum}.`);
   }
   const change = values[selected] - baselines[selected];
-  const isLarge = Math.abs(gaps[selected]) > MAX_GAP * Math.max(1, Math.abs(change));
+  const isLarge = !complete?.[selected];
   const warning = " This error is large. More steps make it smaller, unless the model uses hard attention, which has no gradient.";
   return createElement("p", { class: isLarge ? "banner" : "soft small" },
     `${METHOD_NAMES[method]} in ${steps} steps: the output has ${value} with all words, and ${formatNumber(baselines[selected], 3)} without words. ` +

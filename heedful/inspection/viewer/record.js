@@ -166,6 +166,7 @@ import { getSubarray, unpackArray } from "heedful/arrays.js";
  * @property {number[]} values explained log-probabilities or numbers
  * @property {number[] | null} baselines the same without words; null if the method does not need them
  * @property {number[] | null} gaps completeness errors
+ * @property {boolean[] | null} complete whether the error of each row is small; null if there is none
  * @property {string[]} names of the rows
  */
 /**

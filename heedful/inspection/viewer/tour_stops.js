@@ -517,18 +517,18 @@ function buildAnswerStop({ answers }, { axis, place, name }) {
  * @returns {Promise<TourStop | null>}
  */
 async function buildAttributionStop(record, { axis, place, name }, step) {
-  const attribution = record.attributions.find(({ axes }) => axis && axes.includes(axis.name));
+  const attribution = record.attributions.find(({ axes, complete }) => axis && axes.includes(axis.name) && complete);
   if (!attribution || !axis) return null;
-  const { about, places, axes, names, unit } = attribution;
+  const { about, places, axes, names, unit, complete } = attribution;
   const row = about === "written"
     ? places.indexOf(step?.place ?? 0)
     : Math.max(0, places.findIndex((answer) => record.answers[answer].place === place));
-  if (row < 0) return null;
+  if (!complete?.[row]) return null;
   const scores = getSubarray(await unpackArray(attribution.scores), row);
   const start = sumNumbers(axes.slice(0, axes.indexOf(axis.name)).map((each) => record.getAxis(each).tokens.length));
   const score = getNumber(scores, start + place);
   const output = about === "written" ? step?.name : `“${names[row]}”`;
-  const text = "Attention weights show what the model read. Gradients show what counted for an output: " +
+  const text = "Attention weights show what the model read. Integrated gradients show what counted for an output: " +
     `${name} counts ${formatNumber(Math.abs(score))}${unit && ` ${unit}`} ${score >= 0 ? "for" : "against"} ${output}.`;
   return { title: "Attribution", text, state: { view: "attribution" }, press: `.token-row [data-row="${row}"]`, mark: `[data-column="${start + place}"]` };
 }

@@ -295,10 +295,10 @@ def test_taggers_classifiers_and_answerers_take_what_they_need(
 
 
 def test_what_mattered_for_a_translation(say: Say, trained: Path, here: Path) -> None:
-    """The gradient unasked, which the terminal does not tell; integrated gradients with their sums."""
+    """Integrated gradients; the terminal shows them, with their sums, if they are requested."""
     plain = say("inspect", trained, "--text", SOURCE, "--terminal", "--save", "plain.safetensors")
     (each,) = heedful.load_record("plain.safetensors").attributions
-    assert (each.method, each.axes) == ("gradient", ("source", "read"))
+    assert (each.method, each.axes) == ("integrated", ("source", "read"))
     assert "what mattered" not in plain.out
     asked = ("--attribution", "integrated", "--attribution-steps", "16", "--save", "full.safetensors")
     said = say("inspect", trained, "--text", SOURCE, "--terminal", "--numbers", "full.npz", *asked)
@@ -319,9 +319,9 @@ def test_what_mattered_for_a_translation(say: Say, trained: Path, here: Path) ->
 
 def test_attributions_that_are_not_there(say: Say, trained: Path, here: Path) -> None:
     say("inspect", trained, "--text", SOURCE, "--save", "a.safetensors")
-    said = say("inspect", "--record", "a.safetensors", "--attribution", "integrated")
+    said = say("inspect", "--record", "a.safetensors", "--attribution", "gradient")
     assert said.code != 0
-    assert "--attribution integrated: the record was saved without it" in said.err
+    assert "--attribution gradient: the record was saved without it" in said.err
     said = say("inspect", trained, "--text", SOURCE, "--attribution", "integrated", "--attribution-steps", "0")
     assert said.code != 0
     assert "--attribution-steps" in said.err
