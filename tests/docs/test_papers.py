@@ -17,7 +17,14 @@ CODE = re.findall(r"`([^`]+)`", PAGE.partition("## Errata")[0])
 
 _WORD = r"(?:van den |van |de )?[A-Z][\w'-]+"
 CITATION = re.compile(rf"({_WORD})((?: et al\.)?|(?:,| and| &) {_WORD}),? \(?((?:19|20)\d\d)\b")
-NO_PAPERS = {("Schema", "2020"), ("Microsoft", "1991"), ("PNG", "2003"), ("März", "1994"), ("March", "1994")}
+NO_PAPERS = {
+    ("Schema", "2020"),
+    ("Microsoft", "1991"),
+    ("PNG", "2003"),
+    ("März", "1994"),
+    ("March", "1994"),
+    ("August", "1992"),
+}
 """Formats and dates that look like citations."""
 
 

@@ -131,7 +131,7 @@ def test_unknown_commands_get_a_remedy(capsys: pytest.CaptureFixture[str]) -> No
     assert main(["trian", "x"]) == 2
     assert capsys.readouterr().err == "heedful: 'trian' is not a command; did you mean train?\n"
     assert main(["--model.layers"]) == 2
-    assert "known commands: quickstart, new, filter, annotate, split, recipes, " in capsys.readouterr().err
+    assert "known commands: quickstart, lecture, new, filter, annotate, split, recipes, " in capsys.readouterr().err
 
 
 def test_a_command_gets_the_words_behind_its_name(command: Callable[[Run], None]) -> None:
