@@ -61,7 +61,7 @@ class LectureModel(ABC):
         name: name of its run folder.
         purpose: what it learns, in a few words.
         seconds: seconds of training on one core of a laptop, as measured.
-        settings: values of recipe keys that differ from the file, as text.
+        settings: values of recipe keys that differ from the file, as text; FOLDER is that of the lecture.
         starts_from: name of the model that it starts from; empty for random weights.
     """
 
@@ -92,7 +92,7 @@ class LectureModel(ABC):
     @final
     def plan_run(self, folder: Path) -> PlannedRun:
         """Return the training of the model in the folder of a lecture."""
-        settings = {**self.settings}
+        settings = {key: value.replace("FOLDER", str(folder.resolve())) for key, value in self.settings.items()}
         if self.starts_from:
             settings["init"] = str((folder / "runs" / self.starts_from).resolve())
         return PlannedRun(self.name, self.build_command(folder), settings)
@@ -441,7 +441,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
                     seconds=20,
                     recipe_name="second-language",
                     data_set="languages",
-                    settings={"data.train.path": "../data/languages/german-rehearsed-train.tsv"},
+                    settings={"data.train.path": "FOLDER/data/languages/german-rehearsed-train.tsv"},
                     starts_from=f"french{ending}",
                 ),
             )

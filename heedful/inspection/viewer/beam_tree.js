@@ -1,7 +1,8 @@
 /** Draw the tree of a beam search from left to right. */
 
-import { createCheckbox, createElement, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
+import { createCheckbox, createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
 import { formatNumber, formatToken } from "heedful/formatting.js";
+import { fitText } from "heedful/text_width.js";
 import { computeDepths, layOutTree } from "heedful/tree_layout.js";
 
 /** @import { BeamNode, InspectionRecord } from "heedful/record.js" */

@@ -1,8 +1,9 @@
 /** Create a matrix as a picture with names on two sides, which users read by pointer or arrow keys. */
 
 import { formatColour } from "heedful/colour.js";
-import { createCanvas, createElement, createSvg, getContext, measureText } from "heedful/dom.js";
+import { createCanvas, createElement, createSvg, getContext } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
+import { measureText } from "heedful/text_width.js";
 
 /** @import { Colour } from "heedful/colour.js" */
 /** @typedef {{width: number, height: number}} CellSize in CSS pixels */

@@ -1,10 +1,11 @@
 /** Show a chain of facts: their probabilities at each step, and those of neighbours (Kim et al. 2017, figure 4). */
 
 import { getNumber, getSubarray } from "heedful/arrays.js";
-import { createElement, createSvg, createTable, createTableToggle, fitText, measureText } from "heedful/dom.js";
+import { createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
 import { formatNumber, formatToken } from "heedful/formatting.js";
 import { loadHeadWeights } from "heedful/record.js";
 import { formatStepNames } from "heedful/step_selection.js";
+import { fitText, measureText } from "heedful/text_width.js";
 
 /** @import { NumberArray } from "heedful/arrays.js" */
 /** @import { PageView } from "heedful/main.js" */

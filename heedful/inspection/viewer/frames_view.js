@@ -2,9 +2,10 @@
 
 import { findMax } from "heedful/arrays.js";
 import { addGridListeners } from "heedful/cell_grid.js";
-import { createElement, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
+import { createElement, createSvg, createTable, createTableToggle } from "heedful/dom.js";
 import { getWeightRow } from "heedful/shaded_text.js";
 import { followSteps } from "heedful/step_selection.js";
+import { fitText } from "heedful/text_width.js";
 
 /** @import { PageView } from "heedful/main.js" */
 /** @import { AttentionMap, MapAxis } from "heedful/record.js" */

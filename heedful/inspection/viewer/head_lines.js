@@ -2,8 +2,9 @@
 
 import { findMax } from "heedful/arrays.js";
 import { getHeadColour } from "heedful/colour.js";
-import { createSvg, measureText } from "heedful/dom.js";
+import { createSvg } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
+import { measureText } from "heedful/text_width.js";
 
 /** @import { ScrollWindow } from "heedful/scroller.js" */
 /** @typedef {{side: "query" | "key", place: number}} SideToken */

@@ -2,8 +2,9 @@
 
 import { maxPool } from "heedful/arrays.js";
 import { formatColour, getContrastColour, getPixelRamp, getRamp } from "heedful/colour.js";
-import { createElement, createSvg, getContext, getFont, measureText } from "heedful/dom.js";
+import { createElement, createSvg, getContext } from "heedful/dom.js";
 import { formatToken, shortenText } from "heedful/formatting.js";
+import { getFont, measureText } from "heedful/text_width.js";
 
 /** @import { ScrollWindow } from "heedful/scroller.js" */
 /** @import { MapCell } from "heedful/store.js" */

@@ -1,7 +1,8 @@
 /** Show the model unrolled over its tokens: the inputs of each value, and the step in which it can be computed. */
 
-import { createElement, createLabel, createSvg, createTable, createTableToggle, fitText } from "heedful/dom.js";
+import { createElement, createLabel, createSvg, createTable, createTableToggle } from "heedful/dom.js";
 import { formatToken } from "heedful/formatting.js";
+import { fitText } from "heedful/text_width.js";
 
 /** @import { PageView } from "heedful/main.js" */
 /** @import { DiagramNode, UnrolledModel } from "heedful/record.js" */
