@@ -44,6 +44,8 @@ def write_site(
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "views").mkdir(exist_ok=True)
     has_pdf = True
+    views: dict[str, str] = {}
+    view_names: dict[str, str] = {}
     for name, content in figures.items():
         write_figure(content.picture, folder / "figures" / f"{name}.svg")
         try:
@@ -53,11 +55,15 @@ def write_site(
             log(f"no figures as PDF: {error}")
             has_pdf = False
         if content.record is not None:
-            write_page(render_viewer(content.record), folder / "views" / f"{name}.html")
+            page = render_viewer(content.record)
+            if page not in views:  # several figures may show parts of one record
+                views[page] = name
+                write_page(page, folder / "views" / f"{name}.html")
+            view_names[name] = views[page]
     write_page(_render_index(decks, models), folder / "index.html")
     for deck in decks:
         write_notebook(deck, folder / "notebooks" / f"deck-{deck.number}.ipynb")
-        write_page(_render_deck(deck, decks, figures, has_pdf=has_pdf), folder / get_deck_page(deck))
+        write_page(_render_deck(deck, decks, figures, views=view_names, has_pdf=has_pdf), folder / get_deck_page(deck))
 
 
 def get_deck_page(deck: Deck) -> str:
@@ -122,8 +128,10 @@ def _render_index(decks: Sequence[Deck], models: Sequence[LectureModel]) -> str:
     return _render_page("The lectures, live", body)
 
 
-def _render_deck(deck: Deck, decks: Sequence[Deck], figures: Mapping[str, FigureContent], *, has_pdf: bool) -> str:
-    """Return the page of a deck."""
+def _render_deck(
+    deck: Deck, decks: Sequence[Deck], figures: Mapping[str, FigureContent], *, views: Mapping[str, str], has_pdf: bool
+) -> str:
+    """Return the page of a deck; `views` has the page of the interactive view of each figure that has one."""
     links = ['<a href="index.html">Contents</a>']
     links += [f'<a href="{get_deck_page(each)}">Deck {each.number}</a>' for each in decks if each is not deck]
     body = [
@@ -133,11 +141,13 @@ def _render_deck(deck: Deck, decks: Sequence[Deck], figures: Mapping[str, Figure
         f'<a href="notebooks/deck-{deck.number}.ipynb">notebook</a></p>',
     ]
     for number, slide in enumerate(deck.slides, 1):
-        body += _render_slide(slide, number, figures, has_pdf=has_pdf)
+        body += _render_slide(slide, number, figures, views=views, has_pdf=has_pdf)
     return _render_page(f"Deck {deck.number}: {deck.title}", [*body, "</main>"])
 
 
-def _render_slide(slide: Slide, number: int, figures: Mapping[str, FigureContent], *, has_pdf: bool) -> list[str]:
+def _render_slide(
+    slide: Slide, number: int, figures: Mapping[str, FigureContent], *, views: Mapping[str, str], has_pdf: bool
+) -> list[str]:
     """Return the elements of a slide."""
     parts = [f'<section id="slide-{number}"><h2>{number}. {escape_page_text(slide.heading)}</h2>']
     parts.append(f"<p>{escape_page_text(slide.explanation)}</p>")
@@ -146,18 +156,18 @@ def _render_slide(slide: Slide, number: int, figures: Mapping[str, FigureContent
         parts.append(f"<details><summary>{escape_page_text(each.question)}</summary>")
         parts.append(f"<p>{escape_page_text(each.answer)}</p></details>")
     for name in slide.figures:
-        parts += _render_figure(name, figures[name], has_pdf=has_pdf)
+        parts += _render_figure(name, figures[name], view=views.get(name), has_pdf=has_pdf)
     return [*parts, "</section>"]
 
 
-def _render_figure(name: str, content: FigureContent, *, has_pdf: bool) -> list[str]:
+def _render_figure(name: str, content: FigureContent, *, view: str | None, has_pdf: bool) -> list[str]:
     """Return a figure with its caption, its files, its models and its command."""
     figure = FIGURES[name]
     links = [f'<a href="figures/{name}.svg">SVG</a>']
     if has_pdf:
         links.append(f'<a href="figures/{name}.pdf">PDF</a>')
-    if content.record is not None:
-        links.insert(0, f'<a href="views/{name}.html#view={content.view}">interactive view</a>')
+    if view is not None:
+        links.insert(0, f'<a href="views/{view}.html#view={content.view}">interactive view</a>')
     links += [f'<a href="runs/{model}/">run {model}</a>' for model in figure.models]
     parts = [f"<figure><h3>{escape_page_text(figure.title)}</h3>", content.picture]
     parts.append(f"<figcaption>{escape_page_text(content.caption)}")

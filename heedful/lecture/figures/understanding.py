@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from jaxtyping import Float
 
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.figures.steps import draw_vector_map
@@ -30,36 +32,56 @@ def _inspect_pronoun(runs: LectureRuns, sentence: str) -> InspectionRecord:
     return record
 
 
-def measure_switching(runs: LectureRuns, *, seed: int = 1) -> tuple[np.ndarray, float, int]:
-    """Measure on all held-out pairs whether "it" turns from the animal to the place when only the last word changes.
+@dataclass(frozen=True)
+class SwitchingMeasures:
+    """How "it" turns from the animal to the place when only the last word of a sentence changes.
 
-    Returns:
-        For each layer and head [L, H] the share of pairs for which the larger of the two weights moves from the animal
-        to the place; the share of pairs for which the answer moves too; and the number of pairs of sentences.
+    Attributes:
+        turned: for each layer and head [L, H], the share of pairs for which the larger of the two weights moves.
+        weights: for each layer and head [L, H], the mean weight of the noun that is meant.
+        right: share of pairs for which both answers are right.
+        count: number of pairs of sentences.
     """
+
+    turned: Float[np.ndarray, "L H"]
+    weights: Float[np.ndarray, "L H"]
+    right: float
+    count: int
+
+    @property
+    def best_head(self) -> tuple[int, int]:
+        """Layer and head that turn in nearly as many pairs as any, and give the most weight to what is meant."""
+        candidates = np.where(self.turned >= self.turned.max() - 0.05, self.weights, -1.0)
+        layer, head = np.unravel_index(candidates.argmax(), candidates.shape)
+        return int(layer), int(head)
+
+
+def measure_switching(runs: LectureRuns, *, seed: int = 1) -> SwitchingMeasures:
+    """Measure the attention and the answers of the model of pronouns on all pairs of nouns that are held out."""
     tagger = runs.load("pronouns")
     _, held_out = split_pairs(seed)
-    turned, right, count = np.zeros(()), 0, 0
+    turned, meant, right = np.zeros(()), np.zeros(()), 0
     for number, (animal, place) in enumerate(held_out):
         state = number % len(ANIMAL_STATES)
         sentences = [write_sentence(animal, place, states[state]) for states in (ANIMAL_STATES, PLACE_STATES)]
-        weights = []
+        rows = []
         for sentence in sentences:
             record = _inspect_pronoun(runs, sentence)
             words = list(record.axes[0].tokens)
-            rows = np.stack([each.weights[:, words.index("it")] for each in record.maps])
-            weights.append(rows[..., words.index(animal)] > rows[..., words.index(place)])
+            weights = np.stack([each.weights[:, words.index("it")] for each in record.maps])
+            rows.append(weights[..., [words.index(animal), words.index(place)]])
         answers = [next(word.name for word in words if word.word == "it") for words in tagger.tag(sentences)]
-        turned = turned + (weights[0] & ~weights[1])
+        turned = turned + ((rows[0][..., 0] > rows[0][..., 1]) & (rows[1][..., 1] > rows[1][..., 0]))
+        meant = meant + (rows[0][..., 0] + rows[1][..., 1]) / 2
         right += answers == [animal, place]
-        count += 1
-    return turned / count, right / count, count
+    count = len(held_out)
+    return SwitchingMeasures(turned / count, meant / count, right / count, count)
 
 
 def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
     """Draw the best head for the sentence of the deck that ends with a state."""
-    shares, right, count = measure_switching(runs)
-    layer, head = (int(place) for place in np.unravel_index(shares.argmax(), shares.shape))
+    measures = measure_switching(runs)
+    layer, head = measures.best_head
     record = _inspect_pronoun(runs, write_sentence("animal", "street", state))
     attention_map = record.find_map("encoder", layer=layer)
     words = record.get_axis(attention_map.keys).tokens
@@ -67,8 +89,9 @@ def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
     return FigureContent(
         draw_figure(record, view="heads", role="encoder", layer=layer, head=head),
         f"In head {head} of layer {layer}, “it” gives {row[words.index('animal')]:.2f} to animal and "
-        f"{row[words.index('street')]:.2f} to street. On {count} pairs of nouns that were never together in training, "
-        f"it turns from the animal to the place in {shares[layer, head]:.0%}, and the answer in {right:.0%}.",
+        f"{row[words.index('street')]:.2f} to street. On {measures.count} pairs of nouns that were never together in "
+        f"training, it turns from the animal to the place in {measures.turned[layer, head]:.0%}, and the answer in "
+        f"{measures.right:.0%}.",
         record,
         "heads",
         f'heedful inspect runs/pronouns --text "{write_sentence("animal", "street", state)}" --figure heads.svg '
