@@ -41,7 +41,7 @@ def write_slides(decks: Sequence[Deck], figures: Mapping[str, FigureContent], pa
                 for name in slide.figures:
                     picture = Path(folder) / f"{name}.png"
                     if not picture.exists():
-                        write_figure(figures[name].picture, picture, resolution=160.0)
+                        write_figure(figures[name].picture, picture, resolution=90.0)
                     heading = f"{slide.heading}: {FIGURES[name].title}"
                     _add_figure_slide(presentation, heading, picture, figures[name].caption)
     with atomic_replace(path) as beside:
