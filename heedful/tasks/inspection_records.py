@@ -49,10 +49,11 @@ Output = TypeVar("Output")
 NestedTensors = TypeVar("NestedTensors")
 
 _CHEAP_PRODUCTS = 10**11
-"""Multiplications of all forward passes up to which attribution is computed automatically; one core needs about ten
+"""Multiplications of all forward passes up to which attribution is computed automatically; one core needs about three
 seconds for them with the backward passes."""
 
 _MAX_AUTOMATIC_STEPS = 256
+"""Most steps of integrated gradients that are tried automatically; sampled attention is never complete."""
 
 _MAX_STEP_NUMBERS = 400_000
 """Numbers of all attention steps in a record, unless they were requested; in half precision they make a page of one
