@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import SEEK_CUR, SEEK_END, BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, BinaryIO, Final, NamedTuple, TypeAlias
+from typing import Any, BinaryIO, Final, NamedTuple
 
 import numpy as np
 import torch
@@ -314,8 +315,56 @@ def resample(samples: Float[Tensor, " N"], old_rate: int, new_rate: int) -> Floa
     return torch.cat(blocks)
 
 
+class Frontend(ABC):
+    """Reads a sound and computes its frames, the input of a model.
+
+    Abstract: what the frames are. Subclasses may read other files as sounds.
+    """
+
+    @property
+    @abstractmethod
+    def rate(self) -> int:
+        """Samples a second that frames are computed from."""
+
+    @property
+    @abstractmethod
+    def bands(self) -> int:
+        """Numbers in a frame."""
+
+    @property
+    @abstractmethod
+    def frame_length(self) -> int:
+        """Number of samples in a frame."""
+
+    @property
+    @abstractmethod
+    def window(self) -> float:
+        """Length of a frame in milliseconds."""
+
+    @property
+    @abstractmethod
+    def hop(self) -> float:
+        """Milliseconds from one frame to the next."""
+
+    @abstractmethod
+    def compute_frames(self, sound: Sound) -> Float[Tensor, "T bands"]:
+        """Compute the frames of a sound."""
+
+    def read(self, path: Path) -> Sound:
+        """Read a file; raises like `read_sound`."""
+        return read_sound(path)
+
+    def decode(self, content: BytesIO, *, name: str, max_seconds: float) -> Sound:
+        """Decode the content of a file; raises like `decode_sound`."""
+        return decode_sound(content, name=name, max_seconds=max_seconds)
+
+    def estimate_memory(self, content: BytesIO, *, name: str, max_seconds: float) -> int:
+        """Estimate the most bytes of memory that `decode` and `compute_frames` need; raises like `decode`."""
+        return estimate_sound_memory(content, name=name, max_seconds=max_seconds, target_rate=self.rate)
+
+
 @dataclass(frozen=True)
-class LogMel:
+class LogMel(Frontend):
     """Computes log-mel frames of a sound: the log power in mel-spaced frequency bands.
 
     Attributes:
@@ -374,7 +423,7 @@ class LogMel:
 
 
 @dataclass(frozen=True)
-class PaddedLogMel:
+class PaddedLogMel(Frontend):
     """Computes log-mel frames of a sound that is padded with silence to a fixed length, as Whisper does (Radford et al.
     2023, 2.2).
 
@@ -430,10 +479,6 @@ class PaddedLogMel:
         power = spectrum[:, :-1].abs().square().T @ self.build_filterbank()
         logarithms = power.clamp(min=_MIN_POWER).log10()
         return (torch.maximum(logarithms, logarithms.max() - 8.0) + 4.0) / 4.0
-
-
-Frontend: TypeAlias = LogMel | PaddedLogMel
-"""Computes the acoustic frames of a sound."""
 
 
 def _build_triangles(peaks: Float[Tensor, " N"], *, size: int, rate: int) -> Float[Tensor, "bins bands"]:

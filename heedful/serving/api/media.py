@@ -274,7 +274,7 @@ def _prepare_speech_inspection(
     content, frontend = message.sound, predictor.frontend
 
     def inspect_sound() -> InspectionRecord:
-        with open_sound(content, context, max_seconds=predictor.max_seconds, rate=frontend.rate, name="sound") as sound:
+        with open_sound(content, context, frontend=frontend, max_seconds=predictor.max_seconds, name="sound") as sound:
             record: InspectionRecord = predictor.inspect(
                 sound, message.pair, scope=InspectionSelection(attribution="auto")
             )
@@ -347,7 +347,7 @@ async def transcribe_sound(
 
     def work() -> list[Mapping[str, Any]]:
         with open_sound(
-            message.sound, context, max_seconds=predictor.max_seconds, rate=predictor.frontend.rate, name=field_name
+            message.sound, context, frontend=predictor.frontend, max_seconds=predictor.max_seconds, name=field_name
         ) as sound:
             context.deadline.raise_if_over()
             results = predictor.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)

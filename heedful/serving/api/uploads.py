@@ -20,7 +20,7 @@ from starlette.requests import Request
 from heedful.data import pictures
 from heedful.data import sound as sounds
 from heedful.data.pictures import Picture, decode_picture, read_pixel_count
-from heedful.data.sound import Sound, decode_sound
+from heedful.data.sound import Frontend, Sound
 from heedful.errors import DataError, MissingExtraError
 from heedful.serving.api.handlers import FILE_FIELDS, MAX_FRAMES, FileContent, InspectHTTPRequest
 from heedful.serving.http_errors import HTTPError, bad_request
@@ -117,25 +117,25 @@ def open_picture(image: FileContent, context: RequestContext) -> Iterator[Pictur
 
 @contextmanager
 def open_sound(
-    file_content: FileContent, context: RequestContext, *, max_seconds: float, rate: int, name: str
+    file_content: FileContent, context: RequestContext, *, frontend: Frontend, max_seconds: float, name: str
 ) -> Iterator[Sound]:
     """Decode the sound of a message, holding its memory during the block.
 
     Args:
         file_content: the file.
         context: of the request.
+        frontend: of the model that reads it.
         max_seconds: seconds that are decoded at most.
-        rate: samples per second that the model reads.
         name: of the field, for messages.
     """
     content = BytesIO(decode_content(file_content, name=name, max_bytes=context.limits.file))
     try:
-        size = sounds.estimate_sound_memory(content, name=name, max_seconds=max_seconds, target_rate=rate)
+        size = frontend.estimate_memory(content, name=name, max_seconds=max_seconds)
         with context.registry.decoding_memory.reserve(size, context.deadline, name=name) as reservation:
-            sound = decode_sound(content, name=name, max_seconds=max_seconds)
-            num_bytes = 4 * len(sound.samples)
+            sound = frontend.decode(content, name=name, max_seconds=max_seconds)
+            num_bytes, resampled = 4 * len(sound.samples), sound.rate != frontend.rate
             reservation.reduce(
-                num_bytes + (sounds.estimate_resampling_memory(len(sound.samples)) if sound.rate != rate else num_bytes)
+                num_bytes + (sounds.estimate_resampling_memory(len(sound.samples)) if resampled else num_bytes)
             )
             yield sound
     except MissingExtraError:

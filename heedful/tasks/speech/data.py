@@ -13,7 +13,7 @@ from jaxtyping import Integer
 from heedful.data.batches import PairBatch, build_pair_batch
 from heedful.data.corpus import ArraySpec, Corpus, ExampleEncoder
 from heedful.data.readers import ExampleReader, SentencePair, read_numbered_lines, read_records, split_columns
-from heedful.data.sound import Frontend, PaddedLogMel, read_sound
+from heedful.data.sound import Frontend, PaddedLogMel
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError
 from heedful.generation.ctc import count_needed_frames
@@ -145,7 +145,7 @@ def build_speech_encoding(
     def encode(utterance: Utterance) -> tuple[list[int] | None, np.ndarray | None]:
         """Return the ids and frames of an utterance, or None for both if it is too long or too short."""
         try:
-            sound = read_sound(utterance.sound)
+            sound = frontend.read(utterance.sound)
             frames = frontend.compute_frames(sound)
         except DataError as error:
             raise DataError(f"{utterance.location}: {error}") from None

@@ -15,7 +15,7 @@ from torch.nn import functional
 
 from heedful.argument_checks import to_file_list
 from heedful.attention.hooks import SOURCE_AXIS
-from heedful.data.sound import Frontend, Sound, read_sound
+from heedful.data.sound import Frontend, Sound
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
 from heedful.generation.results import Hypotheses, Hypothesis
@@ -220,7 +220,7 @@ class SpeechRecognizer(Predictor):
         sound, name = (
             (sound_input, f"sound {number}")
             if isinstance(sound_input, Sound)
-            else (read_sound(Path(sound_input)), sound_input)
+            else (self.frontend.read(Path(sound_input)), sound_input)
         )
         seconds = len(sound.samples) / sound.rate
         if seconds > self.max_seconds:

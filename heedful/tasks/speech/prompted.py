@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from heedful.argument_checks import to_file_list
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer
-from heedful.data.sound import PaddedLogMel, Sound, read_sound
+from heedful.data.sound import PaddedLogMel, Sound
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.results import Hypotheses
@@ -263,7 +263,7 @@ class PromptedRecognizer(SpeechRecognizer):
         inputs = to_file_list(sounds, Sound, name="sounds", noun="file of sound")
         windows: list[list[Sound]] = []
         for number, each in enumerate(inputs, first):
-            sound = each if isinstance(each, Sound) else read_sound(Path(each))
+            sound = each if isinstance(each, Sound) else self.frontend.read(Path(each))
             windows.append(list(split_sound(sound, self.window_seconds)))
             if n_best > 1 and len(windows[-1]) > 1:
                 name = f"sound {number}" if isinstance(each, Sound) else each
@@ -289,7 +289,7 @@ class PromptedRecognizer(SpeechRecognizer):
         """Record the attention of the decoder while it generates the text of a sound, or reads a given text; see
         `SpeechRecognizer.inspect`. Of a sound that is longer than a window the first part is recorded.
         """
-        whole = sound if isinstance(sound, Sound) else read_sound(Path(sound))
+        whole = sound if isinstance(sound, Sound) else self.frontend.read(Path(sound))
         first, *others = split_sound(whole, self.window_seconds)
         record = super().inspect(first, text, scope=scope)
         title = record.title if isinstance(sound, Sound) else str(sound)

@@ -23,6 +23,7 @@ from task_runs import create_task_runs, read_clip, read_picture, read_recording
 from untrained_runs import create_untrained_run
 
 from heedful import load
+from heedful.data import sound as sounds
 from heedful.data.pictures import encode_png
 from heedful.serving.api import media, uploads
 from heedful.serving.load_models import warm_up_models
@@ -124,14 +125,14 @@ def test_memory_is_reserved_before_anything_is_decoded(
     live: LiveServer, folder: Path, monkeypatch: pytest.MonkeyPatch, name: str, least: int
 ) -> None:
     used: list[int] = []
-    for decode in ("decode_picture", "decode_sound"):
-        found = getattr(uploads, decode)
+    for module, decode in ((uploads, "decode_picture"), (sounds, "decode_sound")):
+        found = getattr(module, decode)
 
         def decoded(*given: Any, found: Any = found, **named: Any) -> Any:
             used.append(live.registry.decoding_memory.used_bytes)
             return found(*given, **named)
 
-        monkeypatch.setattr(uploads, decode, decoded)
+        monkeypatch.setattr(module, decode, decoded)
     answers(
         live, name, **({"sound": read_recording(folder)} if name == "transcribe" else {"image": read_picture(folder)})
     )
