@@ -4340,6 +4340,7 @@ DRAFTS = "tests/unit/recipes/test_drafts.py"
 NEW = "tests/unit/cli/test_new.py"
 INSPECT = "tests/unit/cli/test_inspect.py"
 ATTRIBUTED = "tests/laws/test_attribution_laws.py"
+PIXEL_COLUMNS = "tests/unit/data/test_pixel_columns.py"
 ATTRIBUTED_RECORDS = "tests/unit/inspection/test_attribution.py"
 
 FIRST_HOUR = (
@@ -4753,6 +4754,27 @@ FIRST_HOUR = (
         "((0, 0), (0, width - scores.shape[1]))",
         "((0, 0), (width - scores.shape[1], 0))",
         (ATTRIBUTED,),
+    ),
+    Mutant(
+        "the columns of a picture are read from the top",
+        "data/pixel_columns.py",
+        "(ink / ink.max().clamp(min=1)).flip(0).T.flatten()",
+        "(ink / ink.max().clamp(min=1)).T.flatten()",
+        (PIXEL_COLUMNS,),
+    ),
+    Mutant(
+        "paper is white",
+        "data/pixel_columns.py",
+        "(grey - grey.median()).abs()",
+        "(grey - 255).abs()",
+        (PIXEL_COLUMNS,),
+    ),
+    Mutant(
+        "a sound of another rate is read as a picture",
+        "data/pixel_columns.py",
+        "if sound.rate != self.rate or len(sound.samples) % self.bands:",
+        "if len(sound.samples) % self.bands:",
+        (PIXEL_COLUMNS,),
     ),
     Mutant(
         "attribution that is not requested is the gradient",

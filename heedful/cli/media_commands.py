@@ -90,11 +90,11 @@ def _check_caption_search(args: CaptionArguments) -> str | None:
 @dataclass(frozen=True, kw_only=True)
 class TranscribeArguments(RunLineOptions):
     """Transcribe the speech in sound files: WAV, and with the extra `audio` FLAC, OGG and other formats of
-    soundfile.
+    soundfile; or the writing in pictures of lines, if the model was trained on such.
     """
 
     sounds: PositionalPaths = ()
-    """sound files"""
+    """sound files, or pictures"""
     input: OptionalPath = None
     """file with the name of a sound file on each line, plain or gzipped; standard input if not given or -"""
     format: Literal["text", "jsonl"] = "text"

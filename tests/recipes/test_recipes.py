@@ -14,6 +14,7 @@ import torch
 
 import heedful
 from heedful.architectures.build import DataSizes, build_language_model, build_sequence_to_sequence
+from heedful.data.pictures import encode_png
 from heedful.models.model_size import measure_model
 from heedful.recipes.recipe import Recipe, format_data_key
 from heedful.tasks.captioning.recipe import CaptioningRecipe, VideoRecipe
@@ -151,7 +152,7 @@ USES: dict[str, Callable[[Any, Any, Path], bool]] = {
         len(model.classify([("a dog", "a cat"), ("a dog", "")])) == 2
         and (model.requires_pairs or len(model.classify(["a dog"])) == 1)
     ),
-    "speech": lambda model, _, text: len(model.transcribe([text / "spoken/0.wav"])) == 1,
+    "speech": lambda model, _, text: len(model.transcribe(list((text / "spoken").glob("0.*")))) == 1,
     "spans": lambda model, *_: model.answer("a dog", "").text == "",
     "glimpses": lambda model, recipe, _: (
         len(model.look_at([np.zeros(model.shape, dtype=np.uint8)])[0].glimpses) == recipe.model.num_glimpses
@@ -271,12 +272,18 @@ def write_pictures(text: Path, _stem: str) -> list[str]:
     return [f"--data.{part}.{key}={at}" for part in ("train", "validation") for key, at in keys.items()]
 
 
-def write_recordings(text: Path, _stem: str) -> list[str]:
-    """Write files in LibriSpeech's format; each text is a third of a second of noise."""
+def write_recordings(text: Path, stem: str) -> list[str]:
+    """Write files in LibriSpeech's format, each text a third of a second of noise; or a table of pictures of noise."""
     folder = text / "spoken"
     folder.mkdir()
     noise = np.random.default_rng(1)
     texts = [pair[0][:8] for pair in read_sources(text, "train")][:40]
+    if stem == "handwriting":
+        for number, _ in enumerate(texts):
+            (folder / f"{number}.png").write_bytes(encode_png(noise.integers(0, 256, (28, 80, 3), np.uint8)))
+        table = folder / "all.tsv"
+        table.write_text("".join(f"{n}.png\t{text}\n" for n, text in enumerate(texts)), encoding="utf-8")
+        return ["--data.train.path", str(table), "--data.validation.path", str(table)]
     for number, _ in enumerate(texts):
         samples = (1000 * noise.standard_normal(6000)).astype("<i2")
         (folder / f"{number}.wav").write_bytes(encode_wav(samples))

@@ -82,9 +82,12 @@ RecordingsConfig = Annotated[
 ]
 
 
-class FramesConfig(Config):
+class AcousticFramesConfig(Config):
     """Acoustic features of a sound: power in mel-spaced frequency bands, frame by frame."""
 
+    example_file: ClassVar = "sound.wav"
+
+    kind: Literal["mel"] = "mel"
     rate: Annotated[int, Field(ge=2000, le=192_000)] = 16000
     """samples per second to which all sounds are converted"""
     bands: Annotated[int, Field(ge=4)] = 40
@@ -101,20 +104,50 @@ class FramesConfig(Config):
 
     @classmethod
     def migrate(cls, _: Mapping[str, Any], /) -> Mapping[str, Any]:
-        """Migrate older recipes, in which no sound was padded."""
-        return {"seconds": None}
+        """Migrate older recipes, in which frames were of one kind and no sound was padded."""
+        return {"kind": "mel", "seconds": None}
 
     def build_frontend(self) -> Frontend:
         """Build the acoustic frontend."""
         from heedful.data.sound import LogMel, PaddedLogMel
 
         if self.seconds is None:
-            return LogMel(**self.model_dump(exclude={"seconds"}))
+            return LogMel(**self.model_dump(exclude={"kind", "seconds"}))
         lengths = {
             "frame_length": round(self.rate * self.window / 1000),
             "hop_length": round(self.rate * self.hop / 1000),
         }
         return PaddedLogMel(rate=self.rate, bands=self.bands, seconds=self.seconds, **lengths)
+
+
+class PixelColumnsConfig(Config):
+    """Pictures of lines of writing instead of sounds: each column of pixels is a frame, and 100 columns count as a
+    second.
+    """
+
+    seconds: ClassVar[None] = None
+    hop: ClassVar[float] = 10.0
+    example_file: ClassVar = "line.png"
+
+    kind: Literal["columns"] = "columns"
+    height: Annotated[int, Field(ge=4, le=1024)] = 28
+    """pixels to which all pictures are made high; their widths change in proportion"""
+
+    @property
+    def bands(self) -> int:
+        """Numbers in a frame."""
+        return self.height
+
+    def build_frontend(self) -> Frontend:
+        """Build the frontend that reads pictures."""
+        from heedful.data.pixel_columns import PixelColumns
+
+        return PixelColumns(self.height)
+
+
+FramesConfig = Annotated[
+    AcousticFramesConfig | PixelColumnsConfig, Field(discriminator="kind"), add_default_kind("mel")
+]
 
 
 class SpeechDataConfig(DataConfig):
@@ -126,8 +159,8 @@ class SpeechDataConfig(DataConfig):
     """the recordings that checkpoints are compared on"""
     test: Annotated[RecordingsConfig | None, FieldRole.FREE] = None
     """the recordings that `heedful evaluate` takes, instead of those of validation"""
-    frames: Annotated[FramesConfig, FieldRole.ENCODING] = FramesConfig()
-    """how a sound becomes the input of a model"""
+    frames: Annotated[FramesConfig, FieldRole.ENCODING] = AcousticFramesConfig()
+    """how a sound, or a picture, becomes the input of a model"""
     max_seconds: Annotated[PositiveFloat, FieldRole.ENCODING] = Field(
         default_factory=lambda given: float(given["frames"].seconds or 20)
     )

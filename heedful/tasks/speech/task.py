@@ -282,10 +282,13 @@ class SpeechTask(Task[SpeechRecipe, nn.Module]):
 
     tokenizer_files: ClassVar = (WORDS,)
     unit_names: ClassVar = UnitNames(examples="recordings", corpus_examples="recordings", contents_side=TEXT)
-    default_example_command: ClassVar = "transcribe RUN sound.wav"
     supported_options: ClassVar = frozenset({"text", "search"})
     report_class: ClassVar = SpeechReport
     comparison_class: ClassVar = SpeechComparison
+
+    def example_command(self, recipe: SpeechRecipe) -> str:
+        """Return the command that transcribes a file of the kind that the model reads."""
+        return f"transcribe RUN {recipe.data.frames.example_file}"
 
     def learn_vocabularies(self, recipe: SpeechRecipe, *, existing: Tokenizer | None) -> Vocabularies:
         """Learn the vocabulary of the training texts, unless `existing` is a tokenizer to use instead."""

@@ -455,6 +455,31 @@ def test_frames_that_are_no_pictures_are_named(live: LiveServer) -> None:
     assert "frames.3: is not a picture" in answer.json["error"]["message"]
 
 
+def test_pictures_of_writing_are_read(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """They are sent as sounds are; what is too wide or no picture is refused."""
+    folder = tmp_path_factory.mktemp("written")
+    files = {f"{digit}.png": np.full((8, 60 + digit, 3), 255, np.uint8) for digit in range(4)}
+    for digit, (name, picture) in enumerate(files.items()):
+        picture[:, 20 * digit : 20 * digit + 4] = 0
+        (folder / name).write_bytes(encode_png(picture))
+    (folder / "lines.tsv").write_text("".join(f"{name}\t{name[0]}\n" for name in files), encoding="utf-8")
+    lines = {"path": str(folder / "lines.tsv")}
+    data = {"train": lines, "validation": lines, "frames": {"kind": "columns", "height": 8}, "max_seconds": 2}
+    model = {"kind": "recurrent", "d_model": 8, "channels": 2, "ctc_weight": 1}
+    table = {"task": "speech", "data": data, "model": model, "training": {"steps": 1}, "output": str(folder / "run")}
+    (expected,) = written(create_untrained_run(table), str(folder / "2.png"))
+    with run_server(open_registry({"read": folder / "run"}, limits={"file": MANY})) as live:
+        found = answers(live, "transcribe", sound=(folder / "2.png").read_bytes())
+        wide = ask(live, "transcribe", sound=encode_png(np.zeros((8, 201, 3), np.uint8)))
+        other = ask(live, "transcribe", sound=audio_samples.encode_tones(["low"]))
+        warm_up_models(live.registry, (problems := list[str]()).append)
+    assert problems == []
+    assert near(found, [{**expected, "sound": "1"}])
+    assert (wide.status, other.status) == (400, 400)
+    assert "sound: has 201 columns if it is 8 pixels high" in wide.json["error"]["message"]
+    assert "sound: is not a picture" in other.json["error"]["message"]
+
+
 def test_what_is_longer_than_a_model_listens_to_is_not_decoded(live: LiveServer) -> None:
     silence = io.BytesIO()
     soundfile.write(silence, np.zeros(8000 * 600, np.float32), 8000, format="FLAC")

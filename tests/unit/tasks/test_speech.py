@@ -433,6 +433,28 @@ def recipe(**model: Any) -> Any:
     return build_recipe(table, source="r")
 
 
+def test_a_recipe_for_pictures_has_as_many_slots_as_columns_need() -> None:
+    table = {
+        "task": "speech",
+        "output": "x",
+        "data": {
+            "train": {"path": "a.tsv"},
+            "validation": {"path": "b.tsv"},
+            "frames": {"kind": "columns", "height": 32},
+            "max_seconds": 3,
+        },
+        "model": {"kind": "recurrent", "ctc_weight": 1},
+        "training": {"steps": 1},
+    }
+    pictures = build_recipe(table, source="r")
+    assert pictures.data.count_max_slots(4) >= 300 / 4
+    assert get_task(pictures).build_model(pictures, {"tokenizer/text": 5}) is not None
+    assert get_task(pictures).example_command(pictures) == "transcribe RUN line.png"
+    assert get_task(pictures).example_command(recipe()) == "transcribe RUN sound.wav"
+    with pytest.raises(RecipeError, match=r"data\.frames\.bands"):
+        build_recipe({**table, "data": {**table["data"], "frames": {"kind": "columns", "bands": 4}}}, source="r")
+
+
 def test_recipes_say_what_does_not_fit() -> None:
     assert recipe().model.decoder.d_model == 256
     assert recipe(ctc_weight=1).model.decoder is None
