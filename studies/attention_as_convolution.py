@@ -32,7 +32,8 @@ from torch.nn import functional
 
 from heedful.attention import AttentionMask, MultiHeadAttention, QuadraticPosition
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import LayerState, PreNorm, TransformerLayer
+from heedful.blocks.residual import PreNorm
+from heedful.blocks.transformer import LayerState, TransformerLayer
 from heedful.cli.arguments import parse_script_arguments
 from heedful.errors import DataError
 from heedful.inspection.plots import PlotLine, draw_line_plot

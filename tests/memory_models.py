@@ -13,7 +13,8 @@ from heedful.attention.scores import AdditiveScore, ScaledDotScore
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import DeepOutput, FeedForward
 from heedful.blocks.recurrent import GRU, RecurrentCellStack, RecurrentStack, UnidirectionalLayer
-from heedful.blocks.transformer import PostNorm, PreNorm, TransformerLayer, TransformerStack
+from heedful.blocks.residual import PostNorm, PreNorm
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Decoder, State
 from heedful.models.recurrent_decoder import (

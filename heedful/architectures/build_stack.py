@@ -79,14 +79,8 @@ from heedful.blocks.embedding import (
     build_output_layer,
 )
 from heedful.blocks.feedforward import FeedForward, GatedFeedForward
-from heedful.blocks.transformer import (
-    ParallelTransformerLayer,
-    PostNorm,
-    PreNorm,
-    ResidualConnection,
-    TransformerLayer,
-    TransformerStack,
-)
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection, TokenBatchNorm
+from heedful.blocks.transformer import ParallelTransformerLayer, TransformerLayer, TransformerStack
 from heedful.blocks.vision import PatchProjection
 from heedful.errors import RecipeError
 from heedful.models.generative import LanguageModel, SequenceToSequence
@@ -364,12 +358,17 @@ def _residual_factory(config: StackConfig) -> Callable[[], ResidualConnection]:
 
 
 def build_norm(config: StackConfig, width: int) -> nn.Module:
-    """Build the norm of a config for vectors of this width: LayerNorm (Ba et al. 2016) or RMSNorm (Zhang and Sennrich
-    2019).
+    """Build the norm of a config for vectors of this width: LayerNorm (Ba et al. 2016), RMSNorm (Zhang and Sennrich
+    2019) or batch normalization (Ioffe and Szegedy 2015).
     """
-    if config.norm == "rms":
-        return nn.RMSNorm(width, eps=config.norm_epsilon)
-    return nn.LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
+    match config.norm:
+        case "layer":
+            return nn.LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
+        case "rms":
+            return nn.RMSNorm(width, eps=config.norm_epsilon)
+        case "batch":
+            return TokenBatchNorm(width, eps=config.norm_epsilon, bias=config.bias)
+    assert_never(config.norm)
 
 
 def _build_absolute_position(

@@ -73,8 +73,9 @@ class StackConfig(ArchitectureConfig):
     """multiply the activated vector by a second linear map of the input (gated linear unit; with silu it is SwiGLU)"""
     residual: Literal["post_norm", "pre_norm"] = "post_norm"
     """whether the normalisation follows each sublayer (as in the paper) or precedes it"""
-    norm: Literal["layer", "rms"] = "layer"
-    """LayerNorm, or RMSNorm, which neither subtracts the mean nor adds a bias"""
+    norm: Literal["layer", "rms", "batch"] = "layer"
+    """LayerNorm; RMSNorm, which neither subtracts the mean nor adds a bias; or batch normalization, for comparisons: it
+    trains in fp32 and in one process"""
     norm_epsilon: Epsilon = 1e-5
     """added to the variance that a norm divides by"""
     bias: bool = True

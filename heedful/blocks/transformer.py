@@ -1,8 +1,7 @@
-"""The Transformer: residual connections, layers and stacks, and their decoding state (KV caches)."""
+"""The Transformer: layers and stacks, and their decoding state (KV caches)."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -13,7 +12,6 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from heedful.attention import kernels
-from heedful.attention.dropout import Dropout
 from heedful.attention.hooks import CROSS, HookPoint, assign_roles
 from heedful.attention.kv_cache import ALL_KEYS, KVCache, PendingSelection
 from heedful.attention.mask import AttentionMask, CacheLayout
@@ -23,6 +21,7 @@ from heedful.attention.normalizers import format_callable
 from heedful.blocks.embedding import InputEmbedding
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.layer_info import LayerInfo
+from heedful.blocks.residual import PreNorm, ResidualConnection
 from heedful.tensors import (
     SOURCE,
     FeatureBatch,
@@ -38,80 +37,6 @@ from heedful.tensors import (
     select_memories,
     select_rows,
 )
-
-Sublayer = Callable[[Tensor], Tensor]
-
-
-class ResidualConnection(nn.Module, ABC):
-    """Residual connection around a sublayer, with a norm and dropout.
-
-    Attributes:
-        behind: module applied to the sublayer's result before it is added, such as an adapter; None in newly built
-            models.
-    """
-
-    behind: nn.Module | None
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.behind = None
-
-    @abstractmethod
-    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Return the input plus the result of the sublayer."""
-
-    def _apply_sublayer(self, x: Tensor, sublayer: Sublayer) -> Tensor:
-        """Apply the sublayer, and the adapter if there is one."""
-        result = sublayer(x)
-        return result if self.behind is None else self.behind(result)
-
-
-class PostNorm(ResidualConnection):
-    """Post-norm residual LN(x + dropout(f(x))), as in Vaswani et al. 2017, 3.1; deep stacks need a warm-up.
-
-    torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
-    the d_model entries of each token with the biased variance.
-
-    Args:
-        d_model: width of the tokens.
-        dropout: dropout of the sublayer's result.
-        norm: LayerNorm if not given.
-    """
-
-    def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
-        super().__init__()
-        self.norm = norm or nn.LayerNorm(d_model)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Add the sublayer's result, then normalise."""
-        result: Tensor = self.norm(self.dropout.add_dropped(x, self._apply_sublayer(x, sublayer)))
-        return result
-
-
-class PreNorm(ResidualConnection):
-    """Pre-norm residual x + dropout(f(LN(x))): the shortcut is not normalised, so deep stacks train without warm-up
-    (Xiong et al. 2020).
-
-    Args:
-        d_model: width of the tokens.
-        dropout: dropout of the sublayer's result.
-        norm: LayerNorm if not given.
-    """
-
-    def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
-        super().__init__()
-        self.norm = norm or nn.LayerNorm(d_model)
-        self.dropout = Dropout(dropout)
-
-    def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Normalise, apply the sublayer, then add."""
-        return self.dropout.add_dropped(x, self.compute_branch(x, sublayer))
-
-    def compute_branch(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Return f(LN(x)), without dropout, which is not yet added to the shortcut."""
-        return self._apply_sublayer(self.norm(x), sublayer)
-
 
 _FAR = 1000
 """Distance that counts as unlimited when a layer is described."""

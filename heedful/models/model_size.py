@@ -21,6 +21,7 @@ from torch.overrides import TorchFunctionMode
 
 from heedful.attention.multihead import HeadedAttention
 from heedful.blocks.recurrent import RecurrentCell
+from heedful.blocks.residual import TokenBatchNorm
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.models.parameters import find_shared_names
@@ -322,7 +323,7 @@ def _count_own_activations(module: nn.Module, length: int) -> float:
             return float(d_input + (d_output if d_output <= _MAX_OUTPUT_RATIO * d_input else 0))
         case HeadedAttention():
             return float(module.heads * length)
-        case nn.LayerNorm() | nn.RMSNorm():
+        case nn.LayerNorm() | nn.RMSNorm() | TokenBatchNorm():
             return float(math.prod(module.normalized_shape))
         case nn.Embedding(embedding_dim=width):
             return float(width)

@@ -10,6 +10,7 @@ from typing import Any, Final, assert_never
 import torch
 from torch import Tensor, nn
 
+from heedful.blocks.residual import TokenBatchNorm
 from heedful.blocks.transformer import TransformerStack
 from heedful.errors import RecipeError
 from heedful.memory_limits import get_memory_limit
@@ -87,7 +88,12 @@ def build_trainer(
 ) -> Trainer[Any]:
     """Build the trainer of a run's model on an objective, for the processes of `world`; `callback` is notified of
     updates and evaluations. It computes in bf16 if the recipe asks for it or it is faster.
+
+    Raises:
+        RecipeError: the model cannot be trained in this precision, by several processes or on this objective.
     """
+    if _has_batch_norm(model):
+        _check_batch_norm(run.recipe.training, world)
     config, limits = run.recipe.training, build_limits(run.recipe.training)
     precision_type = BF16WithMasters if uses_bf16(config, model, world.device) else FullPrecision
     precision = precision_type(model, frozen=get_frozen_names(run))
@@ -135,7 +141,24 @@ def build_limits(config: TrainingConfig) -> StoppingLimits:
 
 def uses_bf16(config: TrainingConfig, model: nn.Module, device: torch.device) -> bool:
     """Whether training computes in bf16 on a device."""
-    return config.precision == "bf16" or (config.precision == "auto" and is_faster_in_bf16(model, device))
+    is_faster = is_faster_in_bf16(model, device) and not _has_batch_norm(model)
+    return config.precision == "bf16" or (config.precision == "auto" and is_faster)
+
+
+def _has_batch_norm(model: nn.Module) -> bool:
+    """Return whether a model has batch normalization, whose running averages only fp32 can follow."""
+    return any(isinstance(module, TokenBatchNorm) for module in model.modules())
+
+
+def _check_batch_norm(config: TrainingConfig, world: DistributedContext) -> None:
+    """Raise `RecipeError` if training computes in bf16 or in several processes, whose statistics would differ."""
+    if config.precision == "bf16":
+        raise RecipeError('training.precision = "bf16": model.norm = "batch" is trained in fp32; leave it out')
+    if world.size > 1:
+        raise RecipeError(
+            f'model.norm = "batch": is trained by one process, because each of {world.size} would have statistics of '
+            "its own; start one process, or choose another norm"
+        )
 
 
 def _build_optimizer(
@@ -228,7 +251,7 @@ def freeze_parameters(model: nn.Module, config: TrainingConfig) -> None:
             if depth > max(stack_depth.num_layers, 1) - count
         }
     for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name not in frozen)
+        parameter.requires_grad_(parameter.requires_grad and name not in frozen)
     if not any(parameter.requires_grad for parameter in model.parameters()):
         raise RecipeError(
             f"training.freeze = {toml.format_value(config.freeze)}: no parameter of this model would be trained; "

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from heedful.attention import LearnedPosition, SinusoidalPosition
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.tensors import Tokens
 
 D_MODEL = 6

@@ -8,7 +8,8 @@ from torch import nn
 from heedful.attention import Attention, AttentionMask, DotScore, MultiHeadAttention, bidirectional, causal
 from heedful.blocks.feedforward import FeedForward
 from heedful.blocks.recurrent import GRU
-from heedful.blocks.transformer import LayerState, PreNorm, TransformerLayer
+from heedful.blocks.residual import PreNorm
+from heedful.blocks.transformer import LayerState, TransformerLayer
 from heedful.models.recurrent_decoder import LinearStateInit, SourceAttention
 from heedful.tensors import Memory
 

@@ -15,7 +15,8 @@ from torch.nn import functional
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.attention import AttentionMask, MultiHeadAttention, ProjectionAggregation, bidirectional, causal
-from heedful.blocks.transformer import ResidualConnection, TransformerLayer, TransformerStack
+from heedful.blocks.residual import ResidualConnection
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 

@@ -15,7 +15,8 @@ from heedful.attention.positions import IntegerPosition, LearnedPosition, NoPosi
 from heedful.attention.scores import ScaledSoftmax
 from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
 from heedful.blocks.feedforward import FeedForward, GatedFeedForward
-from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection, TransformerLayer, TransformerStack
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding, Int8Linear, Int8Product
 from heedful.errors import RunError
 from heedful.native import data_pointer, load_library

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 from heedful.attention import MultiHeadAttention, SinusoidalPosition, causal
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import PreNorm, StackState, TransformerLayer, TransformerStack
+from heedful.blocks.residual import PreNorm
+from heedful.blocks.transformer import StackState, TransformerLayer, TransformerStack
 from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
 
 D_MODEL, VOCABULARY = 12, 9

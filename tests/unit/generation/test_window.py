@@ -11,7 +11,8 @@ from torch import nn
 from heedful.attention import LearnedPosition, MultiHeadAttention, ProjectionAggregation, causal
 from heedful.blocks.embedding import TokenEmbedding, build_embedding
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import PreNorm, TransformerLayer, TransformerStack
+from heedful.blocks.residual import PreNorm
+from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.errors import RecipeError
 from heedful.generation import (
     MultinomialSampler,

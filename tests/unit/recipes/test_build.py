@@ -28,7 +28,7 @@ from heedful.attention import (
     UnitIntervalPosition,
 )
 from heedful.blocks.feedforward import FeedForward
-from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.models.predictions import cross_entropy
 from heedful.tensors import Tokens
 

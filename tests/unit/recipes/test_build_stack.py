@@ -14,7 +14,7 @@ from heedful.architectures.classifiers import EncoderClassifierConfig
 from heedful.architectures.stack import DecoderConfig, EncoderConfig
 from heedful.attention import LearnedPosition, RotaryPosition, bidirectional, causal
 from heedful.attention.positions import BucketBias
-from heedful.blocks.transformer import PostNorm, PreNorm, ResidualConnection
+from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.errors import RecipeError
 from heedful.recipes.load import build_recipe
 from heedful.tasks.pretraining.task import build_masked_language_model

@@ -117,6 +117,27 @@ def test_the_final_model_is_measured_as_it_will_be_used(small: Path, precision: 
     assert {name: final[name] for name in found} == pytest.approx(found, rel=1e-6)
 
 
+def test_batch_norm_trains_saves_its_statistics_and_continues(small: Path) -> None:
+    norm = ("--model.norm", "batch", "--model.residual", "pre_norm")
+    whole = fit(small, *norm)
+    final = load_tensors(whole, f"{LAST}.safetensors", manifest=read_manifest(whole))
+    means = [tensor for name, tensor in final.items() if name.endswith("norm.mean")]
+    assert means
+    assert all(tensor.abs().max() > 0 for tensor in means)
+    expected = contents(whole)
+    shutil.rmtree(whole)
+    with pytest.raises(KeyboardInterrupt):
+        fit(small, *norm, listeners=[Pull(6)])
+    assert contents(fit(small, *norm)) == expected, "a continued training has other statistics"
+    _, found = evaluate_run(open_run(whole), device="cpu", say=lambda _: None)
+    assert {name: measured(whole)[-1][name] for name in found} == pytest.approx(found, rel=1e-6)
+
+
+def test_batch_norm_in_bf16_is_an_error(small: Path) -> None:
+    with pytest.raises(RecipeError, match=r'training.precision = "bf16": model.norm = "batch" is trained in fp32'):
+        fit(small, "--model.norm", "batch", "--training.precision", "bf16")
+
+
 def test_run_json_says_how_to_make_it_again(trained: Path) -> None:
     about = json.loads((trained / "run.json").read_text(encoding="utf-8"))
     assert (about["heedful"], about["torch"], about["seed"]) == (heedful.__version__, torch.__version__, 3)
