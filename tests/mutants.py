@@ -90,6 +90,7 @@ PEFT = "tests/reference/test_peft.py"
 MEMORIES_LAWS = "tests/laws/test_memories.py"
 CONVERSATION = "tests/unit/generation/test_conversation.py"
 BLOCKS = "tests/reference/test_blocks.py"
+BATCH_NORM = "tests/unit/blocks/test_batch_norm.py"
 INITIAL = "tests/reference/test_initialisation.py"
 CAPTIONING = "tests/unit/tasks/test_captioning.py"
 VISION = "tests/unit/models/test_pictures.py"
@@ -1345,15 +1346,50 @@ MODELS = (
         (f"{SPEECH}::test_hybrids_rank_by_both",),
     ),
     Mutant(
+        "batch norm forgets its running averages",
+        "blocks/residual.py",
+        "            momentum=_BATCH_MOMENTUM,\n",
+        "            momentum=1.0,\n",
+        (f"{BATCH_NORM}::test_training_takes_the_statistics_of_the_batch",),
+    ),
+    Mutant(
+        "batch norm takes the statistics of the batch in evaluation",
+        "blocks/residual.py",
+        "uses_batch = self.training and self.weight.requires_grad and len(tokens) > 1",
+        "uses_batch = self.weight.requires_grad and len(tokens) > 1",
+        (f"{BATCH_NORM}::test_evaluation_does_not_depend_on_the_other_tokens",),
+    ),
+    Mutant(
+        "a frozen batch norm goes on counting",
+        "blocks/residual.py",
+        "uses_batch = self.training and self.weight.requires_grad and len(tokens) > 1",
+        "uses_batch = self.training and len(tokens) > 1",
+        (f"{BATCH_NORM}::test_running_averages_replace_missing_statistics",),
+    ),
+    Mutant(
+        "batch norm trains its running averages",
+        "blocks/residual.py",
+        "self.mean = nn.Parameter(torch.zeros(width), requires_grad=False)",
+        "self.mean = nn.Parameter(torch.zeros(width))",
+        (f"{BATCH_NORM}::test_statistics_are_saved_but_not_trained",),
+    ),
+    Mutant(
+        "batch norm trains in bf16 where it is asked to",
+        "runs/trainer_factory.py",
+        '    if config.precision == "bf16":\n        raise RecipeError(\'training.precision = "bf16": model.norm',
+        '    if config.precision == "b16":\n        raise RecipeError(\'training.precision = "bf16": model.norm',
+        ("tests/unit/runs/test_training_run.py::test_batch_norm_in_bf16_is_an_error",),
+    ),
+    Mutant(
         "pre-norm normalises its shortcut",
-        "blocks/transformer.py",
+        "blocks/residual.py",
         "return self.dropout.add_dropped(x, self.compute_branch(x, sublayer))",
         "return self.dropout.add_dropped(self.norm(x), self.compute_branch(x, sublayer))",
         (f"{BLOCKS}::test_residuals",),
     ),
     Mutant(
         "post-norm normalises the sublayer alone",
-        "blocks/transformer.py",
+        "blocks/residual.py",
         "self.norm(self.dropout.add_dropped(x, self._apply_sublayer(x, sublayer)))",
         "x + self.norm(self.dropout(self._apply_sublayer(x, sublayer)))",
         (f"{BLOCKS}::test_residuals",),
@@ -6967,6 +7003,27 @@ LECTURE = (
         "{meant if word == 'it' else word}",
         "{animal if word == 'it' else word}",
         ("tests/unit/lecture/test_contents.py::test_pronouns_stand_for_what_the_last_word_says",),
+    ),
+    Mutant(
+        "lecture: a gap follows from its left side alone",
+        "lecture/data/sequences.py",
+        "verb = _VERBS[(subject + place) % len(_VERBS)]",
+        "verb = _VERBS[subject]",
+        ("tests/unit/lecture/test_contents.py::test_gaps_follow_from_both_sides_together_and_from_none_alone",),
+    ),
+    Mutant(
+        "lecture: a repeated picture is twice in a page",
+        "lecture/site.py",
+        "        drawn.update(slide.figures)\n",
+        "",
+        ("tests/unit/lecture/test_site.py::test_a_site_has_each_slide_and_its_files",),
+    ),
+    Mutant(
+        "lecture: links to recipes have two suffixes",
+        "lecture/site.py",
+        '<a href="{model.recipe.as_posix()}">',
+        '<a href="{model.recipe.as_posix()}.toml">',
+        ("tests/unit/lecture/test_site.py::test_the_contents_link_to_recipes_data_and_runs",),
     ),
     Mutant(
         "lecture: a model does not wait for the one it starts from",

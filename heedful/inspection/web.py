@@ -46,14 +46,27 @@ _MAX_HEADING_ANSWERS = 3
 _MODULE_PREFIX = "heedful/"
 """What the names of the page's modules begin with."""
 
+_LOCAL_FILES = " 'self' file:"
+"""Sources of a content security policy: files of the same server, or of the same disk."""
+
 _DOC_COMMENT = re.compile(r"^ */\*\*(?:(?!\*/).)*\*/ *\n", re.MULTILINE | re.DOTALL)
 """A documentation comment with nothing else on its lines."""
 
 _VIEWER_FOLDER = resources.files("heedful.inspection") / "viewer"
 
 
-def render_viewer(record: InspectionRecord) -> str:
-    """Return the viewer page; its policy forbids loading anything, and its scripts are inside the page."""
+def render_viewer(record: InspectionRecord, *, script_file: str | None = None) -> str:
+    """Return the viewer page; its policy forbids loading anything, and its scripts are inside the page.
+
+    Args:
+        record: the record to show.
+        script_file: name of a file beside the page with `render_viewer_script()`, which several pages load instead of
+            having the scripts inside; the policy then also allows files of the same folder or server.
+    """
+    import_map = _to_script_json(_build_import_map())
+    scripts = f'<script type="importmap">{import_map}</script>'
+    if script_file is not None:
+        scripts = f'<script src="{escape(script_file, quote=True)}"></script>'
     name = escape(record.title or " ".join(record.axes[0].tokens) or record.model)
     style = "".join((_VIEWER_FOLDER / name).read_text(encoding="utf-8") for name in ("style.css", "views.css"))
     return "\n".join(
@@ -61,11 +74,12 @@ def render_viewer(record: InspectionRecord) -> str:
             "<!DOCTYPE html>",
             '<html lang="en"><head><meta charset="utf-8">',
             '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; '
-            "style-src 'unsafe-inline'; script-src 'unsafe-inline' data:; img-src data: blob:\">",
+            f"style-src 'unsafe-inline'; script-src 'unsafe-inline' data:{_LOCAL_FILES if script_file else ''}; "
+            'img-src data: blob:">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{name}</title>",
             f"<style>{style}</style>",
-            f'<script type="importmap">{_to_script_json(_build_import_map())}</script>',
+            scripts,
             f'<script type="application/json" id="record">{_to_script_json(build_payload(record))}</script>',
             "</head><body>",
             '<main id="heedful"><h1 '
@@ -73,6 +87,19 @@ def render_viewer(record: InspectionRecord) -> str:
             f'<script type="module">import "{_MODULE_PREFIX}main.js";</script>',
             "</body></html>\n",
         ]
+    )
+
+
+def render_viewer_script() -> str:
+    """Return the script that several viewer pages load: it gives the page the modules of the viewer. A page that is
+    opened from a disk may load such a script, but not modules.
+    """
+    import_map = json.dumps(_to_script_json(_build_import_map()))
+    return (
+        'const modules = document.createElement("script");\n'
+        'modules.type = "importmap";\n'
+        f"modules.textContent = {import_map};\n"
+        "document.head.append(modules);\n"
     )
 
 

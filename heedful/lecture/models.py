@@ -15,8 +15,8 @@ from heedful.lecture.data.digits import iter_digit_files
 from heedful.lecture.data.languages import iter_language_files
 from heedful.lecture.data.parallel import iter_parallel_files
 from heedful.lecture.data.passages import iter_search_files, iter_span_files
-from heedful.lecture.data.senses import iter_gap_files, iter_review_files, iter_sense_files
-from heedful.lecture.data.sequences import iter_neighbour_files, iter_reversal_files
+from heedful.lecture.data.senses import iter_review_files, iter_sense_files
+from heedful.lecture.data.sequences import iter_gap_files, iter_neighbour_files, iter_reversal_files
 from heedful.lecture.data.stories import iter_colour_files, iter_thing_files
 from heedful.recipes.sweep_axes import PlannedRun
 from heedful.tasks.captioning.demonstration import CaptioningDemonstration, VideoDemonstration
@@ -31,7 +31,7 @@ DATA_SETS: Final[Mapping[str, FileIterator]] = {
     "parallel": iter_parallel_files,
     "coreference": iter_coreference_files,
     "senses": iter_sense_files,
-    "reviews": iter_review_files,
+    "reviews": partial(iter_review_files, size=16),
     "opinions": partial(iter_review_files, size=500),
     "gaps": iter_gap_files,
     "spans": iter_span_files,
@@ -46,7 +46,7 @@ DATA_SETS: Final[Mapping[str, FileIterator]] = {
 
 DEMONSTRATIONS: Final[Mapping[str, Demonstration]] = {
     "captions": CaptioningDemonstration(size=4000, steps=700),
-    "clips": VideoDemonstration(clips=4000, steps=600),
+    "clips": VideoDemonstration(),
     "glimpses": GlimpsesDemonstration(steps=4000),
     "help-desk": ConversationDemonstration(),
 }
@@ -196,6 +196,8 @@ class StudyModel(LectureModel):
             write_files(folder / self.data, iter_digit_files(1))
 
 
+_NEIGHBOUR_SEEDS: Final = (1, 2, 3)
+"""Seeds of the models that fetch three letters; one alone may stay in a local minimum."""
 MODELS: Final[Mapping[str, LectureModel]] = {
     model.name: model
     for model in (
@@ -247,7 +249,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         RecipeModel(
             name="encoder",
             purpose="a BERT: fills gaps, and says whether a sentence follows another",
-            seconds=60,
+            seconds=80,
             recipe_name="encoder",
             data_set="senses",
         ),
@@ -271,32 +273,32 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             seconds=60,
             recipe_name="colours",
             data_set="colours",
-            settings={"model.attention": "binary_chain", "training.linear_start": "0"},
+            settings={"model.attention": "binary_chain", "training.linear_start": "0", "training.steps": "8000"},
         ),
         DemonstrationModel(
             name="captions", purpose="describes pictures of coloured shapes", seconds=120, demonstration="captions"
         ),
         DemonstrationModel(
-            name="clips", purpose="describes clips by attention and motion", seconds=80, demonstration="clips"
+            name="clips", purpose="describes clips by attention and motion", seconds=170, demonstration="clips"
         ),
         DemonstrationModel(
             name="clips-global",
             purpose="the same by attention to frames alone",
-            seconds=60,
+            seconds=150,
             settings={"model.local": "false"},
             demonstration="clips",
         ),
         DemonstrationModel(
             name="clips-local",
             purpose="the same by motion alone",
-            seconds=80,
+            seconds=170,
             settings={"model.decoder.reading.kind": "context", "model.times": "false"},
             demonstration="clips",
         ),
         DemonstrationModel(
             name="clips-basic",
             purpose="the same by the mean of the frames",
-            seconds=60,
+            seconds=130,
             settings={"model.local": "false", "model.decoder.reading.kind": "context", "model.times": "false"},
             demonstration="clips",
         ),
@@ -327,12 +329,12 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         *(
             RecipeModel(
-                name=f"neighbours-{name}",
-                purpose=f"fetches three letters at once, {purpose}",
-                seconds=15,
+                name=f"neighbours-{name}-{seed}",
+                purpose=f"fetches three letters at once, {purpose}, seed {seed}",
+                seconds=10,
                 recipe_name="neighbours",
                 data_set="neighbours",
-                settings=settings,
+                settings={**settings, "seed": f"{seed}"},
             )
             for name, purpose, settings in (
                 ("heads-1", "with one head", {"model.heads": "1"}),
@@ -342,6 +344,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
                 ("mean", "by the mean of four heads", {"model.aggregation": "mean"}),
                 ("concat", "by the concatenation of four heads", {"model.aggregation": "concat"}),
             )
+            for seed in _NEIGHBOUR_SEEDS
         ),
         RecipeModel(
             name="reviews-scratch",
@@ -356,7 +359,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             seconds=10,
             recipe_name="reviews",
             data_set="reviews",
-            settings={"training.freeze": "encoder"},
+            settings={"training.freeze": "encoder", "training.schedule.rate": "1e-2"},
             starts_from="encoder",
         ),
         RecipeModel(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -11,13 +12,14 @@ from pathlib import Path
 from heedful.errors import MissingExtraError
 from heedful.inspection.page import escape_page_text, write_page
 from heedful.inspection.record_files import write_figure
-from heedful.inspection.web import render_viewer
+from heedful.inspection.web import render_viewer, render_viewer_script
 from heedful.lecture.contents import Deck, Slide
 from heedful.lecture.figures import FIGURES, FigureContent
 from heedful.lecture.models import LectureModel
 from heedful.lecture.notebooks import write_notebook
 
-_POLICY = "default-src 'none'; img-src data:; style-src 'unsafe-inline'"
+_POLICY = "default-src 'none'; img-src data: 'self' file:; style-src 'unsafe-inline'"
+_VIEWER_SCRIPT = "viewer.js"
 
 
 def write_site(
@@ -43,6 +45,7 @@ def write_site(
     """
     (folder / "figures").mkdir(parents=True, exist_ok=True)
     (folder / "views").mkdir(exist_ok=True)
+    write_page(render_viewer_script(), folder / "views" / _VIEWER_SCRIPT)
     has_pdf = True
     views: dict[str, str] = {}
     view_names: dict[str, str] = {}
@@ -55,7 +58,7 @@ def write_site(
             log(f"no figures as PDF: {error}")
             has_pdf = False
         if content.record is not None:
-            page = render_viewer(content.record)
+            page = render_viewer(content.record, script_file=_VIEWER_SCRIPT)
             if page not in views:  # several figures may show parts of one record
                 views[page] = name
                 write_page(page, folder / "views" / f"{name}.html")
@@ -121,8 +124,8 @@ def _render_index(decks: Sequence[Deck], models: Sequence[LectureModel]) -> str:
     for model in models:
         body.append(
             f'<tr><td><a href="runs/{model.name}/">{model.name}</a></td><td>{escape_page_text(model.purpose)}</td>'
-            f'<td><a href="recipes/{model.recipe}.toml">{model.recipe}.toml</a></td>'
-            f'<td><a href="data/{model.data}/">{model.data}</a></td></tr>'
+            f'<td><a href="{model.recipe.as_posix()}">{model.recipe.name}</a></td>'
+            f'<td><a href="{model.data.as_posix()}/">{model.data.name}</a></td></tr>'
         )
     body.append("</table></div></main>")
     return _render_page("The lectures, live", body)
@@ -140,15 +143,23 @@ def _render_deck(
         f'<p class="faint">{escape_page_text(deck.lecturer)} · '
         f'<a href="notebooks/deck-{deck.number}.ipynb">notebook</a></p>',
     ]
+    drawn: set[str] = set()
     for number, slide in enumerate(deck.slides, 1):
-        body += _render_slide(slide, number, figures, views=views, has_pdf=has_pdf)
+        body += _render_slide(slide, number, figures, views=views, has_pdf=has_pdf, drawn=drawn)
+        drawn.update(slide.figures)
     return _render_page(f"Deck {deck.number}: {deck.title}", [*body, "</main>"])
 
 
 def _render_slide(
-    slide: Slide, number: int, figures: Mapping[str, FigureContent], *, views: Mapping[str, str], has_pdf: bool
+    slide: Slide,
+    number: int,
+    figures: Mapping[str, FigureContent],
+    *,
+    views: Mapping[str, str],
+    has_pdf: bool,
+    drawn: AbstractSet[str],
 ) -> list[str]:
-    """Return the elements of a slide."""
+    """Return the elements of a slide; figures of `drawn` are in the page already and are loaded from their files."""
     parts = [f'<section id="slide-{number}"><h2>{number}. {escape_page_text(slide.heading)}</h2>']
     parts.append(f"<p>{escape_page_text(slide.explanation)}</p>")
     parts += [f'<p class="equation">{format_equation(line)}</p>' for line in slide.equation.splitlines() if line]
@@ -156,12 +167,16 @@ def _render_slide(
         parts.append(f"<details><summary>{escape_page_text(each.question)}</summary>")
         parts.append(f"<p>{escape_page_text(each.answer)}</p></details>")
     for name in slide.figures:
-        parts += _render_figure(name, figures[name], view=views.get(name), has_pdf=has_pdf)
+        parts += _render_figure(name, figures[name], view=views.get(name), has_pdf=has_pdf, loads_file=name in drawn)
     return [*parts, "</section>"]
 
 
-def _render_figure(name: str, content: FigureContent, *, view: str | None, has_pdf: bool) -> list[str]:
-    """Return a figure with its caption, its files, its models and its command."""
+def _render_figure(
+    name: str, content: FigureContent, *, view: str | None, has_pdf: bool, loads_file: bool
+) -> list[str]:
+    """Return a figure with its caption, its files, its models and its command. Its picture is in the page, unless it is
+    to be loaded from its file.
+    """
     figure = FIGURES[name]
     links = [f'<a href="figures/{name}.svg">SVG</a>']
     if has_pdf:
@@ -169,7 +184,10 @@ def _render_figure(name: str, content: FigureContent, *, view: str | None, has_p
     if view is not None:
         links.insert(0, f'<a href="views/{view}.html#view={content.view}">interactive view</a>')
     links += [f'<a href="runs/{model}/">run {model}</a>' for model in figure.models]
-    parts = [f"<figure><h3>{escape_page_text(figure.title)}</h3>", content.picture]
+    picture = content.picture
+    if loads_file:
+        picture = f'<img src="figures/{name}.svg" alt="{escape_page_text(figure.title)}" loading="lazy"/>'
+    parts = [f"<figure><h3>{escape_page_text(figure.title)}</h3>", picture]
     parts.append(f"<figcaption>{escape_page_text(content.caption)}")
     parts.append(f'<div class="links">{" · ".join(links)}</div>')
     if content.command:

@@ -36,7 +36,6 @@ TINY: dict[str, str] = {
     "foreign/folders.py": "needs no torch, unlike what reads these folders",
     "lecture/contents.py": "site, slides and command read it",
     "lecture/data/digits.py": "one generator of data in each file of its folder",
-    "lecture/data/sequences.py": "likewise",
     "lecture/notebooks.py": "another format than the pages of `site`",
     "recipes/toml.py": "everything that writes values of recipes imports it",
     "serving/openai/models.py": "a resource of the protocol, like the other files of its folder",

@@ -10,7 +10,10 @@ from typing import Any, Final
 
 from heedful.lecture.data.parallel import MONTHS, PEOPLE, PLACES, VERBS, draw_paper
 
-_NUM_FACTS: Final = 4
+_SPAN_FACTS: Final = 3
+"""Facts of a passage that a question is asked about."""
+_SEARCH_FACTS: Final = 4
+"""Facts of a passage that is searched."""
 _SIZES: Final = {"test": 300, "validation": 200, "train": 5000}
 INDEX_FILE: Final = "passages.tsv"
 """File of the passages that are searched: number and text."""
@@ -50,10 +53,10 @@ def draw_fact(dice: Random) -> Fact:
     return Fact(english, french, f"what was {deed} in {date} ?", subject)
 
 
-def _draw_facts(dice: Random) -> list[Fact]:
-    """Draw facts whose questions have one answer: no two have the same question."""
+def _draw_facts(dice: Random, count: int) -> list[Fact]:
+    """Draw `count` facts whose questions have one answer: no two have the same question."""
     facts: dict[str, Fact] = {}
-    while len(facts) < _NUM_FACTS:
+    while len(facts) < count:
         fact = draw_fact(dice)
         facts.setdefault(fact.question, fact)
     return list(facts.values())
@@ -68,7 +71,8 @@ def iter_span_files(seed: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.json, validation.json and test.json, in the format of SQuAD."""
     dice = Random(seed)
     for part, size in _SIZES.items():
-        paragraphs = [_build_paragraph(_draw_facts(dice), dice, f"{part}{number}") for number in range(size)]
+        drawn = (_draw_facts(dice, _SPAN_FACTS) for _ in range(size))
+        paragraphs = [_build_paragraph(facts, dice, f"{part}{number}") for number, facts in enumerate(drawn)]
         yield f"{part}.json", json.dumps({"version": "1.1", "data": [{"title": part, "paragraphs": paragraphs}]})
 
 
@@ -86,7 +90,7 @@ def iter_search_files(seed: int) -> Iterator[tuple[str, str]]:
     """
     dice = Random(seed)
     for part, size in _SIZES.items():
-        drawn = [_draw_facts(dice) for _ in range(size)]
+        drawn = [_draw_facts(dice, _SEARCH_FACTS) for _ in range(size)]
         questions = [dice.choice(facts).french for facts in drawn]
         passages = [join_facts(facts) for facts in drawn]
         pairs = zip(questions, passages, strict=True)

@@ -83,25 +83,7 @@ def iter_sense_files(seed: int) -> Iterator[tuple[str, str]]:
         yield f"{part}.txt", "\n".join(_draw_document(dice) for _ in range(size))
 
 
-def iter_gap_files(seed: int) -> Iterator[tuple[str, str]]:
-    """Yield the name and content of the files train.tsv, validation.tsv and test.tsv, with a word and its tag on each
-    line: one word of each sentence is a gap, whose tag is the word; all other tags are a dash.
-    """
-    dice, seen = Random(seed), set[str]()
-    for part, size in {"test": 400, "validation": 200, "train": 4000}.items():
-        sentences: list[str] = []
-        while len(sentences) < size:
-            words = draw_sentence(dice.choice((RIVER, MONEY)), dice).split()
-            place = dice.randrange(len(words))
-            text = " ".join([*words[:place], "_", *words[place + 1 :]])
-            if text not in seen:
-                seen.add(text)
-                pairs = [("_", word) if index == place else (word, "-") for index, word in enumerate(words)]
-                sentences.append("".join(f"{word}\t{tag}\n" for word, tag in pairs))
-        yield f"{part}.tsv", "\n".join(sentences)
-
-
-def iter_review_files(seed: int, *, size: int = 60) -> Iterator[tuple[str, str]]:
+def iter_review_files(seed: int, *, size: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.tsv, validation.tsv and test.tsv: a class, good or bad, a tab, and
     a sentence, below the names of the columns; `size` is the number of sentences for training.
     """

@@ -153,7 +153,8 @@ def draw_directions(runs: LectureRuns) -> FigureContent:
             x_ticks=[(place, str(place)) for place in range(1, len(shares) + 1)],
             y_include=0,
         ),
-        f"Of 400 gaps in new sentences: {results}. Many gaps have several good words, so no model fills all. "
-        "ELMo joins two directions at the top only; BERT uses both sides in every layer.",
+        f"The missing verb follows from the subject on the left and the place on the right together. Right ones of 400 "
+        f"in new sentences: {results}. Two directions that are joined at the top, as in ELMo, can only add what each "
+        "side says; BERT compares both sides in every layer.",
         command="heedful evaluate runs/gaps-encoder",
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from functools import partial
 from pathlib import Path
 
@@ -14,8 +14,8 @@ from heedful.lecture.data.coreference import ANIMAL_STATES, ANIMALS, PLACES, ite
 from heedful.lecture.data.languages import iter_language_files
 from heedful.lecture.data.parallel import AREA, VISIT, iter_parallel_files
 from heedful.lecture.data.passages import iter_search_files, iter_span_files
-from heedful.lecture.data.senses import iter_gap_files, iter_review_files, iter_sense_files
-from heedful.lecture.data.sequences import iter_neighbour_files, iter_reversal_files
+from heedful.lecture.data.senses import iter_review_files, iter_sense_files
+from heedful.lecture.data.sequences import iter_gap_files, iter_neighbour_files, iter_reversal_files
 from heedful.lecture.data.stories import LION_STORY, SAM_STORY, iter_colour_files, iter_thing_files
 from heedful.lecture.figures import FIGURES
 from heedful.lecture.models import DATA_SETS, MODELS, RecipeModel, select_models
@@ -167,11 +167,23 @@ def test_tags_of_neighbours_and_reversed_words() -> None:
     assert max(len(source.split()) for source, _ in rows) == 20
 
 
-def test_gaps_have_one_missing_word_and_banks_two_senses() -> None:
-    for block in dict(iter_gap_files(1))["test.tsv"].split("\n\n"):
+def test_gaps_follow_from_both_sides_together_and_from_none_alone() -> None:
+    by_left, by_right, by_both = (defaultdict[str, Counter[str]](Counter) for _ in range(3))
+    for block in dict(iter_gap_files(1))["train.tsv"].split("\n\n"):
         rows = [line.split("\t") for line in block.splitlines()]
-        assert Counter(word == "_" for word, _ in rows)[True] == 1
+        [place] = [place for place, (word, _) in enumerate(rows) if word == "_"]
         assert all((tag == "-") == (word != "_") for word, tag in rows)
+        subject, where, verb = rows[place - 1][0], rows[-1][0], rows[place][1]
+        by_left[subject][verb] += 1
+        by_right[where][verb] += 1
+        by_both[subject + where][verb] += 1
+    assert (len(by_left), len(by_right)) == (6, 6)
+    assert all(len(verbs) == 1 for verbs in by_both.values())
+    for verbs in (*by_left.values(), *by_right.values()):
+        assert verbs.most_common(1)[0][1] / verbs.total() < 0.25, "about one in six"
+
+
+def test_banks_have_two_senses() -> None:
     documents = dict(iter_sense_files(1))["train.txt"].split("\n\n")
     for document in documents:
         assert not ("river" in document and "cheque" in document), "a document has one subject"

@@ -63,6 +63,21 @@ def test_a_site_has_each_slide_and_its_files(tmp_path: Path) -> None:
     assert "It falls &amp; rises." in page
     for link in re.findall(r'href="([^"#]+)"', page):
         assert (tmp_path / link).exists(), link
+    assert page.count("<svg") == page.count('<img src="figures/scaled-scores.svg"') == 1, "the second time from a file"
+
+
+def test_the_contents_link_to_recipes_data_and_runs(tmp_path: Path) -> None:
+    models = [MODELS["pronouns"], MODELS["help-desk"], MODELS["convolution"]]
+    for model in models:
+        model.write_sources(tmp_path)
+        (tmp_path / "runs" / model.name).mkdir(parents=True)
+    (tmp_path / MODELS["convolution"].recipe).write_text("| a |", encoding="utf-8")
+    write_site([DECK], {"scaled-scores": FigureContent(PLOT, "It falls.")}, models, tmp_path, log=print)
+    index = (tmp_path / "index.html").read_text(encoding="utf-8")
+    links = set(re.findall(r'href="([^"#]+)(?:#[^"]*)?"', index))
+    assert {"recipes/pronouns.toml", "data/coreference/", "data/help-desk/recipe.toml", "runs/convolution/"} <= links
+    for link in links:
+        assert (tmp_path / link).exists(), link
 
 
 def test_slides_hold_the_pictures(tmp_path: Path) -> None:
