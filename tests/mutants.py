@@ -6987,9 +6987,44 @@ SWEEPS = (
         'exclude={"output"}',
         ("tests/unit/cli/test_compare.py::test_table_and_page_say_the_same_as_json",),
     ),
+    Mutant(
+        "sweeps: a run and its copy are two seeds",
+        "tasks/seed_groups.py",
+        "setdefault(recipe.seed, report)",
+        "setdefault(len(members[_get_key(recipe)]), report)",
+        ("tests/unit/cli/test_compare.py::test_a_seed_counts_once_among_seeds",),
+    ),
+    Mutant(
+        "sweeps: the GPUs that are visible are counted anew",
+        "runs/sweep.py",
+        "devices = visible or [str(number) for number in range(self.gpus)]",
+        "devices = [str(number) for number in range(self.gpus)]",
+        ("tests/unit/runs/test_sweep.py::test_gpus_are_shared_and_threads_are_then_free",),
+    ),
+    Mutant(
+        "sweeps: a search continues with other values",
+        "runs/sweep_search.py",
+        "if any(trial.distributions != self._distributions for trial in self._study.trials):",
+        "if any(trial.distributions.keys() != self._distributions.keys() for trial in self._study.trials):",
+        ("tests/unit/runs/test_sweep.py::test_a_search_continues_only_with_its_own_keys_and_values",),
+    ),
 )
 
 LECTURE = (
+    Mutant(
+        "lecture: data that was half written stays",
+        "lecture/models.py",
+        'partial_folder = folder.with_name(f"{folder.name}.part")',
+        "partial_folder = folder",
+        ("tests/unit/lecture/test_site.py::test_data_that_was_half_written_is_written_again",),
+    ),
+    Mutant(
+        "lecture: finished studies are run again",
+        "lecture/training.py",
+        "    models = [model for model in models if not model.is_finished(folder)]\n",
+        "",
+        ("tests/unit/lecture/test_site.py::test_a_finished_study_is_not_run_again",),
+    ),
     Mutant(
         "lecture: the sentences of the decks are trained on",
         "lecture/data/parallel.py",
@@ -7021,8 +7056,8 @@ LECTURE = (
     Mutant(
         "lecture: links to recipes have two suffixes",
         "lecture/site.py",
-        '<a href="{model.recipe.as_posix()}">',
-        '<a href="{model.recipe.as_posix()}.toml">',
+        '<a href="{model.source.as_posix()}">',
+        '<a href="{model.source.as_posix()}.toml">',
         ("tests/unit/lecture/test_site.py::test_the_contents_link_to_recipes_data_and_runs",),
     ),
     Mutant(

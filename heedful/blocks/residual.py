@@ -1,4 +1,4 @@
-"""Residual connections around the sublayers of a Transformer, and the norm that they take besides torch's."""
+"""Residual connections around the sublayers of a Transformer, and batch normalization of tokens."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ class ResidualConnection(nn.Module, ABC):
 class TokenBatchNorm(nn.Module):
     """Batch normalization (Ioffe and Szegedy 2015, algorithm 1) of each feature over all tokens of a batch.
 
-    In training, mean and variance are those of the batch, in which padding counts as well. Otherwise they are running
-    averages, so a result does not depend on what else is computed. These are parameters without gradients, which are
-    saved and averaged like weights. If the gain is frozen, the running averages are used in training too and do not
-    change.
+    In training, mean and variance are computed over the batch, padding included. Otherwise the running averages are
+    used, so the result of a text does not depend on the other texts. The running averages are parameters without
+    gradients, which are saved and averaged like weights. If the gain is frozen, they are used in training too and do
+    not change.
 
     Args:
         width: number of features.
@@ -125,5 +125,5 @@ class PreNorm(ResidualConnection):
         return self.dropout.add_dropped(x, self.compute_branch(x, sublayer))
 
     def compute_branch(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Return f(LN(x)), without dropout, which is not yet added to the shortcut."""
+        """Return f(LN(x)) without dropout; the shortcut is not yet added."""
         return self._apply_sublayer(self.norm(x), sublayer)

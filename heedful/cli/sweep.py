@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import math
-import signal
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from heedful.cli.arguments import OptionalOutput, PositionalPath, parse_arguments, require_minimum
@@ -175,7 +173,7 @@ def _build_source(
     pool: ProcessPool,
     options: Sequence[str],
 ) -> RunSource:
-    """Build what decides which runs are trained; `options` are those of `heedful train`."""
+    """Build the source of the runs; `options` are those of `heedful train`."""
     if args.strategy == "grid":
         from heedful.runs.sweep import GridSource
 
@@ -199,9 +197,10 @@ def _build_source(
 def _train_runs(pool: ProcessPool, source: RunSource, count: int) -> list[RunResult]:
     """Train all runs, with a line for each that has ended."""
     from heedful.cli.progress import CountingProgress
+    from heedful.runs.sweep import raise_on_sigterm
 
     results: list[RunResult] = []
-    with _raise_on_sigterm(), closing(pool.train(source)) as ended, CountingProgress("runs") as progress:
+    with raise_on_sigterm(), closing(pool.train(source)) as ended, CountingProgress("runs") as progress:
         progress(0, count)
         for result in ended:
             results.append(result)
@@ -217,20 +216,6 @@ def _describe_result(result: RunResult, monitor: str) -> str:
         return f"{result.run.name}: failed with exit code {result.exit_code}; see {log_file}"
     best = "not evaluated" if result.best is None else f"best {monitor} {result.best:.4f}"
     return f"{result.run.description}: {best}{', stopped early' if result.stopped else ''}"
-
-
-@contextmanager
-def _raise_on_sigterm() -> Iterator[None]:
-    """Turn SIGTERM into `SystemExit` inside the block, so that the processes of the runs are told to save and end."""
-
-    def handle_signal(number: int, _frame: FrameType | None) -> None:
-        raise SystemExit(128 + number)
-
-    former_handler = signal.signal(signal.SIGTERM, handle_signal)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, former_handler)
 
 
 def _show_results(args: SweepArguments, results: Sequence[RunResult], pool: ProcessPool) -> int:

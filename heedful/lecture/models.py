@@ -24,7 +24,7 @@ from heedful.tasks.conversation.demonstration import ConversationDemonstration
 from heedful.tasks.demonstration import Demonstration, write_files
 from heedful.tasks.glimpses.demonstration import GlimpsesDemonstration
 
-FileIterator = Callable[[int], Iterable[tuple[str, str]]]
+FileIterator = Callable[[int], Iterable[tuple[str, str]]] | Callable[[int], Iterable[tuple[str, bytes]]]
 """Yields the path and content of each file of a data set, drawn with a seed."""
 
 DATA_SETS: Final[Mapping[str, FileIterator]] = {
@@ -61,7 +61,8 @@ class LectureModel(ABC):
         name: name of its run folder.
         purpose: what it learns, in a few words.
         seconds: seconds of training on one core of a laptop, as measured.
-        settings: values of recipe keys that differ from the file, as text; FOLDER is that of the lecture.
+        settings: values of recipe keys that differ from the file, as text; the word FOLDER is replaced by the folder of
+            the lecture.
         starts_from: name of the model that it starts from; empty for random weights.
     """
 
@@ -73,17 +74,21 @@ class LectureModel(ABC):
 
     @property
     @abstractmethod
-    def recipe(self) -> Path:
-        """Path of the recipe file in the folder of the lecture."""
+    def source(self) -> Path:
+        """Path of the file that describes the run, in the folder of the lecture: its recipe or the table of a study."""
 
     @property
     @abstractmethod
     def data(self) -> Path:
         """Path of the folder with the data in the folder of the lecture."""
 
+    def is_finished(self, folder: Path) -> bool:
+        """Whether nothing is left to train; by default `heedful train` checks this itself."""
+        return False
+
     @abstractmethod
     def write_sources(self, folder: Path) -> None:
-        """Write the data and the recipe into the folder of a lecture.
+        """Write the data and the recipe into the folder of a lecture, unless they are there.
 
         Raises:
             TrainingError: the folder cannot be written.
@@ -99,7 +104,7 @@ class LectureModel(ABC):
 
     def build_command(self, folder: Path) -> list[str]:
         """Return the first words after `heedful` that train the model, in the folder of a lecture."""
-        return ["train", str(folder / self.recipe)]
+        return ["train", str(folder / self.source)]
 
 
 @final
@@ -116,7 +121,7 @@ class RecipeModel(LectureModel):
     data_set: str
 
     @property
-    def recipe(self) -> Path:
+    def source(self) -> Path:
         """Path of the recipe file in the folder of the lecture."""
         return Path("recipes", f"{self.recipe_name}.toml")
 
@@ -126,11 +131,11 @@ class RecipeModel(LectureModel):
         return Path("data", self.data_set)
 
     def write_sources(self, folder: Path) -> None:
-        """Write the data set, unless it is there, and the recipe."""
-        if not (folder / self.data).exists():
-            write_files(folder / self.data, DATA_SETS[self.data_set](1))
-        file = resources.files("heedful.lecture") / "recipes" / f"{self.recipe_name}.toml"
-        write_files(folder / "recipes", [(f"{self.recipe_name}.toml", file.read_text(encoding="utf-8"))])
+        """Write the data set and the recipe, unless they are there."""
+        _write_data(folder / self.data, DATA_SETS[self.data_set])
+        if not (folder / self.source).exists():
+            file = resources.files("heedful.lecture") / "recipes" / self.source.name
+            write_files(folder / "recipes", [(self.source.name, file.read_text(encoding="utf-8"))])
 
 
 @final
@@ -145,7 +150,7 @@ class DemonstrationModel(LectureModel):
     demonstration: str
 
     @property
-    def recipe(self) -> Path:
+    def source(self) -> Path:
         """Path of the recipe file in the folder of the lecture."""
         return self.data / "recipe.toml"
 
@@ -156,29 +161,31 @@ class DemonstrationModel(LectureModel):
 
     def write_sources(self, folder: Path) -> None:
         """Write the data and the recipe, unless they are there."""
-        if not (folder / self.recipe).exists():
+        if not (folder / self.source).exists():  # which is written last
             replace(DEMONSTRATIONS[self.demonstration], output=folder / self.data).write_sources()
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class StudyModel(LectureModel):
-    """The models of a study, with few updates; the run folder holds its table and figures.
+    """A short run of a study; its run folder holds its tables and figures.
 
     Attributes:
         study: name of the study.
         needs_digits: whether it reads digits.
+        table: name of the file with its table.
         options: options of the study that make it short.
     """
 
     study: str
     needs_digits: bool = False
+    table: str = "table.md"
     options: tuple[str, ...] = ("--quick",)
 
     @property
-    def recipe(self) -> Path:
-        """Path of the table that the study writes, in the folder of the lecture; a study has no recipe."""
-        return Path("runs", self.name, "table.md")
+    def source(self) -> Path:
+        """Path of the table that the study writes, in the folder of the lecture."""
+        return Path("runs", self.name, self.table)
 
     @property
     def data(self) -> Path:
@@ -192,8 +199,20 @@ class StudyModel(LectureModel):
 
     def write_sources(self, folder: Path) -> None:
         """Write the digits, if the study reads some and they are not there."""
-        if self.needs_digits and not (folder / self.data).exists():
-            write_files(folder / self.data, iter_digit_files(1))
+        if self.needs_digits:
+            _write_data(folder / self.data, iter_digit_files)
+
+    def is_finished(self, folder: Path) -> bool:
+        """Whether the study has written its results, which it writes last."""
+        return (folder / "runs" / self.name / "numbers.json").exists()
+
+
+def _write_data(folder: Path, iter_files: FileIterator) -> None:
+    """Write a data set into a folder, unless it is there. An interrupted writing leaves no folder of that name."""
+    if not folder.exists():
+        partial_folder = folder.with_name(f"{folder.name}.part")
+        write_files(partial_folder, iter_files(1))
+        partial_folder.rename(folder)
 
 
 _NEIGHBOUR_SEEDS: Final = (1, 2, 3)
@@ -217,7 +236,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="context",
-            purpose="the same through one vector, without attention",
+            purpose="translates English into French through one vector, without attention",
             seconds=60,
             settings={"model.reading.kind": "context"},
             recipe_name="recurrent",
@@ -225,7 +244,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="context-reversed",
-            purpose="the same, reading the source from its end",
+            purpose="translates English into French through one vector, from the reversed source",
             seconds=60,
             settings={"model.reading.kind": "context", "model.source_order": "reversed"},
             recipe_name="recurrent",
@@ -233,7 +252,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="context-doubled",
-            purpose="the same, reading the source twice",
+            purpose="translates English into French through one vector, from the source twice",
             seconds=80,
             settings={"model.reading.kind": "context", "model.source_order": "doubled"},
             recipe_name="recurrent",
@@ -269,7 +288,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="colours-chain",
-            purpose="the same by a chain of facts whose marginals are computed exactly",
+            purpose="answers which colour an animal has, by a chain of facts with exact marginals",
             seconds=60,
             recipe_name="colours",
             data_set="colours",
@@ -283,21 +302,21 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         DemonstrationModel(
             name="clips-global",
-            purpose="the same by attention to frames alone",
+            purpose="describes clips by attention to frames alone",
             seconds=150,
             settings={"model.local": "false"},
             demonstration="clips",
         ),
         DemonstrationModel(
             name="clips-local",
-            purpose="the same by motion alone",
+            purpose="describes clips by motion alone",
             seconds=170,
             settings={"model.decoder.reading.kind": "context", "model.times": "false"},
             demonstration="clips",
         ),
         DemonstrationModel(
             name="clips-basic",
-            purpose="the same by the mean of the frames",
+            purpose="describes clips by the mean of the frames",
             seconds=130,
             settings={"model.local": "false", "model.decoder.reading.kind": "context", "model.times": "false"},
             demonstration="clips",
@@ -355,7 +374,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="reviews-frozen",
-            purpose="the same from the encoder, whose weights stay",
+            purpose="says whether a sentence is good or bad, from the frozen encoder",
             seconds=10,
             recipe_name="reviews",
             data_set="reviews",
@@ -364,7 +383,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="reviews-tuned",
-            purpose="the same from the encoder, all weights tuned",
+            purpose="says whether a sentence is good or bad, from the encoder, all weights tuned",
             seconds=10,
             recipe_name="reviews",
             data_set="reviews",
@@ -372,7 +391,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="translator-decorrelated",
-            purpose="translates like the first model, with a penalty on heads that agree",
+            purpose="translates French into English, with a penalty on similar heads",
             seconds=90,
             recipe_name="translator",
             data_set="parallel",
@@ -465,6 +484,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             purpose="measures layers of random weights by length",
             seconds=60,
             study="complexity",
+            table="tables.md",
             options=(
                 "--lengths",
                 "64",

@@ -43,12 +43,10 @@ def write_site(
     Raises:
         TrainingError: a file cannot be written.
     """
-    (folder / "figures").mkdir(parents=True, exist_ok=True)
-    (folder / "views").mkdir(exist_ok=True)
     write_page(render_viewer_script(), folder / "views" / _VIEWER_SCRIPT)
     has_pdf = True
+    names_by_page: dict[str, str] = {}
     views: dict[str, str] = {}
-    view_names: dict[str, str] = {}
     for name, content in figures.items():
         write_figure(content.picture, folder / "figures" / f"{name}.svg")
         try:
@@ -59,14 +57,14 @@ def write_site(
             has_pdf = False
         if content.record is not None:
             page = render_viewer(content.record, script_file=_VIEWER_SCRIPT)
-            if page not in views:  # several figures may show parts of one record
-                views[page] = name
+            if page not in names_by_page:  # several figures may show parts of one record
+                names_by_page[page] = name
                 write_page(page, folder / "views" / f"{name}.html")
-            view_names[name] = views[page]
+            views[name] = names_by_page[page]
     write_page(_render_index(decks, models), folder / "index.html")
     for deck in decks:
         write_notebook(deck, folder / "notebooks" / f"deck-{deck.number}.ipynb")
-        write_page(_render_deck(deck, decks, figures, views=view_names, has_pdf=has_pdf), folder / get_deck_page(deck))
+        write_page(_render_deck(deck, decks, figures, views=views, has_pdf=has_pdf), folder / get_deck_page(deck))
 
 
 def get_deck_page(deck: Deck) -> str:
@@ -87,7 +85,7 @@ def format_equation(text: str) -> str:
 
 
 def _render_page(title: str, body: Sequence[str]) -> str:
-    """Return a page that loads nothing."""
+    """Return a complete page; it loads only pictures from the folder of the site."""
     style = (resources.files("heedful.lecture") / "site.css").read_text(encoding="utf-8")
     return "\n".join(
         [
@@ -124,7 +122,7 @@ def _render_index(decks: Sequence[Deck], models: Sequence[LectureModel]) -> str:
     for model in models:
         body.append(
             f'<tr><td><a href="runs/{model.name}/">{model.name}</a></td><td>{escape_page_text(model.purpose)}</td>'
-            f'<td><a href="{model.recipe.as_posix()}">{model.recipe.name}</a></td>'
+            f'<td><a href="{model.source.as_posix()}">{model.source.name}</a></td>'
             f'<td><a href="{model.data.as_posix()}/">{model.data.name}</a></td></tr>'
         )
     body.append("</table></div></main>")
@@ -134,7 +132,7 @@ def _render_index(decks: Sequence[Deck], models: Sequence[LectureModel]) -> str:
 def _render_deck(
     deck: Deck, decks: Sequence[Deck], figures: Mapping[str, FigureContent], *, views: Mapping[str, str], has_pdf: bool
 ) -> str:
-    """Return the page of a deck; `views` has the page of the interactive view of each figure that has one."""
+    """Return the page of a deck; `views` maps the name of a figure to the name of its interactive page."""
     links = ['<a href="index.html">Contents</a>']
     links += [f'<a href="{get_deck_page(each)}">Deck {each.number}</a>' for each in decks if each is not deck]
     body = [

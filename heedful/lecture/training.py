@@ -11,30 +11,30 @@ from heedful.errors import TrainingError
 from heedful.lecture.models import LectureModel
 from heedful.memory_limits import count_cores
 from heedful.recipes.sweep_axes import PlannedRun
-from heedful.runs.sweep import ProcessPool, RunResult, RunSource
+from heedful.runs.sweep import ProcessPool, RunResult, RunSource, raise_on_sigterm
 
 
 @final
 class ModelSource(RunSource):
-    """Trains the longest models first, and models that start from another one after that one."""
+    """Source of the lecture's runs: the longest first, and a model only after the model that it starts from."""
 
     def __init__(self, models: Sequence[LectureModel], folder: Path) -> None:
         self._waiting = sorted(models, key=lambda model: -model.seconds)
         self._folder = folder
-        self._ended: set[str] = set()
+        self._trained: set[str] = set()
 
     def next_run(self) -> PlannedRun | None:
-        """Return the next run whose model depends on no run that has not ended."""
+        """Return the next run that can start; None while all others wait for the model that they start from."""
         for model in self._waiting:
-            if not model.starts_from or model.starts_from in self._ended:
+            if not model.starts_from or model.starts_from in self._trained:
                 self._waiting.remove(model)
                 return model.plan_run(self._folder)
         return None
 
-    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
-        """Take note that a run has ended; if it failed, the models that start from it are not trained."""
+    def record_result(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+        """Record that a run has ended. If it failed, the models that start from it are not trained."""
         if not failed:
-            self._ended.add(run.name)
+            self._trained.add(run.name)
 
 
 def train_models(
@@ -44,19 +44,20 @@ def train_models(
     trained already stays, and interrupted trainings continue. `log` receives a line for each model.
 
     Raises:
-        TrainingError: a training failed.
+        TrainingError: a training failed, or a file cannot be written.
     """
     runs = folder / "runs"
     runs.mkdir(parents=True, exist_ok=True)
     for model in models:
         model.write_sources(folder)
-    jobs = jobs or min(count_cores(), len(models))
+    models = [model for model in models if not model.is_finished(folder)]
+    jobs = jobs or max(1, min(count_cores(), len(models)))
     seconds = sum(model.seconds for model in models)
     log(f"{len(models)} models, {jobs} at a time: about {seconds / 60 / jobs:.0f} minutes if nothing is trained yet")
     pool = ProcessPool(folder=runs, jobs=jobs, monitor="loss")
     results: list[RunResult] = []
     purposes = {model.name: model.purpose for model in models}
-    with closing(pool.train(ModelSource(models, folder))) as ended:
+    with raise_on_sigterm(), closing(pool.train(ModelSource(models, folder))) as ended:
         for result in ended:
             results.append(result)
             outcome = "failed" if result.exit_code else "is trained"

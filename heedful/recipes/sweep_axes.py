@@ -55,7 +55,8 @@ def parse_sweep_axis(text: str) -> SweepAxis:
     and quotation marks do not separate values.
 
     Raises:
-        RecipeError: there is no key or no value, a value is given twice, or an interval is empty.
+        RecipeError: there is no key, a value is empty or given twice, or the bounds of an interval are not finite
+            numbers in rising order, above 0 for logarithms.
     """
     key, equals, value_text = text.partition("=")
     if not equals or not key or not value_text:
@@ -106,10 +107,10 @@ class PlannedRun:
     """One of several trainings that are planned together, each as a command of heedful.
 
     Attributes:
-        name: name of its run folder in the folder of all.
+        name: name of its run folder.
         command: the first words after `heedful`, such as train and a recipe file.
         settings: values of the recipe's keys that are changed, as text.
-        number: number of the drawn configuration; 0 if none is drawn.
+        number: number of the drawn configuration, from 0; unused if none is drawn.
         options: further options of the command.
     """
 

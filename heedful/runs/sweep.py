@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import math
 import os
+import signal
 import subprocess
 import sys
+import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import FrameType
 from typing import Final, final
 
 from heedful.memory_limits import count_cores
@@ -23,7 +27,7 @@ _POLL_SECONDS: Final = 0.5
 
 
 class RunSource(ABC):
-    """Abstract base of what decides which runs a sweep trains, and which of them it stops early."""
+    """Abstract base of sources of runs: it chooses the next run, and the runs that are stopped early."""
 
     @abstractmethod
     def next_run(self) -> PlannedRun | None:
@@ -33,14 +37,14 @@ class RunSource(ABC):
         """Whether to stop a run that has had these validation results so far."""
         return False
 
-    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
-        """Take note that a run has ended, with its validation results."""
+    def record_result(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+        """Record the validation results of a run that has ended; by default nothing."""
         return
 
 
 @final
 class GridSource(RunSource):
-    """Trains a fixed list of runs, each to its end."""
+    """Source of a fixed list of runs, none of which is stopped early."""
 
     def __init__(self, runs: Sequence[PlannedRun]) -> None:
         self._runs = iter(runs)
@@ -58,9 +62,10 @@ class RunProcess:
     Attributes:
         run: the run.
         folder: its run folder.
-        slot: number of the place that it occupies, from 0; on GPUs this is the GPU.
+        slot: its place among the processes that run at a time, from 0; the GPU is chosen by it.
         process: the process.
-        stopped: whether it was told to stop early.
+        stopped: whether it was asked to stop early.
+        seen: number of validation results that the source has received.
     """
 
     run: PlannedRun
@@ -81,7 +86,7 @@ class RunResult:
         folder: its run folder.
         best: best validation result; None before the first evaluation.
         stopped: whether it was stopped early.
-        exit_code: exit code of its process; 0 for a finished run.
+        exit_code: exit code of its process if the run failed; 0 if it was finished or stopped early.
     """
 
     run: PlannedRun
@@ -113,7 +118,7 @@ class ProcessPool:
     def train(self, source: RunSource) -> Generator[RunResult]:
         """Train the runs of a source and yield each result when its process has ended. `heedful train` continues an
         interrupted run, and changes nothing in a finished one. Processes that are still running when the caller stops
-        iterating are told to save and end.
+        iterating save and end.
         """
         active: list[RunProcess] = []
         try:
@@ -155,7 +160,9 @@ class ProcessPool:
         """Start the process of a run; its messages go to a file beside the run folder."""
         environment = {**os.environ}
         if self.gpus:
-            environment["CUDA_VISIBLE_DEVICES"] = str(slot % self.gpus)
+            visible = [name for name in environment.get("CUDA_VISIBLE_DEVICES", "").split(",") if name]
+            devices = visible or [str(number) for number in range(self.gpus)]
+            environment["CUDA_VISIBLE_DEVICES"] = devices[slot % len(devices)]
         else:
             environment.setdefault("OMP_NUM_THREADS", str(max(1, count_cores() // self.jobs)))
         with folder.with_name(f"{folder.name}.log").open("ab") as log_file:
@@ -169,7 +176,7 @@ class ProcessPool:
         return RunProcess(run, folder, slot, process)
 
     def _check(self, process: RunProcess, source: RunSource) -> None:
-        """Tell a process to save and end if the source stops its run."""
+        """Let a process save and end if the source stops its run."""
         values = self.read_values(process.folder)
         if not process.stopped and len(values) > process.seen:
             process.seen = len(values)
@@ -178,13 +185,33 @@ class ProcessPool:
                 process.process.terminate()
 
     def _end_run(self, process: RunProcess, source: RunSource) -> RunResult:
-        """Tell the source about the end of a process, and return the result of its run."""
+        """Report the end of a process to the source, and return the result of its run."""
         exit_code = process.process.returncode
         values, stopped = self.read_values(process.folder), process.stopped and exit_code != 0
         failed = exit_code != 0 and not stopped
-        source.finish_run(process.run, values, stopped=stopped, failed=failed)
+        source.record_result(process.run, values, stopped=stopped, failed=failed)
         best = self.select_best(values)
         return RunResult(process.run, process.folder, best, stopped, exit_code if failed else 0)
+
+
+@contextmanager
+def raise_on_sigterm() -> Iterator[None]:
+    """Context manager: turn SIGTERM into `SystemExit` inside the block, so that the processes of a pool save and end.
+
+    Outside of the main thread, which alone receives signals, nothing changes.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def handle_signal(number: int, _frame: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    former_handler = signal.signal(signal.SIGTERM, handle_signal)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former_handler)
 
 
 def share_minutes(minutes: float, *, runs: int, jobs: int) -> float:

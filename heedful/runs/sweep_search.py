@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from heedful.errors import MissingExtraError
+from heedful.errors import MissingExtraError, RecipeError
 from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_runs
 from heedful.runs.sweep import RunSource
 
@@ -22,7 +22,8 @@ STUDY_FILE: Final = "study.log"
 
 @final
 class SearchSource(RunSource):
-    """Draws configurations at random, and may stop those that are worse than others after as many evaluations.
+    """Source of random configurations; it may stop those that are worse than others after the same number of
+    evaluations.
 
     Successive halving is asynchronous (Li et al. 2020, A System for Massively Parallel Hyperparameter Tuning): after 1,
     3, 9, ... evaluations a run goes on only if it is among the best third of all runs that came so far. A search that
@@ -36,11 +37,12 @@ class SearchSource(RunSource):
         folder: folder of the sweep, which keeps the state of the search.
         seed: seed of the draws.
         higher_is_better: whether higher values of the monitored metric are better.
-        stops_early: whether bad configurations are stopped.
+        stops_early: whether bad configurations are stopped; this has no effect with several seeds.
         options: further options of `heedful train`.
 
     Raises:
         MissingExtraError: Optuna is not installed.
+        RecipeError: the folder has a search over other keys or values.
     """
 
     def __init__(
@@ -63,6 +65,8 @@ class SearchSource(RunSource):
         self._seeds = seeds
         self._options = options
         self._distributions = {axis.key: _build_distribution(axis) for axis in axes}
+        if any(trial.distributions != self._distributions for trial in self._study.trials):
+            raise RecipeError(f"--over: {folder} has a search over other keys or values; choose another --output")
         self._trials: dict[int, Trial] = {}
         self._results: dict[int, list[float | None]] = {}
         self._waiting = self._list_former_runs()
@@ -85,7 +89,7 @@ class SearchSource(RunSource):
             trial.report(value, step)
         return trial.should_prune()
 
-    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+    def record_result(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
         """Record the mean over seeds of the best result when all runs of a configuration have ended."""
         from optuna.trial import TrialState
 
@@ -106,7 +110,9 @@ class SearchSource(RunSource):
             self._study.tell(trial, sum(numbers) / len(numbers))
 
     def _list_former_runs(self) -> list[PlannedRun]:
-        """Return the runs of an earlier search: those that it finished, then those that it was interrupted in."""
+        """Return the runs of an earlier search: first the finished ones, then the interrupted ones. Stopped and failed
+        ones are left out.
+        """
         from optuna.trial import Trial, TrialState
 
         for trial in self._study.get_trials(states=(TrialState.RUNNING,)):

@@ -81,7 +81,7 @@ class RunComparison(ABC):
     def seed_groups(self) -> list[SeedGroup]:
         """Groups of runs that differ only in their seed; empty if each run would be alone."""
         groups = group_by_seed(self.reports)
-        return groups if len(groups) < len(self.reports) else []
+        return groups if any(len(group.reports) > 1 for group in groups) else []
 
     @property
     @abstractmethod

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from heedful.recipes.recipe import Recipe
     from heedful.tasks.report import EvaluationReport
 
-_MIN_RATIO_OF_LOGARITHMS = 20.0
-"""Ratio of the largest value of a key to the smallest from which the axis of a plot is logarithmic."""
+_MIN_LOGARITHMIC_RATIO = 20.0
+"""Ratio of the largest to the smallest value of a key from which the axis of a plot is logarithmic."""
 
 
 @final
@@ -75,19 +75,20 @@ class SeedGroup:
 
 def group_by_seed(reports: Sequence[EvaluationReport]) -> list[SeedGroup]:
     """Group reports of runs that differ only in their seed, in the order of the first runs; the first group is the
-    reference of all others.
+    reference of all others. Of several runs with the same recipe and seed only the first counts.
     """
-    members: dict[str, list[EvaluationReport]] = {}
+    members: dict[str, dict[int, EvaluationReport]] = {}
     for report in reports:
-        members.setdefault(_get_key(report.system.required_summary.recipe), []).append(report)
-    recipes = [group[0].system.required_summary.recipe for group in members.values()]
+        recipe = report.system.required_summary.recipe
+        members.setdefault(_get_key(recipe), {}).setdefault(recipe.seed, report)
+    recipes = [next(iter(group.values())).system.required_summary.recipe for group in members.values()]
     differences = {key: values for key, values in find_differences(recipes).items() if key != "seed"}
     groups: list[SeedGroup] = []
     for index, (group, model_name) in enumerate(zip(members.values(), name_models(recipes), strict=True)):
         settings = {key: values[index] for key, values in differences.items()}
         short = shorten_keys(list(settings))
         name = ", ".join(f"{short[key]}={format_value(value)}" for key, value in settings.items() if value is not None)
-        groups.append(SeedGroup(name or model_name, tuple(group), settings, groups[0] if groups else None))
+        groups.append(SeedGroup(name or model_name, tuple(group.values()), settings, groups[0] if groups else None))
     return groups
 
 
@@ -97,7 +98,9 @@ def _get_key(recipe: Recipe) -> str:
 
 
 def build_seed_table(groups: Sequence[SeedGroup], metrics: Sequence[str]) -> PageTable:
-    """Build a table with a row for each group: mean, standard deviation over seeds, and p of each metric."""
+    """Build a table with a row for each group: for each metric its mean, standard deviation over seeds, difference from
+    the first group, and p.
+    """
     test_columns = ("difference", "p") if len(groups) > 1 else ()
     columns = ["recipe", "seeds", *(cell for name in metrics for cell in (name, "deviation", *test_columns))]
     rows = [
@@ -131,11 +134,11 @@ def _format_cells(group: SeedGroup, name: str, *, tested: bool) -> list[str]:
 
 def plot_seed_groups(groups: Sequence[SeedGroup], metric: str) -> str:
     """Plot a metric of each group as SVG: a point for each seed, or, if the groups differ in one number only, the means
-    over this number, with the lowest and the highest seed.
+    over this number, with the lowest and the highest value among the seeds.
     """
-    values = {key for group in groups for key in group.settings}
-    if len(values) == 1 and len(groups) > 1:
-        (key,) = values
+    keys = {key for group in groups for key in group.settings}
+    if len(keys) == 1 and len(groups) > 1:
+        (key,) = keys
         numbers = [group.settings[key] for group in groups]
         if all(isinstance(number, int | float) and not isinstance(number, bool) for number in numbers):
             return _plot_over_key(groups, metric, key)
@@ -154,7 +157,7 @@ def _plot_over_key(groups: Sequence[SeedGroup], metric: str, key: str) -> str:
     ordered = sorted(groups, key=lambda group: group.settings[key])
     numbers = [group.settings[key] for group in ordered]
     scores = [group.scores[metric] for group in ordered]
-    is_wide = numbers[0] > 0 and numbers[-1] / numbers[0] >= _MIN_RATIO_OF_LOGARITHMS
+    is_wide = numbers[0] > 0 and numbers[-1] / numbers[0] >= _MIN_LOGARITHMIC_RATIO
     scale: Scale = LOGARITHMIC if is_wide else LINEAR
     line = PlotLine(
         metric,

@@ -9,37 +9,39 @@ from random import Random
 from typing import Final
 
 _LETTERS: Final = "abcdefghjkmnprst"
-REVERSAL_LENGTHS: Final = (2, 10)
+_REVERSAL_LENGTHS: Final = (2, 10)
 """Fewest and most words of the training sequences that are reversed."""
-LONGEST_REVERSAL: Final = 20
+_LONGEST_REVERSAL: Final = 20
 """Most words of the test sequences that are reversed."""
 _SIZES: Final = {"validation": 200, "test": 600, "train": 6000}
 _FEW_LETTERS: Final = "abcd"
 _SUBJECTS: Final = ("duck", "boat", "child", "dog", "robot", "ball")
 _PLACES: Final = ("in the river", "on the ice", "in the garden", "on the road", "in the snow", "on the roof")
 _VERBS: Final = ("rests", "turns", "jumps", "slides", "waits", "sinks")
-_KINDS: Final = ("old", "small", "red", "quiet", "wet", "big")
+_ADJECTIVES: Final = ("old", "small", "red", "quiet", "wet", "big")
 _TIMES: Final = ("today", "at noon", "at night", "in May", "again", "soon")
 
 
 def iter_reversal_files(seed: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.tsv, validation.tsv and test.tsv: letters, a tab, and the letters
-    in reverse order. The test also has sequences that are longer than those of the training.
+    in reverse order. The test also has sequences that are longer than those of the training, and its shortest ones
+    may occur in the training.
     """
     dice = Random(seed)
     for part, size in _SIZES.items():
-        longest = LONGEST_REVERSAL if part == "test" else REVERSAL_LENGTHS[1]
+        longest = _LONGEST_REVERSAL if part == "test" else _REVERSAL_LENGTHS[1]
         lines = []
         for _ in range(size):
-            letters = dice.choices(_LETTERS, k=dice.randint(REVERSAL_LENGTHS[0], longest))
+            letters = dice.choices(_LETTERS, k=dice.randint(_REVERSAL_LENGTHS[0], longest))
             lines.append(f"{' '.join(letters)}\t{' '.join(reversed(letters))}\n")
         yield f"{part}.tsv", "".join(lines)
 
 
 def iter_neighbour_files(seed: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.tsv, validation.tsv and test.tsv, with a word and its tag on each
-    line. The tag of a letter is the letter two before it, the letter two after it and the first one, so a layer must
-    fetch three letters at once.
+    line. The tag of a letter is made of the letter two before it, the letter two after it (a dash outside of the
+    sequence) and the first letter of the sequence, so a layer must fetch three letters at once. An empty line separates
+    sequences.
     """
     dice = Random(seed)
     for part, size in _SIZES.items():
@@ -63,7 +65,7 @@ def iter_gap_files(seed: int) -> Iterator[tuple[str, str]]:
         while len(sentences) < size:
             subject, place = dice.randrange(len(_SUBJECTS)), dice.randrange(len(_PLACES))
             verb = _VERBS[(subject + place) % len(_VERBS)]
-            time, first, second = dice.choice(_TIMES), dice.choice(_KINDS), dice.choice(_KINDS)
+            time, first, second = dice.choice(_TIMES), dice.choice(_ADJECTIVES), dice.choice(_ADJECTIVES)
             text = f"{time} the {first} {_SUBJECTS[subject]} _ {_PLACES[place].replace('the', f'the {second}')}"
             if text not in seen:
                 seen.add(text)

@@ -14,7 +14,7 @@ from heedful.inspection.figures.sheet import SvgBox, draw_bold_text, draw_note, 
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.lecture.data.passages import INDEX_FILE, QUESTION_FILE
 from heedful.lecture.figures.claims import compare_on_test
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -37,7 +37,7 @@ _GAP_MODELS: Final = {
 }
 
 
-@lecture_figure("span-answer", "A span of a passage", models=("spans",))
+@register_figure("span-answer", "A span of a passage", models=("spans",))
 def draw_span(runs: LectureRuns) -> FigureContent:
     """Draw the answer to a question about the first test passage that the model answers right, and its scores."""
     content = json.loads((runs.folder / "data" / "spans" / "test.json").read_text(encoding="utf-8"))
@@ -61,7 +61,7 @@ def draw_span(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("search-orders", "A search page with three orderings", models=("search",))
+@register_figure("search-orders", "A search page with three orderings", models=("search",))
 def draw_search(runs: LectureRuns) -> FigureContent:
     """Draw the first passages for a French question by three orderings, and measure them on all test questions."""
     from heedful.retrieval.index import load_index, measure_search
@@ -109,7 +109,7 @@ def _wrap(text: str) -> list[str]:
     return textwrap.wrap(text, _LINE)
 
 
-@lecture_figure("review-heads", "Four heads over a sentence", models=("opinions",))
+@register_figure("review-heads", "Four heads over a sentence", models=("opinions",))
 def draw_review_heads(runs: LectureRuns) -> FigureContent:
     """Draw what the heads of the summary look at (Lin et al. 2017, figure 2)."""
     sentence = "Jane said that Amazon is wonderful"
@@ -126,7 +126,7 @@ def draw_review_heads(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("bidirectional", "Gaps, from one side and from both", models=tuple(_GAP_MODELS))
+@register_figure("bidirectional", "Gaps, from one side and from both", models=tuple(_GAP_MODELS))
 def draw_directions(runs: LectureRuns) -> FigureContent:
     """Plot how many gaps are filled right by readers of one direction and of both."""
     shares = {}

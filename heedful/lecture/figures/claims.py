@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import math
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -12,7 +14,7 @@ import torch
 from heedful.attention import IntegerPosition, ScaledDotScore, SinusoidalPosition, UnitIntervalPosition
 from heedful.inspection.plots import LOGARITHMIC, PlotLine, draw_line_plot
 from heedful.lecture.data.parallel import VISIT
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure, stack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -43,27 +45,24 @@ _STUDY_FIGURES: Final = {
         "gradient-lag", "gradient_lag_trained.svg", "How far back a gradient reaches",
         "The lines show how strongly an input acts on the last state, by the number of steps between them, after a "
         "short training. In a recurrent network each step multiplies a Jacobian; attention needs one step.",
-        "heedful study gradient_lag --output runs/gradient-lag",
     ),
     "norm-batches": (
         "normalisation", "normalisation_batch_4.svg", "Normalization with batches of four",
         "A GRU reads digits row by row with batches of four. Statistics over so few examples are poor, and each step "
         "needs its own. Layer normalization takes its statistics from one example at one step.",
-        "heedful study normalisation --digits data/digits --output runs/normalisation",
     ),
     "complexity-length": (
         "complexity", "complexity-time-length.svg", "Time by length",
         "Measured time of one layer. Doubling the length doubles the time of recurrence and convolution; in the end "
         "it quadruples that of self-attention, which in return needs one sequential step.",
-        "heedful study complexity --output runs/complexity",
     ),
     "attention-as-convolution": (
         "convolution", "attention_as_convolution_1.svg", "Where heads look that compute a convolution",
         "Each head looks at one pixel around the query. Nine such heads compute any convolution of 3 by 3 pixels, and "
         "training moves the heads.",
-        "heedful study attention_as_convolution --digits data/digits --output runs/convolution",
     ),
 }  # fmt: skip
+"""Run, file, title and explanation of each figure that a study draws, by name."""
 
 
 def compare_on_test(runs: LectureRuns, names: Sequence[str]) -> RunComparison:
@@ -77,17 +76,17 @@ def compare_on_test(runs: LectureRuns, names: Sequence[str]) -> RunComparison:
     return compare_runs(compared, evaluator, BootstrapOptions(samples=100), device="cpu", log=lambda _: None)
 
 
-@lecture_figure("positions-longer", "Longer texts than in training", models=tuple(_POSITION_MODELS))
+@register_figure("positions-longer", "Longer texts than in training", models=tuple(_POSITION_MODELS))
 def draw_longer_texts(runs: LectureRuns) -> FigureContent:
     """Plot how well models with each kind of positions reverse sequences, by length."""
     from heedful.metrics.translation import exact_match
 
+    rows = [line.split("\t") for line in _read_test(runs, "reversal")]
     lines, texts = [], []
     for name, kind in _POSITION_MODELS.items():
-        rows = [line.split("\t") for line in _read_test(runs, "reversal")]
         outputs = [translation.text for translation in runs.load(name).translate([source for source, _ in rows])]
         points = []
-        for shortest in range(2, 21, 3):
+        for shortest in range(2, 18, 3):
             chosen = [n for n, (source, _) in enumerate(rows) if shortest <= len(source.split()) < shortest + 3]
             share = exact_match([outputs[n] for n in chosen], [rows[n][1] for n in chosen]).value
             points.append((shortest + 1, share))
@@ -108,10 +107,10 @@ def _read_test(runs: LectureRuns, data: str) -> list[str]:
     return (runs.folder / "data" / data / "test.tsv").read_text(encoding="utf-8").splitlines()
 
 
-@lecture_figure("positions-criteria", "What a position should be")
-def draw_criteria(_runs: LectureRuns) -> FigureContent:
-    """Plot for three kinds of positions the distance of neighbours by the length of the text, and the largest entry by
-    position.
+@register_figure("positions-criteria", "What a position should be")
+def draw_position_criteria(_runs: LectureRuns) -> FigureContent:
+    """Plot the distance of the first two positions by the length of the text, and the largest entry by position, for
+    three kinds of positions.
     """
     width = 16
     kinds: dict[str, AbsolutePosition] = {
@@ -156,7 +155,7 @@ def draw_criteria(_runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("scaled-scores", "Why the root of d")
+@register_figure("scaled-scores", "Why the root of d")
 def draw_scaled_scores(_runs: LectureRuns) -> FigureContent:
     """Plot the size of the gradient through softmax by the width of queries and keys, with and without scaling."""
     generator = torch.Generator().manual_seed(1)
@@ -181,7 +180,8 @@ def draw_scaled_scores(_runs: LectureRuns) -> FigureContent:
             y_include=0,
         ),
         "Entries of queries and keys have mean 0 and variance 1, so their product has variance d. Without the division "
-        f"softmax gives nearly everything to one key, and at d = 1,024 the gradient is {lost:.2f} of the other one.",
+        f"softmax gives nearly everything to one key: at d = 1,024 its gradient is {lost:.2f} times that with the "
+        "division.",
     )
 
 
@@ -190,7 +190,7 @@ def _name_seeds(models: Iterable[str]) -> tuple[str, ...]:
     return tuple(f"{model}-{seed}" for model in models for seed in _SEEDS)
 
 
-def _draw_scores(
+def _draw_accuracies(
     runs: LectureRuns, *, models: Mapping[str, str], title: str, x_name: str, explanation: str
 ) -> FigureContent:
     """Plot the accuracy of taggers on sequences whose tags need three letters at once: each seed, and the mean."""
@@ -214,8 +214,8 @@ def _draw_scores(
     )
 
 
-@lecture_figure("heads-decorrelated", "Heads that agree less", models=("translator", "translator-decorrelated"))
-def draw_decorrelated(runs: LectureRuns) -> FigureContent:
+@register_figure("heads-decorrelated", "Heads that agree less", models=("translator", "translator-decorrelated"))
+def draw_head_similarity(runs: LectureRuns) -> FigureContent:
     """Plot how similar the heads of each attention are, with and without the penalty of Lin et al. 2017."""
     labels = {"translator": "without penalty", "translator-decorrelated": "with penalty"}
     lines, means = [], []
@@ -246,13 +246,15 @@ def draw_decorrelated(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure(
+@register_figure(
     "forgetting-language",
     "The second language, and what is left of the first",
     models=tuple(f"{stage}{ending}" for ending in ("", "-attention") for stage in _STAGES),
 )
 def draw_forgotten_language(runs: LectureRuns) -> FigureContent:
-    """Plot how many French sentences are right before and after German is learned."""
+    """Plot the percentage of French and German sentences that are right: after French, then after German alone, or
+    after German with rehearsal.
+    """
     from heedful.metrics.translation import exact_match
 
     def measure(model: str, language: str) -> float:
@@ -283,9 +285,9 @@ def draw_forgotten_language(runs: LectureRuns) -> FigureContent:
     )
 
 
-lecture_figure("head-counts", "Why several heads", models=_name_seeds(_HEAD_MODELS))(
+register_figure("head-counts", "Why several heads", models=_name_seeds(_HEAD_MODELS))(
     partial(
-        _draw_scores,
+        _draw_accuracies,
         models=_HEAD_MODELS,
         title="One layer that must fetch three letters",
         x_name="heads",
@@ -293,9 +295,9 @@ lecture_figure("head-counts", "Why several heads", models=_name_seeds(_HEAD_MODE
         "mixes them; several heads fetch one each. With few heads it depends on the seed which letters are found.",
     )
 )
-lecture_figure("aggregations", "Mean, concatenation and projection", models=_name_seeds(_AGGREGATION_MODELS))(
+register_figure("aggregations", "Mean, concatenation and projection", models=_name_seeds(_AGGREGATION_MODELS))(
     partial(
-        _draw_scores,
+        _draw_accuracies,
         models=_AGGREGATION_MODELS,
         title="How four heads are combined",
         x_name="aggregation",
@@ -305,9 +307,9 @@ lecture_figure("aggregations", "Mean, concatenation and projection", models=_nam
 )
 
 
-@lecture_figure("model-sizes", "The models that the lectures name")
+@register_figure("model-sizes", "The models that the lectures name")
 def draw_model_sizes(_runs: LectureRuns) -> FigureContent:
-    """Plot the parameters of published models, counted on models that are built without memory."""
+    """Plot the parameters of published models, counted on models whose weights are not allocated."""
     from heedful.architectures.model import PUBLISHED_MODELS
     from heedful.architectures.published import get_published_size
 
@@ -328,13 +330,33 @@ def draw_model_sizes(_runs: LectureRuns) -> FigureContent:
     )
 
 
-def _draw_study(runs: LectureRuns, *, model: str, file: str, explanation: str, command: str) -> FigureContent:
-    """Take a figure that a study has drawn."""
-    picture = (runs.get_run_folder(model) / file).read_text(encoding="utf-8")
-    return FigureContent(picture, explanation, command=command)
+def _load_study_figure(runs: LectureRuns, *, model: str, file: str, explanation: str) -> FigureContent:
+    """Load a figure that a study has drawn; its caption includes the fitted exponents, if there are any."""
+    from heedful.lecture.models import MODELS
+
+    folder = runs.get_run_folder(model)
+    exponents = json.loads((folder / "numbers.json").read_text(encoding="utf-8")).get("exponents", {})
+    words = ["heedful", *MODELS[model].build_command(Path()), "--output", f"runs/{model}"]
+    return FigureContent(
+        (folder / file).read_text(encoding="utf-8"),
+        f"{explanation} {describe_exponents(exponents)}".strip(),
+        command=" ".join(words),
+    )
 
 
-for _name, (_model, _file, _title, _explanation, _command) in _STUDY_FIGURES.items():
-    lecture_figure(_name, _title, models=(_model,))(
-        partial(_draw_study, model=_model, file=_file, explanation=_explanation, command=_command)
+def describe_exponents(exponents: Mapping[str, Mapping[str, Sequence[float]]]) -> str:
+    """Return sentences with the fitted and, in parentheses, the theoretical exponents of each layer; `exponents` maps
+    each layer and quantity to both.
+    """
+    quantities = {"time n": "time by length", "time d": "time by width", "sequential": "sequential steps by length"}
+    sentences = []
+    for key, name in quantities.items():
+        fitted = ", ".join(f"{layer} {row[key][0]:.1f} ({row[key][1]:g})" for layer, row in exponents.items())
+        sentences.append(f"Exponents of {name}, fitted (in theory): {fitted}.")
+    return " ".join(sentences) if exponents else ""
+
+
+for _name, (_model, _file, _title, _explanation) in _STUDY_FIGURES.items():
+    register_figure(_name, _title, models=(_model,))(
+        partial(_load_study_figure, model=_model, file=_file, explanation=_explanation)
     )

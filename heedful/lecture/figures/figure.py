@@ -81,7 +81,7 @@ class LectureFigure:
 _figures: dict[str, LectureFigure] = {}
 
 
-def lecture_figure(
+def register_figure(
     name: str, title: str, *, models: tuple[str, ...] = ()
 ) -> Callable[[Callable[[LectureRuns], FigureContent]], Callable[[LectureRuns], FigureContent]]:
     """Return a decorator that registers the function that draws a figure.

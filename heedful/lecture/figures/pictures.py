@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure, stack_pictures
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,19 +64,19 @@ def _draw_caption(runs: LectureRuns, *, view: str, explanation: str) -> FigureCo
     )
 
 
-lecture_figure("regions-shapes", "Regions, word by word", models=("captions",))(
+register_figure("regions-shapes", "Regions, word by word", models=("captions",))(
     partial(
         _draw_caption,
         view="regions",
         explanation="Above each word is its probability; bright regions had a high weight when it was written.",
     )
 )
-lecture_figure("decoding-shapes", "The probabilities of the words", models=("captions",))(
+register_figure("decoding-shapes", "The probabilities of the words", models=("captions",))(
     partial(_draw_caption, view="decoding", explanation="Each step shows what else the model could have written.")
 )
 
 
-@lecture_figure("soft-hard", "Soft and hard attention", models=("captions", "captions-hard"))
+@register_figure("soft-hard", "Soft and hard attention", models=("captions", "captions-hard"))
 def draw_soft_hard(runs: LectureRuns) -> FigureContent:
     """Draw the regions of the same picture by soft and by hard attention, below each other."""
     picture = _get_first_picture(runs)
@@ -111,10 +111,10 @@ def _draw_clip(runs: LectureRuns, *, model: str) -> FigureContent:
     )
 
 
-lecture_figure("frames-clip", "Frames for each word", models=tuple(_VIDEO_MODELS))(partial(_draw_clip, model="clips"))
+register_figure("frames-clip", "Frames for each word", models=tuple(_VIDEO_MODELS))(partial(_draw_clip, model="clips"))
 
 
-@lecture_figure("clip-scores", "The four ways compared", models=tuple(_VIDEO_MODELS))
+@register_figure("clip-scores", "The four ways compared", models=tuple(_VIDEO_MODELS))
 def draw_clip_scores(runs: LectureRuns) -> FigureContent:
     """Plot exact matches and BLEU-4 of the four models of Yao et al. 2015."""
     metrics = {name: _measure_captions(runs, name) for name in _VIDEO_MODELS}
@@ -137,7 +137,7 @@ def draw_clip_scores(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("glimpse-path", "A path of glimpses", models=("glimpses",))
+@register_figure("glimpse-path", "A path of glimpses", models=("glimpses",))
 def draw_glimpse_path(runs: LectureRuns) -> FigureContent:
     """Draw where the glimpse model looks in a test picture, and how often it is right after each glimpse."""
     import numpy as np

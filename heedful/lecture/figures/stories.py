@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from heedful.inspection.figures import draw_figure
 from heedful.lecture.data.stories import LION_QUESTION, LION_STORY, SAM_QUESTION, SAM_STORY
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -55,7 +55,7 @@ def _draw_story(
     )
 
 
-lecture_figure("hops-apple", "Where is the apple?", models=("things",))(
+register_figure("hops-apple", "Where is the apple?", models=("things",))(
     partial(
         _draw_story,
         model="things",
@@ -75,7 +75,7 @@ for _model, _view, _title, _explanation in (
         "probabilities of two steps.",
     ),
 ):  # fmt: skip
-    lecture_figure(f"{_view}-lion", _title, models=(_model,))(
+    register_figure(f"{_view}-lion", _title, models=(_model,))(
         partial(
             _draw_story,
             model=_model,
@@ -89,9 +89,9 @@ for _model, _view, _title, _explanation in (
     )
 
 
-@lecture_figure("turns-help-desk", "A chat with the help desk", models=("help-desk",))
+@register_figure("turns-help-desk", "A chat with the help desk", models=("help-desk",))
 def draw_help_desk(runs: LectureRuns) -> FigureContent:
-    """Draw the turns that the last reply of a dialogue attended to; the caption is the transcript."""
+    """Draw the turns that the reply before the goodbye attended to; the caption is the whole dialogue."""
     from heedful.lecture.models import DEMONSTRATIONS
     from heedful.tasks.conversation.demonstration import (
         CUSTOMER,
@@ -106,8 +106,8 @@ def draw_help_desk(runs: LectureRuns) -> FigureContent:
     predictor = runs.load("help-desk")
     customers = demonstration.simulator.create_customers("test", 60)
     dialogues = simulate_dialogues(customers, make_model_agent(predictor))
-    order = sorted(range(len(customers)), key=lambda n: (customers[n].helped, customers[n].stubborn), reverse=True)
-    shown = dialogues[order[0]]
+    best = max(range(len(customers)), key=lambda n: (customers[n].helped, customers[n].stubborn))
+    shown = dialogues[best]
     replies = [index for index, (speaker, _) in enumerate(shown) if speaker != CUSTOMER]
     record = predictor.inspect(to_turns(shown[: replies[-2:][0]]))
     transcript = " ".join(f"{'Human' if speaker == CUSTOMER else 'Machine'}: {text}" for speaker, text in shown)

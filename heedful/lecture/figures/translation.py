@@ -12,7 +12,7 @@ from heedful.inspection.figures.sheet import render_sheet
 from heedful.inspection.figures.steps import draw_query_steps
 from heedful.lecture.data.parallel import AREA, VISIT
 from heedful.lecture.figures.claims import compare_on_test
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure
 
 if TYPE_CHECKING:
     from heedful.attention.hooks import AttentionKind
@@ -32,7 +32,7 @@ def _inspect_visit(runs: LectureRuns) -> InspectionRecord:
     return record
 
 
-@lecture_figure("alignment-area", "Alignment of the European Economic Area", models=("aligner",))
+@register_figure("alignment-area", "Alignment of the European Economic Area", models=("aligner",))
 def draw_area(runs: LectureRuns) -> FigureContent:
     """Draw the alignment of a sentence whose adjectives are written in the opposite order."""
     record = _inspect_area(runs)
@@ -53,7 +53,7 @@ def draw_area(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("alignment-visit", "Alignment of Jane's visit", models=("translator",))
+@register_figure("alignment-visit", "Alignment of Jane's visit", models=("translator",))
 def draw_visit(runs: LectureRuns) -> FigureContent:
     """Draw the cross attention of the Transformer."""
     record = _inspect_visit(runs)
@@ -110,12 +110,12 @@ _VISIT_VIEWS: tuple[tuple[str, str, str, AttentionKind | None, int, str], ...] =
 )  # fmt: skip
 
 for _name, _title, _view, _role, _layer, _caption in _VISIT_VIEWS:
-    lecture_figure(_name, _title, models=("translator",))(
+    register_figure(_name, _title, models=("translator",))(
         partial(_draw_visit_view, view=_view, caption=_caption, role=_role, layer=_layer)
     )
 
 
-@lecture_figure("unrolled-area", "A recurrent encoder and decoder, unrolled", models=("aligner",))
+@register_figure("unrolled-area", "A recurrent encoder and decoder, unrolled", models=("aligner",))
 def draw_unrolled(runs: LectureRuns) -> FigureContent:
     """Draw the recurrent model over its sentence."""
     record = _inspect_area(runs)
@@ -152,12 +152,12 @@ def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
 
 
 for _head, _ordinal in enumerate(("first", "second", "third")):
-    lecture_figure(f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=("translator",))(
+    register_figure(f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=("translator",))(
         partial(_draw_africa_steps, head=_head)
     )
 
 
-@lecture_figure(
+@register_figure(
     "bleu-by-length",
     "What one vector forgets",
     models=("aligner", "context", "context-reversed", "context-doubled"),

@@ -16,7 +16,7 @@ from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.lecture.data.coreference import ANIMAL_STATES, PLACE_STATES, split_pairs, write_sentence
 from heedful.lecture.data.senses import MASKED_SENTENCE, MONEY, RIVER, RIVER_SENTENCE, draw_sentence
 from heedful.lecture.figures.claims import compare_on_test
-from heedful.lecture.figures.figure import FigureContent, LectureRuns, lecture_figure, stack_pictures
+from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure, stack_pictures
 from heedful.tasks.inspection_records import InspectionSelection
 
 if TYPE_CHECKING:
@@ -99,13 +99,13 @@ def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
     )
 
 
-@lecture_figure("pronoun-tired", "It was too tired", models=("pronouns",))
+@register_figure("pronoun-tired", "It was too tired", models=("pronouns",))
 def draw_tired(runs: LectureRuns) -> FigureContent:
     """Draw the head in which "it" looks at the animal."""
     return _draw_pronoun(runs, "tired")
 
 
-@lecture_figure("pronoun-wide", "It was too wide", models=("pronouns",))
+@register_figure("pronoun-wide", "It was too wide", models=("pronouns",))
 def draw_wide(runs: LectureRuns) -> FigureContent:
     """Draw the same head, in which "it" looks at the street."""
     return _draw_pronoun(runs, "wide")
@@ -145,7 +145,7 @@ def measure_separation(first: np.ndarray, second: np.ndarray) -> float:
     return float(right) / (len(first) + len(second))
 
 
-@lecture_figure("bank-vectors", "Two banks, before and after self-attention", models=("encoder",))
+@register_figure("bank-vectors", "Two banks, before and after self-attention", models=("encoder",))
 def draw_bank_vectors(runs: LectureRuns) -> FigureContent:
     """Draw the vectors of "bank" in sentences about rivers and about money."""
     count = 30
@@ -169,7 +169,7 @@ def draw_bank_vectors(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("bank-attention", "What bank attends to", models=("encoder",))
+@register_figure("bank-attention", "What bank attends to", models=("encoder",))
 def draw_bank_attention(runs: LectureRuns) -> FigureContent:
     """Draw the attention of the sentence of deck 1 in the head in which "bank" looks most at the last word."""
     encoder = runs.load("encoder")
@@ -206,12 +206,12 @@ def _draw_masked(runs: LectureRuns, *, view: str, explanation: str) -> FigureCon
     )
 
 
-lecture_figure("mask-amazing", "Amazon is amazing", models=("encoder",))(
+register_figure("mask-amazing", "Amazon is amazing", models=("encoder",))(
     partial(_draw_masked, view="answers", explanation="The encoder sees the words on both sides of the gap.")
 )
 
 
-@lecture_figure("mask-inputs", "The input of a BERT", models=("encoder",))
+@register_figure("mask-inputs", "The input of a BERT", models=("encoder",))
 def draw_mask_inputs(runs: LectureRuns) -> FigureContent:
     """Draw the sum of word, position and segment for two texts with a gap."""
     second = "the book is great"
@@ -226,7 +226,7 @@ def draw_mask_inputs(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure("next-sentence", "Does the second sentence follow?", models=("encoder",))
+@register_figure("next-sentence", "Does the second sentence follow?", models=("encoder",))
 def draw_next_sentence(runs: LectureRuns) -> FigureContent:
     """Draw the answer to two pairs of sentences, and measure it on new pairs."""
     encoder, dice = runs.load("encoder"), Random("next")
@@ -259,7 +259,7 @@ def draw_next_sentence(runs: LectureRuns) -> FigureContent:
     )
 
 
-@lecture_figure(
+@register_figure(
     "pretraining-pays",
     "From scratch, frozen, tuned",
     models=("reviews-scratch", "reviews-frozen", "reviews-tuned"),

@@ -74,6 +74,13 @@ def test_all_runs_are_tested_against_the_first(say: Say, trained: Path, second: 
     assert other["first"] == same["first"] == same["second"] != other["second"]
 
 
+def test_a_seed_counts_once_among_seeds(say: Say, trained: Path, second: Path, here: Path) -> None:
+    again = shutil.copytree(trained, "again")
+    assert compared(say, trained, again)["seed_groups"] == [], "there is one seed only"
+    (group,) = compared(say, trained, again, second)["seed_groups"]
+    assert group["seeds"] == [3, 4]
+
+
 def test_search_and_scoring_follow_the_options(say: Say, trained: Path, here: Path) -> None:
     words = ("--search", "greedy", "--lowercase", "--tokenize", "char")
     (run,) = compared(say, trained, *words)["runs"]

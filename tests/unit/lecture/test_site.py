@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -14,14 +15,19 @@ import pytest
 from heedful.inspection.plots import PlotLine, draw_line_plot
 from heedful.lecture.contents import Deck, Question, Slide
 from heedful.lecture.figures import FIGURES, FigureContent
-from heedful.lecture.figures.claims import draw_criteria, draw_model_sizes, draw_scaled_scores
+from heedful.lecture.figures.claims import (
+    describe_exponents,
+    draw_model_sizes,
+    draw_position_criteria,
+    draw_scaled_scores,
+)
 from heedful.lecture.figures.figure import LectureRuns, stack_pictures
 from heedful.lecture.figures.understanding import measure_separation
 from heedful.lecture.models import MODELS
 from heedful.lecture.notebooks import write_notebook
 from heedful.lecture.site import format_equation, write_site
 from heedful.lecture.slides import write_slides
-from heedful.lecture.training import ModelSource
+from heedful.lecture.training import ModelSource, train_models
 
 PLOT = draw_line_plot([PlotLine("a", ((0, 1), (1, 2)))], title="t", x_name="x", y_name="y")
 SLIDE = Slide(
@@ -71,7 +77,7 @@ def test_the_contents_link_to_recipes_data_and_runs(tmp_path: Path) -> None:
     for model in models:
         model.write_sources(tmp_path)
         (tmp_path / "runs" / model.name).mkdir(parents=True)
-    (tmp_path / MODELS["convolution"].recipe).write_text("| a |", encoding="utf-8")
+    (tmp_path / MODELS["convolution"].source).write_text("| a |", encoding="utf-8")
     write_site([DECK], {"scaled-scores": FigureContent(PLOT, "It falls.")}, models, tmp_path, log=print)
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     links = set(re.findall(r'href="([^"#]+)(?:#[^"]*)?"', index))
@@ -109,7 +115,15 @@ def test_separation_of_groups() -> None:
     assert 0.3 < measure_separation(first, dice.normal(size=(40, 8))) < 0.7
 
 
-@pytest.mark.parametrize("draw", [draw_criteria, draw_scaled_scores, draw_model_sizes])
+def test_exponents_stand_beside_the_theory() -> None:
+    row = {"time n": [1.94, 2], "time d": [1, 1], "sequential": [0, 0]}
+    text = describe_exponents({"self-attention": row, "recurrent": {**row, "sequential": [0.99, 1]}})
+    assert "time by length, fitted (in theory): self-attention 1.9 (2), recurrent 1.9 (2)." in text
+    assert text.endswith("sequential steps by length, fitted (in theory): self-attention 0.0 (0), recurrent 1.0 (1).")
+    assert describe_exponents({}) == ""
+
+
+@pytest.mark.parametrize("draw", [draw_position_criteria, draw_scaled_scores, draw_model_sizes])
 def test_figures_without_training(draw, tmp_path: Path) -> None:  # type: ignore[no-untyped-def]
     content = draw(LectureRuns(tmp_path))
     ElementTree.fromstring(content.picture)
@@ -122,7 +136,7 @@ def test_models_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
     assert {run.name for run in started if run} == {"encoder", "pronouns"}
     assert source.next_run() is None
     encoder = next(run for run in started if run and run.name == "encoder")
-    source.finish_run(encoder, [], stopped=False, failed=False)
+    source.record_result(encoder, [], stopped=False, failed=False)
     tuned = source.next_run()
     assert tuned is not None
     assert tuned.settings["init"] == str((tmp_path / "runs" / "encoder").resolve())
@@ -133,8 +147,49 @@ def test_models_do_not_start_from_a_failed_one(tmp_path: Path) -> None:
     source = ModelSource([MODELS["reviews-tuned"], MODELS["encoder"]], tmp_path)
     encoder = source.next_run()
     assert encoder is not None
-    source.finish_run(encoder, [], stopped=False, failed=True)
+    source.record_result(encoder, [], stopped=False, failed=True)
     assert source.next_run() is None
+
+
+def test_a_finished_study_is_not_run_again(tmp_path: Path) -> None:
+    study = MODELS["complexity"]
+    assert not study.is_finished(tmp_path)
+    (tmp_path / "runs" / "complexity").mkdir(parents=True)
+    (tmp_path / "runs" / "complexity" / "numbers.json").write_text("{}", encoding="utf-8")
+    assert study.is_finished(tmp_path)
+    messages: list[str] = []
+    train_models([study], tmp_path, log=messages.append)
+    assert messages[0].startswith("0 models")
+
+
+def test_data_that_was_half_written_is_written_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail_after_the_first(seed: int) -> Iterator[tuple[str, str]]:
+        yield "train.tsv", "a"
+        raise KeyboardInterrupt
+
+    model = MODELS["pronouns"]
+    with monkeypatch.context() as patch:
+        patch.setattr("heedful.lecture.models.DATA_SETS", {"coreference": fail_after_the_first})
+        with pytest.raises(KeyboardInterrupt):
+            model.write_sources(tmp_path)
+    model.write_sources(tmp_path)
+    assert {path.name for path in (tmp_path / model.data).iterdir()} == {"train.tsv", "validation.tsv", "test.tsv"}
+    recipe = tmp_path / model.source
+    recipe.write_text("# changed", encoding="utf-8")
+    model.write_sources(tmp_path)
+    assert recipe.read_text(encoding="utf-8") == "# changed"
+
+
+def test_commands_of_studies_are_those_that_were_run(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "complexity"
+    folder.mkdir(parents=True)
+    exponents = {"a": {"time n": [1, 1], "time d": [2, 2], "sequential": [0, 0]}}
+    (folder / "numbers.json").write_text(json.dumps({"exponents": exponents}))
+    (folder / "complexity-time-length.svg").write_text(PLOT)
+    content = FIGURES["complexity-length"].draw(LectureRuns(tmp_path))
+    assert content.command.startswith("heedful study complexity --lengths 64 128")
+    assert content.command.endswith("--output runs/complexity")
+    assert "fitted (in theory): a 1.0 (1)" in content.caption
 
 
 def test_cells_of_notebooks_draw_the_figures(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from heedful.errors import RecipeError
 from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_grid, parse_sweep_axis
 from heedful.runs.sweep import GridSource, ProcessPool, RunSource, share_minutes
 
@@ -100,7 +101,7 @@ class LevelSource(RunSource):
     def should_stop(self, run: PlannedRun, values: Sequence[float]) -> bool:
         return len(values) > 1 and values[1] > 2
 
-    def finish_run(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
+    def record_result(self, run: PlannedRun, values: Sequence[float], *, stopped: bool, failed: bool) -> None:
         self.ended[run.settings["model.level"]] = (list(values), stopped, failed)
 
 
@@ -124,14 +125,21 @@ def test_no_process_is_left_when_the_caller_stops(pool: ProcessPool) -> None:
     assert not (waiting / "end").exists()
 
 
-def test_gpus_are_shared_and_threads_are_then_free(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(("visible", "expected"), [(None, {"0", "1"}), ("2,GPU-5", {"2", "GPU-5"})])
+def test_gpus_are_shared_and_threads_are_then_free(
+    pool: ProcessPool, monkeypatch: pytest.MonkeyPatch, visible: str | None, expected: set[str]
+) -> None:
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     script = Path(pool.command[1])
     script.write_text(script.read_text().replace("OMP_NUM_THREADS", "CUDA_VISIBLE_DEVICES"))
     with_gpus = ProcessPool(**{**pool.__dict__, "gpus": 2})
+    if visible is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    else:
+        monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
     list(with_gpus.train(GridSource(grid("model.level=1,2,3,4"))))
     seen = {json.loads(path.read_text())[1] for path in pool.folder.glob("*/words")}
-    assert seen == {"0", "1"}
+    assert seen == expected
 
 
 @pytest.mark.parametrize(("runs", "jobs", "minutes"), [(12, 2, 5), (5, 2, 10), (1, 4, 30)])
@@ -163,7 +171,7 @@ def test_halving_stops_the_worse_and_goes_on_where_it_ended(tmp_path: Path) -> N
         while (run := source.next_run()) is not None:
             level = float(run.settings["model.level"])
             seen = next((n for n in range(1, 4) if source.should_stop(run, [level / k for k in range(1, n + 1)])), 4)
-            source.finish_run(run, [level / k for k in range(1, min(seen, 3) + 1)], stopped=seen < 4, failed=False)
+            source.record_result(run, [level / k for k in range(1, min(seen, 3) + 1)], stopped=seen < 4, failed=False)
             found[run.number] = level, seen
         return found
 
@@ -205,6 +213,31 @@ def test_an_interrupted_search_goes_on_with_its_configurations(pool: ProcessPool
     ]
     levels = {(result.run.number, result.run.settings["model.level"]) for result in (first, *results)}
     assert len(levels) == 2, "an interruption draws nothing anew"
+
+
+@pytest.mark.parametrize("option", ["model.level=1..8", "model.level=1,2", "model.pause=1..9"])
+def test_a_search_continues_only_with_its_own_keys_and_values(tmp_path: Path, option: str) -> None:
+    pytest.importorskip("optuna", reason="the extra heedful[sweep] is not installed: pip install 'heedful[sweep]'")
+    from heedful.runs.sweep_search import SearchSource
+
+    def source(option: str) -> SearchSource:
+        return SearchSource(
+            Path("recipe.toml"),
+            axes(option),
+            count=2,
+            seeds=[1],
+            folder=tmp_path,
+            seed=1,
+            higher_is_better=False,
+            stops_early=False,
+        )
+
+    assert source("model.level=1..9").next_run() is not None
+    with pytest.raises(
+        RecipeError, match=r"--over: .* has a search over other keys or values; choose another --output"
+    ):
+        source(option)
+    assert source("model.level=1..9").next_run() is not None
 
 
 def test_the_environment_of_the_user_decides_about_threads(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
