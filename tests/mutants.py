@@ -6976,8 +6976,8 @@ SWEEPS = (
     Mutant(
         "sweeps: all GPUs are the first",
         "runs/sweep.py",
-        "str(slot % self.gpus)",
-        "str(0)",
+        "devices[slot % len(devices)]",
+        "devices[0]",
         ("tests/unit/runs/test_sweep.py::test_gpus_are_shared_and_threads_are_then_free",),
     ),
     Mutant(
@@ -7063,7 +7063,7 @@ LECTURE = (
     Mutant(
         "lecture: a model does not wait for the one it starts from",
         "lecture/training.py",
-        "if not model.starts_from or model.starts_from in self._ended:",
+        "if not model.starts_from or model.starts_from in self._trained:",
         "if True:",
         ("tests/unit/lecture/test_site.py::test_models_wait_for_those_that_they_start_from",),
     ),
