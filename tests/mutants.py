@@ -6988,6 +6988,13 @@ SWEEPS = (
         ("tests/unit/cli/test_compare.py::test_table_and_page_say_the_same_as_json",),
     ),
     Mutant(
+        "sweeps: options are read without the swept values",
+        "cli/sweep.py",
+        "recipe = load_recipe(args.recipe, [*overrides, *first_values])",
+        "recipe = load_recipe(args.recipe, overrides)",
+        ("tests/unit/cli/test_sweep.py::test_an_option_may_exist_only_with_the_swept_values",),
+    ),
+    Mutant(
         "sweeps: a run and its copy are two seeds",
         "tasks/seed_groups.py",
         "setdefault(recipe.seed, report)",

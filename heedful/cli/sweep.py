@@ -87,7 +87,9 @@ def run_sweep(argv: Sequence[str]) -> int:
 
     from heedful.recipes.load import load_recipe
 
-    recipe = load_recipe(args.recipe, overrides)
+    # with the first values, because a key may exist only with them, such as the clip of one kind of positions
+    first_values = [f"--{axis.key}={axis.values[0]}" for axis in axes if axis.values]
+    recipe = load_recipe(args.recipe, [*overrides, *first_values])
     folder = args.output or recipe.output.with_name(f"{recipe.output.name}-sweep")
     seeds = range(recipe.seed, recipe.seed + args.seeds)
     count = args.seeds * (args.trials or math.prod(len(axis.values) for axis in axes))

@@ -43,6 +43,18 @@ def test_mistakes_are_said_before_anything_is_trained(
     assert not list(here.iterdir())
 
 
+def test_an_option_may_exist_only_with_the_swept_values(say: Say, recipe: Path, here: Path) -> None:
+    words = ("--over", "model.positions.kind=shaw", "--model.positions.clip", "2", "--training.steps", "1")
+    said = say("sweep", recipe, *words, "--device", "cpu", "--samples", "10", "-o", "sweep")
+    assert said.code == 0, said.err
+    config = json.loads(Path("sweep/kind=shaw,seed=3/config.json").read_text())
+    assert config["recipe"]["model"]["positions"]["clip"] == 2
+    problem = say(
+        "sweep", recipe, "--over", "model.positions.kind=learned,shaw", "--model.positions.clip", "2"
+    ).complaint
+    assert 'model.positions.clip needs model.positions.kind = "shaw"' in problem
+
+
 @pytest.mark.slow
 def test_a_sweep_ends_with_means_over_seeds(say: Say, recipe: Path, here: Path) -> None:
     words = (*HEADS, "--training.steps", "3", "--device", "cpu", "--samples", "50", "-o", "sweep")
