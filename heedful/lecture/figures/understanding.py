@@ -265,7 +265,7 @@ def draw_next_sentence(runs: LectureRuns) -> FigureContent:
     models=("reviews-scratch", "reviews-frozen", "reviews-tuned"),
 )
 def draw_pretraining(runs: LectureRuns) -> FigureContent:
-    """Plot the accuracy of three classifiers that learned from 60 sentences."""
+    """Plot the accuracy of three classifiers that learned from 16 sentences."""
     names = {"reviews-scratch": "scratch", "reviews-frozen": "frozen", "reviews-tuned": "tuned"}
     comparison = compare_on_test(runs, tuple(names))
     values = [report.metrics["accuracy"].value for report in comparison.reports]
@@ -273,7 +273,7 @@ def draw_pretraining(runs: LectureRuns) -> FigureContent:
     return FigureContent(
         draw_line_plot(
             [PlotLine("right classes", tuple((place, 100 * value) for place, value in enumerate(values, 1)))],
-            title="A classifier that learned from 60 sentences",
+            title="A classifier that learned from 16 sentences",
             x_name="start",
             y_name="percent",
             x_ticks=list(enumerate(names.values(), 1)),
