@@ -260,12 +260,16 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             recipe_name="recurrent",
             data_set="parallel",
         ),
-        RecipeModel(
-            name="pronouns",
-            purpose="says for each word which noun it stands for",
-            seconds=30,
-            recipe_name="pronouns",
-            data_set="coreference",
+        *(
+            RecipeModel(
+                name="pronouns" if seed == 1 else f"pronouns-{seed}",
+                purpose=f"says for each word which noun it stands for, seed {seed}",
+                seconds=35,
+                recipe_name="pronouns",
+                data_set="coreference",
+                settings={"seed": f"{seed}"},
+            )
+            for seed in (1, 2, 3)
         ),
         RecipeModel(
             name="encoder",
