@@ -1374,6 +1374,20 @@ MODELS = (
         (f"{BATCH_NORM}::test_statistics_are_saved_but_not_trained",),
     ),
     Mutant(
+        "frozen training trains running averages",
+        "runs/trainer_factory.py",
+        "parameter.requires_grad_(parameter.requires_grad and name not in frozen)",
+        "parameter.requires_grad_(name not in frozen)",
+        ("tests/unit/models/test_depth.py::test_freezing_does_not_train_running_averages",),
+    ),
+    Mutant(
+        "batch norm is trained by several processes",
+        "runs/trainer_factory.py",
+        "    if world.size > 1:\n        raise RecipeError(\n            f'model.norm",
+        "    if world.size > 2:\n        raise RecipeError(\n            f'model.norm",
+        ("tests/unit/runs/test_training_run.py::test_batch_norm_in_several_processes_is_an_error",),
+    ),
+    Mutant(
         "batch norm trains in bf16 where it is asked to",
         "runs/trainer_factory.py",
         '    if config.precision == "bf16":\n        raise RecipeError(\'training.precision = "bf16": model.norm',

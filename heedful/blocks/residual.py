@@ -19,7 +19,7 @@ _BATCH_MOMENTUM: Final = 0.1
 
 
 class ResidualConnection(nn.Module, ABC):
-    """Residual connection around a sublayer, with a norm and dropout.
+    """Abstract: residual connection around a sublayer.
 
     Attributes:
         behind: module applied to the sublayer's result before it is added, such as an adapter; None in newly built
@@ -82,11 +82,8 @@ class TokenBatchNorm(nn.Module):
         return normalized.view(x.shape)
 
 
-class PostNorm(ResidualConnection):
-    """Post-norm residual LN(x + dropout(f(x))), as in Vaswani et al. 2017, 3.1; deep stacks need a warm-up.
-
-    torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
-    the d_model entries of each token with the biased variance.
+class NormalizedResidual(ResidualConnection):
+    """Abstract: a residual connection with a norm and dropout.
 
     Args:
         d_model: width of the tokens.
@@ -98,6 +95,14 @@ class PostNorm(ResidualConnection):
         super().__init__()
         self.norm = norm or nn.LayerNorm(d_model)
         self.dropout = Dropout(dropout)
+
+
+class PostNorm(NormalizedResidual):
+    """Post-norm residual LN(x + dropout(f(x))), as in Vaswani et al. 2017, 3.1; deep stacks need a warm-up.
+
+    torch's LayerNorm is the lecture's LN(x; mu, sigma): its bias is mu, its gain sigma, its statistics are taken over
+    the d_model entries of each token with the biased variance.
+    """
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Add the sublayer's result, then normalise."""
@@ -105,20 +110,10 @@ class PostNorm(ResidualConnection):
         return result
 
 
-class PreNorm(ResidualConnection):
+class PreNorm(NormalizedResidual):
     """Pre-norm residual x + dropout(f(LN(x))): the shortcut is not normalised, so deep stacks train without warm-up
     (Xiong et al. 2020).
-
-    Args:
-        d_model: width of the tokens.
-        dropout: dropout of the sublayer's result.
-        norm: LayerNorm if not given.
     """
-
-    def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
-        super().__init__()
-        self.norm = norm or nn.LayerNorm(d_model)
-        self.dropout = Dropout(dropout)
 
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
         """Normalise, apply the sublayer, then add."""

@@ -55,7 +55,7 @@ def parse_sweep_axis(text: str) -> SweepAxis:
     and quotation marks do not separate values.
 
     Raises:
-        RecipeError: there is no key, a value is empty or given twice, or the bounds of an interval are not finite
+        RecipeError: the key is missing, a value is empty or given twice, or the bounds of an interval are not finite
             numbers in rising order, above 0 for logarithms.
     """
     key, equals, value_text = text.partition("=")

@@ -56,6 +56,17 @@ def test_embeddings_can_be_frozen_below_what_has_no_layers() -> None:
     assert still == ["encoder.embedding.table.weight"]
 
 
+@pytest.mark.parametrize("freeze", [1, "embeddings"])
+def test_freezing_does_not_train_running_averages(freeze: int | str) -> None:
+    config = EncoderClassifierConfig(d_model=8, heads=2, layers=3, norm="batch")
+    model = build_text_classifier(config, vocabulary=9, outputs=2, longest=16)
+    freeze_parameters(model, ClassificationTrainingConfig.model_validate({"steps": 1, "freeze": freeze}))
+    averages = [name for name, _ in model.named_parameters() if name.endswith(("norm.mean", "norm.variance"))]
+    assert len(averages) >= 12
+    assert not any(model.get_parameter(name).requires_grad for name in averages)
+    assert model.get_parameter("output.weight").requires_grad
+
+
 @both
 def test_rates_fall_from_storey_to_storey(config: ClassifierConfig) -> None:
     model = made(config)

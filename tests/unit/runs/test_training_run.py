@@ -24,12 +24,15 @@ import heedful
 from heedful import DataError, RecipeError, RunError, TrainingError, load_recipe, train
 from heedful import atomic_io as files
 from heedful.atomic_io import load_tensors, read_manifest
+from heedful.blocks.residual import TokenBatchNorm
 from heedful.recipes import toml
 from heedful.runs import train as training_run
 from heedful.runs.evaluate import evaluate_run
 from heedful.runs.load import open_run
 from heedful.runs.prepare import lock_run_folder
+from heedful.runs.trainer_factory import build_trainer
 from heedful.training.callbacks import Callback, StepMetrics, ValidationResult
+from heedful.training.distributed import DistributedContext
 
 Another = Callable[[str], Path]
 LAST = "checkpoints/step-00000012"
@@ -136,6 +139,15 @@ def test_batch_norm_trains_saves_its_statistics_and_continues(small: Path) -> No
 def test_batch_norm_in_bf16_is_an_error(small: Path) -> None:
     with pytest.raises(RecipeError, match=r'training.precision = "bf16": model.norm = "batch" is trained in fp32'):
         fit(small, "--model.norm", "batch", "--training.precision", "bf16")
+
+
+def test_batch_norm_in_several_processes_is_an_error(small: Path) -> None:
+    folder = fit(small, "--model.norm", "batch", "--training.steps", "1")
+    run, world = open_run(folder), DistributedContext(0, 2, torch.device("cpu"))
+    model: Any = torch.nn.Sequential(TokenBatchNorm(4))
+    unused: Any = None
+    with pytest.raises(RecipeError, match="is trained by one process, because each of 2 would have statistics"):
+        build_trainer(run, model, unused, world=world, callback=unused)
 
 
 def test_run_json_says_how_to_make_it_again(trained: Path) -> None:
