@@ -1198,9 +1198,23 @@ ATTENTION = (
     Mutant(
         "rotations turn the other way",
         "attention/positions.py",
+        "torch.view_as_complex(pairs) * factors)",
+        "torch.view_as_complex(pairs) * factors.conj())",
+        (f"{LOOPS}::test_rotations_keep_norms_and_do_not_change_position_0",),
+    ),
+    Mutant(
+        "rotations turn the other way in exports",
+        "attention/positions.py",
         "even * cos - odd * sin, even * sin + odd * cos",
         "even * cos + odd * sin, odd * cos - even * sin",
-        (f"{LOOPS}::test_rotations_keep_norms_and_do_not_change_position_0",),
+        (f"{POSITIONS}::test_rotations_equal_the_formula",),
+    ),
+    Mutant(
+        "rotations in bf16 multiply in bf16",
+        "attention/positions.py",
+        "pairs = heads.to(torch.promote_types(heads.dtype, torch.float32))",
+        "factors_dtype = sin.to(heads.dtype), cos.to(heads.dtype); sin, cos = factors_dtype; pairs = heads.float()",
+        (f"{POSITIONS}::test_rotations_in_bf16_round_once",),
     ),
     Mutant(
         "relative distances have the other sign",
@@ -5514,8 +5528,8 @@ TAGGED = (
     Mutant(
         "BPE-dropout: the last merge is made first",
         "data/subword_sampling.py",
-        "_, position = min(allowed)",
-        "_, position = max(allowed)",
+        "for _, position in sorted(merges))",
+        "for _, position in sorted(merges, reverse=True))",
         (SAMPLED,),
     ),
     Mutant(

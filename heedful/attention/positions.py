@@ -10,6 +10,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from heedful.attention import kernels
+
 
 class AbsolutePosition(nn.Module, ABC):
     """Absolute position encoding: a vector per position, added to the embedding of the token."""
@@ -287,14 +289,21 @@ class RotaryPosition(RelativePosition):
         return self._rotate_all(heads, positions)
 
     def _rotate_all(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Rotate all entries of these vectors."""
+        """Rotate all entries of these vectors. A product of complex numbers is one pass over memory, where the four
+        products of the paper's formula and their gradients are many over every second number.
+        """
         angle = positions[:, None, :, None] * self.rate
         sin, cos = angle.sin(), angle.cos()
         if self.amplitude != 1.0:
             sin, cos = sin * self.amplitude, cos * self.amplitude
-        sin, cos = sin.to(heads.dtype), cos.to(heads.dtype)
-        even, odd = heads[..., 0::2], heads[..., 1::2]
-        return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+        if heads.device.type != "cpu" or kernels.is_tracing():  # exports and some devices know no complex numbers
+            sin, cos = sin.to(heads.dtype), cos.to(heads.dtype)
+            even, odd = heads[..., 0::2], heads[..., 1::2]
+            return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)
+        pairs = heads.to(torch.promote_types(heads.dtype, torch.float32)).contiguous()
+        pairs = pairs.view(*heads.shape[:-1], self.width // 2, 2)
+        factors = torch.complex(cos.to(pairs.dtype), sin.to(pairs.dtype))
+        return torch.view_as_real(torch.view_as_complex(pairs) * factors).flatten(-2).to(heads.dtype)
 
 
 class LinearBias(RelativePosition):

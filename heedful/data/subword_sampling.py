@@ -12,6 +12,7 @@ import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Final, final
 
 import numpy as np
@@ -26,6 +27,7 @@ from heedful.errors import RecipeError
 from heedful.tensors import Tokens
 
 _SPACE: Final = "▁"
+_CACHED_SPLITS: Final = 2**17  # splits of words whose possible merges are remembered, about 40 MB
 
 
 class SubwordSampler(ABC):
@@ -74,22 +76,26 @@ class BpeDropout(SubwordSampler):
     def __init__(self, tokenizer: SentencePieceTokenizer, *, dropout: float) -> None:
         super().__init__(tokenizer)
         self._dropout = dropout
+        self._cached_merges = lru_cache(maxsize=_CACHED_SPLITS)(self._rank_merges)
 
     def _split_word(self, word: str, generator: np.random.Generator) -> list[str]:
-        parts = list(word)
-        while len(parts) > 1:
-            merges = [
-                (number, position)  # pieces are numbered in the order in which they were learned
-                for position, (first, second) in enumerate(itertools.pairwise(parts))
-                if (number := self._ids.get(first + second)) is not None
-            ]
-            kept = generator.random(len(merges)) >= self._dropout
-            allowed = [merge for merge, is_kept in zip(merges, kept, strict=True) if is_kept]
-            if not allowed:
-                break
-            _, position = min(allowed)
-            parts[position : position + 2] = ["".join(parts[position : position + 2])]
-        return parts
+        parts = tuple(word)
+        while True:
+            for position in self._cached_merges(parts):  # the first that is not left out is the best of the others
+                if generator.random() >= self._dropout:
+                    parts = (*parts[:position], parts[position] + parts[position + 1], *parts[position + 2 :])
+                    break
+            else:
+                return list(parts)
+
+    def _rank_merges(self, parts: tuple[str, ...]) -> tuple[int, ...]:
+        """List the positions of the possible merges, the best first: pieces are numbered in the order of learning."""
+        merges = [
+            (number, position)
+            for position, (first, second) in enumerate(itertools.pairwise(parts))
+            if (number := self._ids.get(first + second)) is not None
+        ]
+        return tuple(position for _, position in sorted(merges))
 
 
 @final

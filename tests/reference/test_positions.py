@@ -8,7 +8,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from heedful.attention import IntegerPosition, LearnedPosition, SinusoidalPosition, UnitIntervalPosition
+from heedful.attention import (
+    IntegerPosition,
+    LearnedPosition,
+    RotaryPosition,
+    SinusoidalPosition,
+    UnitIntervalPosition,
+    kernels,
+)
 
 D_MODEL = 16
 
@@ -122,3 +129,39 @@ def test_the_second_rejected_idea(first: int, given: dict[str, int]) -> None:
 def test_only_learned_positions_learn(position: nn.Module) -> None:
     assert list(position.parameters()) == []
     assert position.state_dict() == {}
+
+
+def make_heads(d_k: int, *, dtype: torch.dtype) -> Tensor:
+    """Make heads as projections give them: [B, T, H, d_k] with H and T exchanged, not contiguous."""
+    return torch.randn(2, 5, 3, d_k, generator=torch.Generator().manual_seed(3)).to(dtype).transpose(1, 2)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize(("d_k", "width"), [(8, 8), (8, 4), (7, 6)])
+def test_rotations_equal_the_formula(dtype: torch.dtype, d_k: int, width: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The product of complex numbers equals equation 34, which exports compute, and so do its gradients."""
+    relative, positions = RotaryPosition(d_k, width=width).to(dtype), torch.tensor([[0, 1, 2, 3, 4], [7, 8, 9, -1, -1]])
+    weights = make_heads(d_k, dtype=dtype).square()
+    results = []
+    for is_traced in (False, True):
+        monkeypatch.setattr(kernels, "is_tracing", lambda is_traced=is_traced: is_traced)
+        heads = make_heads(d_k, dtype=dtype).requires_grad_()
+        rotated = relative.rotate(heads, positions)
+        (gradient,) = torch.autograd.grad((rotated * weights).sum(), heads)
+        results.append((rotated, gradient))
+    # the same products and sums of two numbers, which compilers may fuse
+    torch.testing.assert_close(results[0], results[1])
+    assert results[0][0].dtype == dtype
+    turned = results[0][0].detach()[0, :, 1, :2]
+    before = make_heads(d_k, dtype=dtype)[0, :, 1, :2]
+    rotation = torch.tensor([[math.cos(1), -math.sin(1)], [math.sin(1), math.cos(1)]], dtype=dtype)
+    torch.testing.assert_close(turned, before @ rotation.T)
+
+
+def test_rotations_in_bf16_round_once() -> None:
+    """Sums of two products are rounded to 8 bits once, by at most 2^-8 of themselves; sines in fp32 add 1e-5."""
+    relative, positions = RotaryPosition(16), torch.arange(40, 45).expand(2, 5)
+    heads = make_heads(16, dtype=torch.bfloat16)
+    exact = relative.double().rotate(heads.double(), positions)
+    error = (RotaryPosition(16).rotate(heads, positions).double() - exact).abs()
+    assert (error <= exact.abs() * 2.0**-8 + 1e-5).all()
