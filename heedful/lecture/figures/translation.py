@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _AFRICA = 2
 """Place of l'Afrique in the sentence, the third query of deck 3."""
+_SEPARATED_MODEL, _SEPARATED_LAYER = "translator-decorrelated", 1
+"""The model whose heads a penalty keeps apart, and the layer in which they differ most."""
 
 
 def _inspect_area(runs: LectureRuns) -> InspectionRecord:
@@ -27,8 +29,8 @@ def _inspect_area(runs: LectureRuns) -> InspectionRecord:
     return record
 
 
-def _inspect_visit(runs: LectureRuns) -> InspectionRecord:
-    record: InspectionRecord = runs.load("translator").inspect(VISIT[1])
+def _inspect_visit(runs: LectureRuns, *, model: str = "translator") -> InspectionRecord:
+    record: InspectionRecord = runs.load(model).inspect(VISIT[1])
     return record
 
 
@@ -67,21 +69,22 @@ def draw_visit(runs: LectureRuns) -> FigureContent:
 
 
 def _draw_visit_view(
-    runs: LectureRuns, *, view: str, caption: str, role: AttentionKind | None = None, layer: int = -1
+    runs: LectureRuns,
+    *,
+    view: str,
+    caption: str,
+    role: AttentionKind | None = None,
+    layer: int = -1,
+    model: str = "translator",
 ) -> FigureContent:
     """Draw a view of the record of Jane's visit."""
-    record = _inspect_visit(runs)
+    record = _inspect_visit(runs, model=model)
     words = f"--figure {view}.svg --view {view}" + (f" --role {role} --layer {layer}" if role else "")
-    command = f'heedful inspect runs/translator --text "{VISIT[1]}" {words}'
+    command = f'heedful inspect runs/{model} --text "{VISIT[1]}" {words}'
     return FigureContent(draw_figure(record, view=view, role=role, layer=layer), caption, record, view, command)
 
 
 _VISIT_VIEWS: tuple[tuple[str, str, str, AttentionKind | None, int, str], ...] = (
-    (
-        "heads-visit", "Three heads read the same sentence", "heads", "encoder", 0,
-        "Each head has its own W_Q, W_K and W_V, so it asks a question of its own. The colours are the three heads of "
-        "the first encoder layer.",
-    ),
     (
         "all-heads-visit", "All heads of all layers", "model", None, -1,
         "Every small picture is a head: the rows are layers, and the columns are heads.",
@@ -129,30 +132,44 @@ def draw_unrolled(runs: LectureRuns) -> FigureContent:
     )
 
 
+register_figure("heads-visit", "Three heads read the same sentence", models=(_SEPARATED_MODEL,))(
+    partial(
+        _draw_visit_view,
+        view="heads",
+        caption="Each head has its own W_Q, W_K and W_V, so it asks a question of its own. The colours are the three "
+        "heads of the second encoder layer.",
+        role="encoder",
+        layer=_SEPARATED_LAYER,
+        model=_SEPARATED_MODEL,
+    )
+)
+
+
 def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
-    """Draw one head of the first encoder layer for the query l'Afrique."""
-    record = _inspect_visit(runs)
-    attention_map = record.find_map("encoder", layer=0)
+    """Draw one head of the second encoder layer for the query l'Afrique, in the model whose heads are kept apart."""
+    record = _inspect_visit(runs, model=_SEPARATED_MODEL)
+    attention_map = record.find_map("encoder", layer=_SEPARATED_LAYER)
     words = record.get_axis(attention_map.queries).tokens
     query = words.index("l'Afrique") if "l'Afrique" in words else _AFRICA
     weights = attention_map.weights[head, query]
-    first, second = (words[int(place)] for place in np.argsort(weights)[::-1][:2])
+    first, second = (f"{words[place]} ({weights[place]:.2f})" for place in np.argsort(weights)[::-1][:2].tolist())
     picture = render_sheet(
         draw_query_steps(record, attention_map, head=head, query=query), title=f"A(q³, K, V) of head {head + 1}"
     )
     return FigureContent(
         picture,
         f"The query of l'Afrique is compared with the key of each word. Head {head + 1} gives its largest weights to "
-        f"{first} and {second}; the output is the weighted sum of the values.",
+        f"{first} and {second}; the output is the weighted sum of the values. A penalty on similar heads "
+        "makes the three ask different questions.",
         record,
         "steps",
-        f'heedful inspect runs/translator --text "{VISIT[1]}" --figure steps.svg --view steps --role encoder --layer 0 '
-        f"--head {head}",
+        f'heedful inspect runs/{_SEPARATED_MODEL} --text "{VISIT[1]}" --figure steps.svg --view steps --role encoder '
+        f"--layer {_SEPARATED_LAYER} --head {head}",
     )
 
 
 for _head, _ordinal in enumerate(("first", "second", "third")):
-    register_figure(f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=("translator",))(
+    register_figure(f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=(_SEPARATED_MODEL,))(
         partial(_draw_africa_steps, head=_head)
     )
 
