@@ -7091,8 +7091,8 @@ LECTURE = (
     Mutant(
         "lecture: links to recipes have two suffixes",
         "lecture/site.py",
-        '<a href="{model.source.as_posix()}">',
-        '<a href="{model.source.as_posix()}.toml">',
+        '<a href="{model.description_file.as_posix()}">',
+        '<a href="{model.description_file.as_posix()}.toml">',
         ("tests/unit/lecture/test_site.py::test_the_contents_link_to_recipes_data_and_runs",),
     ),
     Mutant(

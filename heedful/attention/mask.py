@@ -122,7 +122,7 @@ class CacheLayout:
             if band is not None:
                 return AttentionMask(positions, self.positions, None, None, None, band)
         query_positions, key_positions = (
-            (positions[:1], self.positions[:1]) if self._rows_are_identical(positions) else (positions, self.positions)
+            (positions[:1], self.positions[:1]) if self._rows_share_memory(positions) else (positions, self.positions)
         )
         visible = mask_function(query_positions.unsqueeze(2), key_positions.unsqueeze(1))
         if self.key_mask is not None:
@@ -131,7 +131,7 @@ class CacheLayout:
             visible = visible.view(groups, self.width, -1, keys).logical_and(owned).view_as(visible)
         return AttentionMask.from_visible(positions, key_positions=self.positions, visible=visible)
 
-    def _rows_are_identical(self, positions: Int[Tensor, "G Q"]) -> bool:
+    def _rows_share_memory(self, positions: Int[Tensor, "G Q"]) -> bool:
         """Return whether all rows are known to have the same mask, because they share one row in memory."""
         return self.key_mask is None and positions.stride(0) == 0 and self.positions.stride(0) == 0
 

@@ -125,7 +125,7 @@ class HeadedAttention(TraceableAttention):
         """
         if mask.band is not None:
             return self._attend_in_blocks(query, memory, mask=mask, band=mask.band)
-        can_fuse = self.weigher.fusable and not self.relative.touches_scores and not self.probe.is_watched
+        can_fuse = self.weigher.fusable and not self.relative.changes_scores and not self.probe.is_watched
         dropout = self.dropout.p if self.training else 0.0
         if can_fuse and kernels.prefer_fused(query, memory.key, dropout):
             memory = memory.repeat_heads(self.heads)
@@ -160,13 +160,13 @@ class HeadedAttention(TraceableAttention):
     def _compute_scores(self, query: Tensor, memory: KVCache, *, mask: AttentionMask) -> tuple[Tensor, Tensor | None]:
         """Return new scores of queries and keys, and the position bias included in them, None if there is none."""
         scores = self.weigher.score(query, memory.key)  # plain dot products share heads of keys themselves
-        bias = self.relative.score_bias(query, mask.positions, mask.key_positions)
+        bias = self.relative.compute_score_bias(query, mask.positions, mask.key_positions)
         return (scores if bias is None else scores + bias), bias
 
     def _combine_values(self, weights: Tensor, memory: KVCache, *, mask: AttentionMask) -> Tensor:
         """Return the sum of the values in `memory` by weights, with the position bias of values if there is one."""
         context = kernels.weighted_sum(weights, memory.value)
-        value_bias = self.relative.value_bias(weights, mask.positions, mask.key_positions)
+        value_bias = self.relative.compute_value_bias(weights, mask.positions, mask.key_positions)
         return context if value_bias is None else context + value_bias
 
     def _attend_in_blocks(self, query: Tensor, memory: KVCache, *, mask: AttentionMask, band: BandedMask) -> Tensor:

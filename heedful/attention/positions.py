@@ -85,7 +85,8 @@ class UnitIntervalPosition(AbsolutePosition):
     The lecture's length is that of the sentence: its first token has 0 and its last one 1, so the size of a step
     differs between sentences. A decoder does not know the length of its sentence in advance, and a token's number must
     not depend on what follows; so it uses the longest sentence that a model reads, whose step is constant but small.
-    Behind a pre-norm, which removes what all entries share, neither carries information; both are here for comparison.
+    A pre-norm removes what all entries share, so behind it this class and `IntegerPosition` carry no information. Both
+    are here for comparison.
 
     Args:
         d_model: width of the vectors.
@@ -133,15 +134,15 @@ class IntegerPosition(AbsolutePosition):
 class RelativePosition(nn.Module):
     """Relative position encoding inside attention; this base class does nothing."""
 
-    touches_scores = False
-    """Whether scores or values are changed, which no fused kernel supports; rotating queries and keys does not
-    matter."""
+    changes_scores = False
+    """Whether scores or values are changed, so that no fused kernel can compute them. Rotated queries and keys do not
+    count."""
 
     def rotate(self, heads: Float[Tensor, "B H T d_k"], positions: Int[Tensor, "B T"]) -> Float[Tensor, "B H T d_k"]:
         """Rotate queries or keys by their positions."""
         return heads
 
-    def score_bias(
+    def compute_score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
@@ -152,7 +153,7 @@ class RelativePosition(nn.Module):
         """
         return None
 
-    def value_bias(
+    def compute_value_bias(
         self,
         weights: Float[Tensor, "B H Q K"],
         positions: Int[Tensor, "B Q"],
@@ -289,8 +290,8 @@ class RotaryPosition(RelativePosition):
         return self._rotate_all(heads, positions)
 
     def _rotate_all(self, heads: Tensor, positions: Tensor) -> Tensor:
-        """Rotate all entries of these vectors. A product of complex numbers is one pass over memory, where the four
-        products of the paper's formula and their gradients are many over every second number.
+        """Rotate all entries of these vectors. On a CPU, multiply complex numbers, which reads the memory once. On
+        other devices and in exports, use the paper's formula with sines and cosines.
         """
         angle = positions[:, None, :, None] * self.rate
         sin, cos = angle.sin(), angle.cos()
@@ -310,14 +311,15 @@ class LinearBias(RelativePosition):
     """ALiBi: a penalty -m_h |t - s| on the score of the key at s for the query at t, without any parameter (Press et
     al. 2022).
 
-    The slopes m_h are a geometric sequence from 2^(-8/H) to 2^-8 for H heads, if H is a power of 2; otherwise every
-    second slope of twice as many heads fills the gap, as in the authors' code.
+    The slopes m_h are a geometric sequence from 2^(-8/H) to 2^-8 for H heads, if H is a power of 2; otherwise the
+    slopes of the largest power of 2 below H come first, and every second slope of twice that number follows, as in the
+    authors' code.
 
     Args:
         heads: number of heads.
     """
 
-    touches_scores = True
+    changes_scores = True
 
     def __init__(self, heads: int) -> None:
         super().__init__()
@@ -328,14 +330,14 @@ class LinearBias(RelativePosition):
         """Return the settings that `print` shows for this module."""
         return f"heads={len(self.slopes)}"
 
-    def score_bias(
+    def compute_score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "#B H Q K"]:
         """Return the penalties of keys at `key_positions` for queries at `positions`; the content is not read."""
-        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
+        if _rows_share_memory(positions) and _rows_share_memory(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
         distance = (key_positions[:, None, None, :] - positions[:, None, :, None]).abs()
         return -self.slopes[:, None, None].to(query.dtype) * distance
@@ -355,7 +357,7 @@ class BucketBias(RelativePosition):
         causal: whether only earlier keys are distinguished; otherwise half of the buckets are for later keys.
     """
 
-    touches_scores = True
+    changes_scores = True
 
     def __init__(self, heads: int, *, buckets: int = 32, max_distance: int = 128, causal: bool = False) -> None:
         super().__init__()
@@ -367,7 +369,7 @@ class BucketBias(RelativePosition):
         """Return the settings that `print` shows for this module."""
         return f"max_distance={self.max_distance}, causal={self.causal}"
 
-    def score_bias(
+    def compute_score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
@@ -376,7 +378,7 @@ class BucketBias(RelativePosition):
         """Return the learned numbers of the distances between `positions` and `key_positions`; the content is not
         read.
         """
-        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
+        if _rows_share_memory(positions) and _rows_share_memory(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
         bias: Tensor = self.table(self.find_buckets(key_positions[:, None, :] - positions[:, :, None]))
         return bias.permute(0, 3, 1, 2)
@@ -407,7 +409,7 @@ class RelativeEmbedding(RelativePosition):
         d_v: width of a value; None adds nothing to values.
     """
 
-    touches_scores = True
+    changes_scores = True
 
     def __init__(self, count: int, d_k: int, d_v: int | None) -> None:
         super().__init__()
@@ -421,7 +423,7 @@ class RelativeEmbedding(RelativePosition):
         """Return the settings that `print` shows for this module."""
         return f"count={self.key.size(0)}, d_k={self.key.size(1)}, values={self.value is not None}"
 
-    def score_bias(
+    def compute_score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
@@ -431,7 +433,7 @@ class RelativeEmbedding(RelativePosition):
         indices = self._vector_index(positions, key_positions).unsqueeze(1).expand(-1, query.size(1), -1, -1)
         return self._scale_products(query @ self.key.T).gather(-1, indices)
 
-    def value_bias(
+    def compute_value_bias(
         self,
         weights: Float[Tensor, "B H Q K"],
         positions: Int[Tensor, "B Q"],
@@ -513,7 +515,7 @@ class QuadraticPosition(RelativePosition):
         alpha: initial value for all heads.
     """
 
-    touches_scores = True
+    changes_scores = True
 
     def __init__(self, heads: int, columns: int, *, alpha: float = 1.0) -> None:
         super().__init__()
@@ -526,16 +528,16 @@ class QuadraticPosition(RelativePosition):
         """Return the settings that `print` shows for this module."""
         return f"heads={self.centre.size(0)}, columns={self.columns}"
 
-    def score_bias(
+    def compute_score_bias(
         self,
         query: Float[Tensor, "B H Q d_k"],
         positions: Int[Tensor, "B Q"],
         key_positions: Int[Tensor, "B K"],
     ) -> Float[Tensor, "#B H Q K"]:
         """Return the bias from row and column offsets between pixels; the content of queries is not read. It is
-        computed once if all images have the same positions.
+        computed once if all rows of the positions share memory.
         """
-        if _rows_are_identical(positions) and _rows_are_identical(key_positions):
+        if _rows_share_memory(positions) and _rows_share_memory(key_positions):
             positions, key_positions = positions[:1], key_positions[:1]
         delta = self._to_pixel(key_positions).unsqueeze(1) - self._to_pixel(positions).unsqueeze(2)
         delta = delta.to(self.centre.dtype)
@@ -547,7 +549,7 @@ class QuadraticPosition(RelativePosition):
         return torch.stack((positions // self.columns, positions % self.columns), -1)
 
 
-def _rows_are_identical(positions: Int[Tensor, "B T"]) -> bool:
+def _rows_share_memory(positions: Int[Tensor, "B T"]) -> bool:
     """Return whether all rows share one row in memory."""
     return positions.stride(0) == 0
 

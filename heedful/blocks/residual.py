@@ -34,7 +34,7 @@ class ResidualConnection(nn.Module, ABC):
 
     @abstractmethod
     def forward(self, x: Float[Tensor, "B T d_model"], sublayer: Sublayer) -> Float[Tensor, "B T d_model"]:
-        """Return the input plus the result of the sublayer."""
+        """Return the input combined with the result of the sublayer."""
 
     def _apply_sublayer(self, x: Tensor, sublayer: Sublayer) -> Tensor:
         """Apply the sublayer, and the adapter if there is one."""

@@ -22,7 +22,7 @@ from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_grid, parse_
 if TYPE_CHECKING:
     from heedful.inspection.page import PageTable
     from heedful.recipes.recipe import Recipe
-    from heedful.runs.sweep import ProcessPool, RunResult, RunSource
+    from heedful.runs.sweep import ProcessPool, RunResult, RunScheduler
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,8 +105,8 @@ def run_sweep(argv: Sequence[str]) -> int:
     from heedful.runs.sweep import ProcessPool
 
     pool = ProcessPool(folder=folder, jobs=jobs, monitor=recipe.training.monitor, gpus=gpus)
-    source = _build_source(args, axes, runs=runs, seeds=seeds, pool=pool, options=options)
-    results = _train_runs(pool, source, count)
+    scheduler = _build_scheduler(args, axes, runs=runs, seeds=seeds, pool=pool, options=options)
+    results = _train_runs(pool, scheduler, count)
     return _show_results(args, results, pool)
 
 
@@ -166,7 +166,7 @@ def _check_comparable(args: SweepArguments, recipes: Sequence[Recipe]) -> None:
         build_shared_evaluator(runs, args.build_request())
 
 
-def _build_source(
+def _build_scheduler(
     args: SweepArguments,
     axes: Sequence[SweepAxis],
     *,
@@ -174,16 +174,16 @@ def _build_source(
     seeds: range,
     pool: ProcessPool,
     options: Sequence[str],
-) -> RunSource:
-    """Build the source of the runs; `options` are those of `heedful train`."""
+) -> RunScheduler:
+    """Build the scheduler of the runs; `options` are those of `heedful train`."""
     if args.strategy == "grid":
-        from heedful.runs.sweep import GridSource
+        from heedful.runs.sweep import GridScheduler
 
-        return GridSource(runs)
-    from heedful.runs.sweep_search import SearchSource
+        return GridScheduler(runs)
+    from heedful.runs.sweep_search import SearchScheduler
 
     assert args.trials is not None, "checked with the options"
-    return SearchSource(
+    return SearchScheduler(
         args.recipe,
         axes,
         count=args.trials,
@@ -196,13 +196,13 @@ def _build_source(
     )
 
 
-def _train_runs(pool: ProcessPool, source: RunSource, count: int) -> list[RunResult]:
+def _train_runs(pool: ProcessPool, scheduler: RunScheduler, count: int) -> list[RunResult]:
     """Train all runs, with a line for each that has ended."""
     from heedful.cli.progress import CountingProgress
     from heedful.runs.sweep import raise_on_sigterm
 
     results: list[RunResult] = []
-    with raise_on_sigterm(), closing(pool.train(source)) as ended, CountingProgress("runs") as progress:
+    with raise_on_sigterm(), closing(pool.train(scheduler)) as ended, CountingProgress("runs") as progress:
         progress(0, count)
         for result in ended:
             results.append(result)

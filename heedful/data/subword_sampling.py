@@ -1,7 +1,8 @@
 """Random splits of training text into pieces, so that a model sees each word in several forms: BPE-dropout (Provilkov
 et al. 2020) and subword regularisation with a unigram model (Kudo 2018).
 
-Both read the pieces of an encoded text instead of its letters: joined, they are the normalised text.
+Both samplers read the pieces of an encoded text. These pieces, joined, are the normalised text, so the letters are not
+needed.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ class UnigramSampler(SubwordSampler):
 
 
 def build_sampler(tokenizer: Tokenizer, amount: float) -> SubwordSampler:
-    """Build the sampler of a vocabulary: BPE-dropout, or subword regularisation with a unigram model.
+    """Build the sampler that fits a vocabulary: `BpeDropout` for BPE, `UnigramSampler` for a unigram model.
 
     Args:
         tokenizer: a vocabulary that heedful learned with sentencepiece.
@@ -162,14 +163,14 @@ def build_sampler(tokenizer: Tokenizer, amount: float) -> SubwordSampler:
 
 
 @final
-class PairSampling:
-    """Random splits of both sides of the pairs in training batches. The seed and the examples of a batch determine
-    them, so they differ between epochs and an interrupted training goes on with the same ones.
+class PairSampler:
+    """Samples the pieces of both sides of training batches. The seed and the rows of a batch determine the sample. So a
+    batch of other rows gets other pieces, and an interrupted training continues with the same ones.
 
     Args:
         source: sampler of the sources.
         target: sampler of the targets.
-        seed: of the training.
+        seed: seed of the training.
         max_length: largest number of ids of a side; a longer sample is replaced by the text's own pieces.
     """
 

@@ -74,8 +74,10 @@ class LectureModel(ABC):
 
     @property
     @abstractmethod
-    def source(self) -> Path:
-        """Path of the file that describes the run, in the folder of the lecture: its recipe or the table of a study."""
+    def description_file(self) -> Path:
+        """Path of the file that shows how the run was made or what it gave, in the folder of the lecture: its recipe,
+        or the table of a study.
+        """
 
     @property
     @abstractmethod
@@ -103,8 +105,8 @@ class LectureModel(ABC):
         return PlannedRun(self.name, self.build_command(folder), settings)
 
     def build_command(self, folder: Path) -> list[str]:
-        """Return the first words after `heedful` that train the model, in the folder of a lecture."""
-        return ["train", str(folder / self.source)]
+        """Return the words of the command that trains the model, after `heedful` and without settings."""
+        return ["train", str(folder / self.description_file)]
 
 
 @final
@@ -121,7 +123,7 @@ class RecipeModel(LectureModel):
     data_set: str
 
     @property
-    def source(self) -> Path:
+    def description_file(self) -> Path:
         """Path of the recipe file in the folder of the lecture."""
         return Path("recipes", f"{self.recipe_name}.toml")
 
@@ -133,9 +135,9 @@ class RecipeModel(LectureModel):
     def write_sources(self, folder: Path) -> None:
         """Write the data set and the recipe, unless they are there."""
         _write_data(folder / self.data, DATA_SETS[self.data_set])
-        if not (folder / self.source).exists():
-            file = resources.files("heedful.lecture") / "recipes" / self.source.name
-            write_files(folder / "recipes", [(self.source.name, file.read_text(encoding="utf-8"))])
+        if not (folder / self.description_file).exists():
+            file = resources.files("heedful.lecture") / "recipes" / self.description_file.name
+            write_files(folder / "recipes", [(self.description_file.name, file.read_text(encoding="utf-8"))])
 
 
 @final
@@ -150,7 +152,7 @@ class DemonstrationModel(LectureModel):
     demonstration: str
 
     @property
-    def source(self) -> Path:
+    def description_file(self) -> Path:
         """Path of the recipe file in the folder of the lecture."""
         return self.data / "recipe.toml"
 
@@ -161,7 +163,7 @@ class DemonstrationModel(LectureModel):
 
     def write_sources(self, folder: Path) -> None:
         """Write the data and the recipe, unless they are there."""
-        if not (folder / self.source).exists():  # which is written last
+        if not (folder / self.description_file).exists():  # which is written last
             replace(DEMONSTRATIONS[self.demonstration], output=folder / self.data).write_sources()
 
 
@@ -183,17 +185,17 @@ class StudyModel(LectureModel):
     options: tuple[str, ...] = ("--quick",)
 
     @property
-    def source(self) -> Path:
+    def description_file(self) -> Path:
         """Path of the table that the study writes, in the folder of the lecture."""
         return Path("runs", self.name, self.table)
 
     @property
     def data(self) -> Path:
-        """Path of the folder with the data in the folder of the lecture."""
+        """Path of the folder with the digits in the folder of the lecture; that of the run if the study reads none."""
         return Path("data", "digits") if self.needs_digits else Path("runs", self.name)
 
     def build_command(self, folder: Path) -> list[str]:
-        """Return the first words after `heedful` that run the study."""
+        """Return the words of the command that runs the study, after `heedful` and without settings."""
         digits = ["--digits", str(folder / self.data)] if self.needs_digits else []
         return ["study", self.study, *self.options, *digits]
 
@@ -444,7 +446,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
         ),
         RecipeModel(
             name="search",
-            purpose="finds the English passage that answers a French question",
+            purpose="finds the English passage that states a French fact",
             seconds=40,
             recipe_name="search",
             data_set="search",

@@ -21,8 +21,8 @@ runs = LectureRuns(Path(".."))  # the folder of the lecture, as seen from this n
 def write_notebook(deck: Deck, path: Path) -> None:
     """Write the notebook of a deck, in the format of Jupyter (version 4.5).
 
-    Its cells load the models of the folder above it. A figure is drawn anew when its cell is run, so a reader can
-    change a recipe, train again and look.
+    Its cells load the models of the folder above it. A figure is drawn again when its cell is run. To see
+    another recipe, change it, remove the run folder of the model, train again and run the cell.
 
     Args:
         deck: the deck.

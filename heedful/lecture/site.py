@@ -122,7 +122,7 @@ def _render_index(decks: Sequence[Deck], models: Sequence[LectureModel]) -> str:
     for model in models:
         body.append(
             f'<tr><td><a href="runs/{model.name}/">{model.name}</a></td><td>{escape_page_text(model.purpose)}</td>'
-            f'<td><a href="{model.source.as_posix()}">{model.source.name}</a></td>'
+            f'<td><a href="{model.description_file.as_posix()}">{model.description_file.name}</a></td>'
             f'<td><a href="{model.data.as_posix()}/">{model.data.name}</a></td></tr>'
         )
     body.append("</table></div></main>")

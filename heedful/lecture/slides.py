@@ -19,7 +19,8 @@ _PICTURE_TOP, _PICTURE_HEIGHT = 1.2, 4.9
 
 
 def write_slides(decks: Sequence[Deck], figures: Mapping[str, FigureContent], path: Path) -> None:
-    """Write a presentation with a slide for each figure: its title, its picture and its caption.
+    """Write a presentation: for each deck a slide with its title, and for each of its slides the figures, with title
+    and caption.
 
     Raises:
         MissingExtraError: python-pptx or typst is not installed.
@@ -70,7 +71,7 @@ def _add_figure_slide(presentation: object, title: str, picture: Path, caption: 
 
 
 def _add_text(slide: object, text: str, *, top: float, height: float, size: float, is_bold: bool = False) -> None:
-    """Add a text that is as wide as the slide; sizes are in inches, and `size` in points."""
+    """Add a text that is as wide as the slide; `top` and `height` are in inches, `size` is in points."""
     from pptx.util import Inches, Pt
 
     box = slide.shapes.add_textbox(  # type: ignore[attr-defined]

@@ -11,12 +11,12 @@ from heedful.errors import TrainingError
 from heedful.lecture.models import LectureModel
 from heedful.memory_limits import count_cores
 from heedful.recipes.sweep_axes import PlannedRun
-from heedful.runs.sweep import ProcessPool, RunResult, RunSource, raise_on_sigterm
+from heedful.runs.sweep import ProcessPool, RunResult, RunScheduler, raise_on_sigterm
 
 
 @final
-class ModelSource(RunSource):
-    """Source of the lecture's runs: the longest first, and a model only after the model that it starts from."""
+class ModelScheduler(RunScheduler):
+    """Schedules the lecture's runs: the longest first, and a model only after the model that it starts from."""
 
     def __init__(self, models: Sequence[LectureModel], folder: Path) -> None:
         self._waiting = sorted(models, key=lambda model: -model.seconds)
@@ -57,7 +57,7 @@ def train_models(
     pool = ProcessPool(folder=runs, jobs=jobs, monitor="loss")
     results: list[RunResult] = []
     purposes = {model.name: model.purpose for model in models}
-    with raise_on_sigterm(), closing(pool.train(ModelSource(models, folder))) as ended:
+    with raise_on_sigterm(), closing(pool.train(ModelScheduler(models, folder))) as ended:
         for result in ended:
             results.append(result)
             outcome = "failed" if result.exit_code else "is trained"

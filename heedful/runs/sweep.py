@@ -12,7 +12,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Final, final
@@ -26,8 +26,8 @@ from heedful.runs.metrics_log import has_numbers, read_records
 _POLL_SECONDS: Final = 0.5
 
 
-class RunSource(ABC):
-    """Abstract base of sources of runs: it chooses the next run, and the runs that are stopped early."""
+class RunScheduler(ABC):
+    """Abstract: chooses the next run of a sweep, and the runs that stop early."""
 
     @abstractmethod
     def next_run(self) -> PlannedRun | None:
@@ -43,8 +43,8 @@ class RunSource(ABC):
 
 
 @final
-class GridSource(RunSource):
-    """Source of a fixed list of runs, none of which is stopped early."""
+class GridScheduler(RunScheduler):
+    """Schedules a fixed list of runs, none of which stops early."""
 
     def __init__(self, runs: Sequence[PlannedRun]) -> None:
         self._runs = iter(runs)
@@ -65,7 +65,7 @@ class RunProcess:
         slot: its place among the processes that run at a time, from 0; the GPU is chosen by it.
         process: the process.
         stopped: whether it was asked to stop early.
-        seen: number of validation results that the source has received.
+        num_reported: number of validation results that the scheduler has received.
     """
 
     run: PlannedRun
@@ -73,7 +73,7 @@ class RunProcess:
     slot: int
     process: subprocess.Popen[bytes]
     stopped: bool = False
-    seen: int = field(default=0, repr=False)
+    num_reported: int = 0
 
 
 @final
@@ -106,7 +106,7 @@ class ProcessPool:
         jobs: number of processes at a time.
         monitor: the validation metric by which runs are judged.
         gpus: number of GPUs; each process sees one.
-        command: how heedful is called.
+        command: the words that start heedful.
     """
 
     folder: Path
@@ -115,15 +115,15 @@ class ProcessPool:
     gpus: int = 0
     command: Sequence[str] = (sys.executable, "-m", "heedful")
 
-    def train(self, source: RunSource) -> Generator[RunResult]:
-        """Train the runs of a source and yield each result when its process has ended. `heedful train` continues an
-        interrupted run, and changes nothing in a finished one. Processes that are still running when the caller stops
-        iterating save and end.
+    def train(self, scheduler: RunScheduler) -> Generator[RunResult]:
+        """Train the runs of a scheduler and yield each result when its process has ended. `heedful train` continues an
+        interrupted run, and changes nothing in a finished one. If the caller stops iterating, the running processes
+        save their state and end.
         """
         active: list[RunProcess] = []
         try:
             while True:
-                while len(active) < self.jobs and (run := source.next_run()) is not None:
+                while len(active) < self.jobs and (run := scheduler.next_run()) is not None:
                     slot = min(set(range(self.jobs)) - {process.slot for process in active})
                     active.append(self._start(run, self.folder / run.name, slot))
                 if not active:
@@ -131,9 +131,9 @@ class ProcessPool:
                 time.sleep(_POLL_SECONDS)
                 for process in [process for process in active if process.process.poll() is not None]:
                     active.remove(process)
-                    yield self._end_run(process, source)
+                    yield self._end_run(process, scheduler)
                 for process in active:
-                    self._check(process, source)
+                    self._stop_if_asked(process, scheduler)
         finally:
             for process in active:
                 process.process.terminate()
@@ -175,21 +175,21 @@ class ProcessPool:
             )
         return RunProcess(run, folder, slot, process)
 
-    def _check(self, process: RunProcess, source: RunSource) -> None:
-        """Let a process save and end if the source stops its run."""
+    def _stop_if_asked(self, process: RunProcess, scheduler: RunScheduler) -> None:
+        """Report new validation results to the scheduler; let the process save and end if it asks for that."""
         values = self.read_values(process.folder)
-        if not process.stopped and len(values) > process.seen:
-            process.seen = len(values)
-            if source.should_stop(process.run, values):
+        if not process.stopped and len(values) > process.num_reported:
+            process.num_reported = len(values)
+            if scheduler.should_stop(process.run, values):
                 process.stopped = True
                 process.process.terminate()
 
-    def _end_run(self, process: RunProcess, source: RunSource) -> RunResult:
-        """Report the end of a process to the source, and return the result of its run."""
+    def _end_run(self, process: RunProcess, scheduler: RunScheduler) -> RunResult:
+        """Report the end of a process to the scheduler, and return the result of its run."""
         exit_code = process.process.returncode
         values, stopped = self.read_values(process.folder), process.stopped and exit_code != 0
         failed = exit_code != 0 and not stopped
-        source.record_result(process.run, values, stopped=stopped, failed=failed)
+        scheduler.record_result(process.run, values, stopped=stopped, failed=failed)
         best = self.select_best(values)
         return RunResult(process.run, process.folder, best, stopped, exit_code if failed else 0)
 

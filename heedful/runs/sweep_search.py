@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from heedful.errors import MissingExtraError, RecipeError
 from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_runs
-from heedful.runs.sweep import RunSource
+from heedful.runs.sweep import RunScheduler
 
 if TYPE_CHECKING:
     from optuna import Study, Trial
@@ -21,8 +21,8 @@ STUDY_FILE: Final = "study.log"
 
 
 @final
-class SearchSource(RunSource):
-    """Source of random configurations; it may stop those that are worse than others after the same number of
+class SearchScheduler(RunScheduler):
+    """Schedules random configurations; it may stop those that are worse than others after the same number of
     evaluations.
 
     Successive halving is asynchronous (Li et al. 2020, A System for Massively Parallel Hyperparameter Tuning): after 1,

@@ -187,9 +187,9 @@ def test_distances_beyond_the_clip_are_equal() -> None:
     query, weights = torch.randn(1, HEADS, 1, D_K), torch.rand(1, HEADS, 1, 7)
     t = torch.tensor([[10]])
     near, far = torch.tensor([[8, 9, 10, 11, 12, 8, 12]]), torch.tensor([[0, 9, 10, 11, 99, 3, 13]])
-    torch.testing.assert_close(shaw.score_bias(query, t, far), shaw.score_bias(query, t, near))
-    torch.testing.assert_close(shaw.value_bias(weights, t, far), shaw.value_bias(weights, t, near))
-    assert len(shaw.score_bias(query, t, near)[0, 0, 0].unique()) == 5, "positions before and after differ"
+    torch.testing.assert_close(shaw.compute_score_bias(query, t, far), shaw.compute_score_bias(query, t, near))
+    torch.testing.assert_close(shaw.compute_value_bias(weights, t, far), shaw.compute_value_bias(weights, t, near))
+    assert len(shaw.compute_score_bias(query, t, near)[0, 0, 0].unique()) == 5, "positions before and after differ"
 
 
 def test_rotations_keep_norms_and_do_not_change_position_0() -> None:
@@ -216,7 +216,7 @@ def test_equal_images_share_their_positions() -> None:
     with torch.no_grad():
         quadratic.centre.copy_(torch.tensor([[1.0, 0.0], [-1.0, 2.0]]))
     query, at = torch.randn(3, 2, 12, 4), torch.arange(12).expand(3, -1)
-    once, each = (quadratic.score_bias(query, here, there) for here, there in ((at, at), (at.clone(), at)))
+    once, each = (quadratic.compute_score_bias(query, here, there) for here, there in ((at, at), (at.clone(), at)))
     assert (len(once), len(each)) == (1, 3)
     torch.testing.assert_close(once.expand(3, -1, -1, -1), each)
     middle, start = 5, 9

@@ -48,17 +48,17 @@ def iter_coreference_files(seed: int) -> Iterator[tuple[str, str]]:
     dice = Random(seed)
     known, held_out = split_pairs(seed)
     for part, size in _SIZES.items():
-        sentences = [_draw_sentence(dice, held_out if part == "test" else known) for _ in range(size)]
+        sentences = [_sample_sentence(dice, held_out if part == "test" else known) for _ in range(size)]
         yield f"{part}.tsv", "\n".join(sentences)
 
 
-def write_sentence(animal: str, place: str, state: str) -> str:
+def build_sentence(animal: str, place: str, state: str) -> str:
     """Return a sentence like that of the deck: "the animal didn't cross the street because it was too tired"."""
     return f"the {animal} didn't cross the {place} because it was too {state}"
 
 
-def _draw_sentence(dice: Random, pairs: list[tuple[str, str]]) -> str:
-    """Draw a sentence about one of the pairs, with a word and its label on each line."""
+def _sample_sentence(dice: Random, pairs: list[tuple[str, str]]) -> str:
+    """Sample a sentence about one of the pairs, with a word and its label on each line."""
     animal, place = dice.choice(pairs)
     meant, states = dice.choice(((animal, ANIMAL_STATES), (place, PLACE_STATES)))
     parts = (

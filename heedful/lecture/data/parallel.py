@@ -1,4 +1,4 @@
-"""English sentences and their French translations, with the sentences of the decks among those held out.
+"""English sentences and their French translations. No file contains the sentences of the decks.
 
 In French an adjective follows its noun, and agrees with it; several adjectives follow in the opposite order. So
 "European Economic Area" is read from its end when "zone économique européenne" is written.
@@ -51,7 +51,7 @@ MONTHS: Final = {
     "October": "octobre",
 }
 _YEARS: Final = tuple(map(str, range(1986, 1998)))
-_JOINTS: Final = {"and": "et", "but": "mais", "while": "tandis que"}
+_CONJUNCTIONS: Final = {"and": "et", "but": "mais", "while": "tandis que"}
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ _FIELDS: Final = {
     "Financial": ("financier", "financière"),
     "Technical": ("technique", "technique"),
 }
-_DEEDS: Final = {
+_PARTICIPLES: Final = {
     "signed": ("signé", "signée"),
     "written": ("écrit", "écrite"),
     "rejected": ("rejeté", "rejetée"),
@@ -109,14 +109,14 @@ _SIZES: Final = {"test": 600, "validation": 300, "train": 9000}
 
 def iter_parallel_files(seed: int) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.tsv, validation.tsv and test.tsv: English, tab, French. Sources
-    have one to five clauses, up to some sixty words. No source of the test or validation file is in the training file,
-    and neither are the sentences of the decks.
+    have one to five clauses, up to some sixty words. No source of the test or validation file is in the training file.
+    No file contains the sentences of the decks, not even as clauses.
     """
     dice, seen = Random(seed), {VISIT[0], AREA[0]}
     for part, size in _SIZES.items():
         lines: list[str] = []
         while len(lines) < size:
-            english, french, clauses = _draw_sentence(dice)
+            english, french, clauses = _sample_sentence(dice)
             if english in seen or not seen.isdisjoint(clauses & {VISIT[0], AREA[0]}):
                 continue
             seen.add(english)
@@ -124,47 +124,47 @@ def iter_parallel_files(seed: int) -> Iterator[tuple[str, str]]:
         yield f"{part}.tsv", "".join(lines)
 
 
-def _draw_sentence(dice: Random) -> tuple[str, str, set[str]]:
-    """Draw a sentence; return its English and French text and its English clauses."""
+def _sample_sentence(dice: Random) -> tuple[str, str, set[str]]:
+    """Sample a sentence; return its English and French text and its English clauses."""
     count = dice.randint(1, _MAX_CLAUSES)
     english, french, clauses = "", "", set()
     for index in range(count):
-        clause = dice.choice((_draw_visit, draw_paper, _draw_wish))(dice)
+        clause = dice.choice((_sample_visit, sample_paper, _sample_statement))(dice)
         clauses.add(clause[0])
         if index:
-            joint = dice.choice(list(_JOINTS))
-            english, french = f"{english} {joint} {clause[0]}", f"{french} {_JOINTS[joint]} {clause[1]}"
+            joint = dice.choice(list(_CONJUNCTIONS))
+            english, french = f"{english} {joint} {clause[0]}", f"{french} {_CONJUNCTIONS[joint]} {clause[1]}"
         else:
             english, french = clause
     return english, french, clauses
 
 
-def _draw_visit(dice: Random) -> tuple[str, str]:
-    """Draw a clause such as "Jane visits Africa in September"."""
+def _sample_visit(dice: Random) -> tuple[str, str]:
+    """Sample a clause such as "Jane visits Africa in September"."""
     person, verb, place, month = (dice.choice(list(words)) for words in (PEOPLE, VERBS, PLACES, MONTHS))
     return f"{person} {verb} {place} in {month}", f"{person} {VERBS[verb]} {PLACES[place]} en {MONTHS[month]}"
 
 
-def draw_paper(dice: Random) -> tuple[str, str]:
-    """Draw a clause such as "the agreement on the European Economic Area was signed in August 1992"."""
-    paper, deed = dice.choice(_PAPERS), dice.choice(list(_DEEDS))
+def sample_paper(dice: Random) -> tuple[str, str]:
+    """Sample a clause such as "the agreement on the European Economic Area was signed in August 1992"."""
+    paper, deed = dice.choice(_PAPERS), dice.choice(list(_PARTICIPLES))
     month, year = dice.choice(list(MONTHS)), dice.choice(_YEARS)
-    english, french = _draw_thing(dice)
+    english, french = _sample_thing(dice)
     return (
         f"the {paper.english} on the {english} was {deed} in {month} {year}",
-        f"{paper.definite} sur {french} a été {_DEEDS[deed][paper.is_feminine]} en {MONTHS[month]} {year}",
+        f"{paper.definite} sur {french} a été {_PARTICIPLES[deed][paper.is_feminine]} en {MONTHS[month]} {year}",
     )
 
 
-def _draw_wish(dice: Random) -> tuple[str, str]:
-    """Draw a clause such as "Paul likes the Cultural Union"."""
+def _sample_statement(dice: Random) -> tuple[str, str]:
+    """Sample a clause such as "Paul likes the Cultural Union"."""
     person, verb = dice.choice(PEOPLE), dice.choice(list(VERBS))
-    english, french = _draw_thing(dice)
+    english, french = _sample_thing(dice)
     return f"{person} {verb} the {english}", f"{person} {VERBS[verb]} {french}"
 
 
-def _draw_thing(dice: Random) -> tuple[str, str]:
-    """Draw a noun with one adjective or two, such as "European Economic Area", and its French with the article."""
+def _sample_thing(dice: Random) -> tuple[str, str]:
+    """Sample a noun with one adjective or two, such as "European Economic Area", and its French with the article."""
     thing, origin, field = dice.choice(_THINGS), dice.choice(list(_ORIGINS)), dice.choice(list(_FIELDS))
     gender = int(thing.is_feminine)
     match dice.randrange(3):

@@ -1,4 +1,5 @@
-"""A small corpus in which a bank is a side of a river or a house of money, and firms and films are judged.
+"""A small corpus in which a bank is the side of a river or a place for money, and firms and films are praised or
+criticised.
 
 Each document stays with its subject, so that a sentence tells whether another one may follow it.
 """
@@ -80,7 +81,7 @@ def iter_sense_files(seed: int) -> Iterator[tuple[str, str]]:
     """
     dice = Random(seed)
     for part, size in _SIZES.items():
-        yield f"{part}.txt", "\n".join(_draw_document(dice) for _ in range(size))
+        yield f"{part}.txt", "\n".join(_sample_document(dice) for _ in range(size))
 
 
 def iter_review_files(seed: int, *, size: int) -> Iterator[tuple[str, str]]:
@@ -92,15 +93,15 @@ def iter_review_files(seed: int, *, size: int) -> Iterator[tuple[str, str]]:
         lines = ["label\ttext\n"]
         while len(lines) <= count:
             label = dice.choice(("good", "bad"))
-            sentence = draw_sentence(label, dice)
+            sentence = sample_sentence(label, dice)
             if sentence not in seen:
                 seen.add(sentence)
                 lines.append(f"{label}\t{sentence}\n")
         yield f"{part}.tsv", "".join(lines)
 
 
-def draw_sentence(subject: str, dice: Random) -> str:
-    """Draw a sentence about a subject: river, money, good or bad."""
+def sample_sentence(subject: str, dice: Random) -> str:
+    """Sample a sentence about a subject: river, money, good or bad."""
     template = dice.choice(_SENTENCES[subject])
     while "{" in template:
         start, end = template.index("{"), template.index("}")
@@ -108,7 +109,7 @@ def draw_sentence(subject: str, dice: Random) -> str:
     return template
 
 
-def _draw_document(dice: Random) -> str:
-    """Draw a document of one subject, a sentence on each line."""
+def _sample_document(dice: Random) -> str:
+    """Sample a document of one subject, a sentence on each line."""
     subject = dice.choice(list(_SENTENCES))
-    return "".join(f"{draw_sentence(subject, dice)}.\n" for _ in range(dice.randint(*_DOCUMENT_LENGTH)))
+    return "".join(f"{sample_sentence(subject, dice)}.\n" for _ in range(dice.randint(*_DOCUMENT_LENGTH)))

@@ -1,4 +1,5 @@
-"""Stories with questions: where a thing is, as in deck 1, and which colour an animal has, which two facts imply.
+"""Stories with questions: where a thing is, as in deck 1, and which colour an animal has, which follows from
+three facts.
 
 The second kind is that of bAbI's basic induction (Weston et al. 2015): Brian is a lion, Julius is a lion, Julius is
 white, so Brian is white too.
@@ -28,9 +29,9 @@ _COLOURS: Final = ("white", "green", "gray", "yellow")
 _SIZES: Final = {"test": 300, "validation": 300, "train": 5000}
 
 
-def _draw_thing_story(dice: Random) -> dict[str, Any]:
-    """Draw a story in which people walk, pick up things and drop them, and a question where a thing is. The facts that
-    answer it are the last two that matter: who had it last, and where that person was.
+def _sample_thing_story(dice: Random) -> dict[str, Any]:
+    """Sample a story in which people walk, pick up things and drop them, and a question where a thing is. The facts
+    that answer it are the last two that matter: who had it last, and where that person was.
     """
     facts: list[str] = []
     rooms: dict[str, tuple[str, int]] = {}
@@ -66,16 +67,16 @@ def _draw_thing_story(dice: Random) -> dict[str, Any]:
         else:
             walk(person)
     if not places:
-        return _draw_thing_story(dice)
+        return _sample_thing_story(dice)
     thing = dice.choice(sorted(places))
     answer, supporting = places[thing]
     question = f"Where is the {thing.partition(' ')[2]}?"
     return {"facts": facts, "question": question, "answer": answer, "supporting": supporting}
 
 
-def _draw_colour_story(dice: Random) -> dict[str, Any]:
-    """Draw a story about animals and their colours; the animal of the question has the colour of another one of its
-    species, and the facts that say so are two.
+def _sample_colour_story(dice: Random) -> dict[str, Any]:
+    """Sample a story about animals and their colours. The animal of the question has the colour of another animal of
+    its species. Three facts answer it: the two species and the colour of the other animal.
     """
     species = dice.sample(_SPECIES, 2)
     colours = dict(zip(species, dice.sample(_COLOURS, 2), strict=True))
@@ -94,7 +95,7 @@ def _draw_colour_story(dice: Random) -> dict[str, Any]:
     return {"facts": texts, "question": f"What color is {asked}?", "answer": answer, "supporting": supporting}
 
 
-def _iter_files(seed: int, *, draw: Callable[[Random], dict[str, Any]]) -> Iterator[tuple[str, str]]:
+def _iter_files(seed: int, *, sample_story: Callable[[Random], dict[str, Any]]) -> Iterator[tuple[str, str]]:
     """Yield the name and content of the files train.jsonl, validation.jsonl and test.jsonl. No story is in two of them,
     and those of the deck are in none.
     """
@@ -102,7 +103,7 @@ def _iter_files(seed: int, *, draw: Callable[[Random], dict[str, Any]]) -> Itera
     for part, size in _SIZES.items():
         lines: list[str] = []
         while len(lines) < size:
-            story = draw(dice)
+            story = sample_story(dice)
             facts = tuple(story["facts"])
             if facts not in seen:
                 seen.add(facts)
@@ -110,7 +111,7 @@ def _iter_files(seed: int, *, draw: Callable[[Random], dict[str, Any]]) -> Itera
         yield f"{part}.jsonl", "".join(lines)
 
 
-iter_thing_files = partial(_iter_files, draw=_draw_thing_story)
+iter_thing_files = partial(_iter_files, sample_story=_sample_thing_story)
 """Files of stories about things (see `_iter_files`)."""
-iter_colour_files = partial(_iter_files, draw=_draw_colour_story)
+iter_colour_files = partial(_iter_files, sample_story=_sample_colour_story)
 """Files of stories about animals and their colours (see `_iter_files`)."""

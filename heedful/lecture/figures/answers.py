@@ -26,8 +26,8 @@ _ORDER_NAMES: Final[Mapping[Ordering, str]] = {
     "encoder": "by the encoder",
     "product": "by both",
 }
-_SHOWN_HITS: Final = 3
-_LINE: Final = 58
+_NUM_HITS: Final = 3
+_LINE_LENGTH: Final = 58
 """Characters in a line of a passage."""
 _GAP_MODELS: Final = {
     "gaps-forward": "left to right",
@@ -63,7 +63,7 @@ def draw_span(runs: LectureRuns) -> FigureContent:
 
 @register_figure("search-orders", "A search page with three orderings", models=("search",))
 def draw_search(runs: LectureRuns) -> FigureContent:
-    """Draw the first passages for a French question by three orderings, and measure them on all test questions."""
+    """Draw the first passages for a French sentence by three orderings, and measure them on all test questions."""
     from heedful.retrieval.index import load_index, measure_search
     from heedful.retrieval.index_folder import build_index
     from heedful.retrieval.passages import PassageColumns, read_judged_questions
@@ -76,20 +76,20 @@ def draw_search(runs: LectureRuns) -> FigureContent:
     judged = list(read_judged_questions(data / QUESTION_FILE))
     metrics, count = measure_search(index, judged, orderings=tuple(_ORDER_NAMES))
     shown = judged[0]
-    (hits,) = islice(index.compare_orderings([shown.question], top=_SHOWN_HITS), 1)
+    (hits,) = islice(index.compare_orderings([shown.question], top=_NUM_HITS), 1)
     scores = ", ".join(f"{_ORDER_NAMES[each.ordering]} {each.mrr:.2f}" for each in metrics)
     return FigureContent(
         _draw_orderings(hits, relevant={*shown.passages}, question=shown.question),
-        "The question is French and the passages are English, so words alone find only names and numbers. The encoder "
-        "has learned that a question and its passage are near. Mean reciprocal rank on "
-        f"{count} questions: {scores}.",
+        "The query is French and the passages are English, so words alone find only names and numbers. The encoder "
+        "has learned that a fact and the passage that contains it are near. Mean reciprocal rank on "
+        f"{count} queries: {scores}.",
         command=f'heedful search runs/search-index --query "{shown.question}" --by all',
     )
 
 
 def _draw_orderings(hits: Mapping[Any, Sequence[SearchHit]], *, relevant: set[str], question: str) -> str:
     """Draw the first passages of each ordering in a column as SVG; the right passage has a mark."""
-    width, parts, bottom = 0.62 * 12 * _LINE + 24, [], 0.0
+    width, parts, bottom = 0.62 * 12 * _LINE_LENGTH + 24, [], 0.0
     for column, (ordering, name) in enumerate(_ORDER_NAMES.items()):
         x, y = column * width, 12.0
         parts.append(draw_bold_text(name, x, y))
@@ -99,14 +99,14 @@ def _draw_orderings(hits: Mapping[Any, Sequence[SearchHit]], *, relevant: set[st
             y += 26
             for line in _wrap(hit.passage.text):
                 y += 17
-                parts.append(draw_text(line, x, y, font=12, longest=_LINE + 2))
+                parts.append(draw_text(line, x, y, font=12, longest=_LINE_LENGTH + 2))
         bottom = max(bottom, y)
     return render_sheet(SvgBox(tuple(parts), width * len(_ORDER_NAMES), bottom + 8), title=question)
 
 
 def _wrap(text: str) -> list[str]:
     """Split a text into lines."""
-    return textwrap.wrap(text, _LINE)
+    return textwrap.wrap(text, _LINE_LENGTH)
 
 
 @register_figure("review-heads", "Four heads over a sentence", models=("opinions",))
@@ -127,7 +127,7 @@ def draw_review_heads(runs: LectureRuns) -> FigureContent:
 
 
 @register_figure("bidirectional", "Gaps, from one side and from both", models=tuple(_GAP_MODELS))
-def draw_directions(runs: LectureRuns) -> FigureContent:
+def draw_gap_accuracies(runs: LectureRuns) -> FigureContent:
     """Plot how many gaps are filled right by readers of one direction and of both."""
     shares = {}
     for name, label in _GAP_MODELS.items():

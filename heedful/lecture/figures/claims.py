@@ -66,7 +66,7 @@ _STUDY_FIGURES: Final = {
 
 
 def compare_on_test(runs: LectureRuns, names: Sequence[str]) -> RunComparison:
-    """Compare runs on their own test data."""
+    """Evaluate runs that share a test set on it, and compare them."""
     from heedful.metrics.metric import BootstrapOptions
     from heedful.runs.evaluate import ComparedRun, build_shared_evaluator, compare_runs
     from heedful.tasks.evaluation import EvaluatorOptions
@@ -185,7 +185,7 @@ def draw_scaled_scores(_runs: LectureRuns) -> FigureContent:
     )
 
 
-def _name_seeds(models: Iterable[str]) -> tuple[str, ...]:
+def _list_seed_runs(models: Iterable[str]) -> tuple[str, ...]:
     """Return the names of the models of each seed."""
     return tuple(f"{model}-{seed}" for model in models for seed in _SEEDS)
 
@@ -194,7 +194,7 @@ def _draw_accuracies(
     runs: LectureRuns, *, models: Mapping[str, str], title: str, x_name: str, explanation: str
 ) -> FigureContent:
     """Plot the accuracy of taggers on sequences whose tags need three letters at once: each seed, and the mean."""
-    comparison = compare_on_test(runs, _name_seeds(models))
+    comparison = compare_on_test(runs, _list_seed_runs(models))
     values = np.array([100 * report.metrics["accuracy"].value for report in comparison.reports])
     by_model = values.reshape(len(models), len(_SEEDS))
     lines = [PlotLine("mean", tuple(enumerate(by_model.mean(1), 1)))]
@@ -210,7 +210,7 @@ def _draw_accuracies(
             y_include=0,
         ),
         f"{explanation} Right tags, mean of {len(_SEEDS)} seeds: {shares}.",
-        command=f"heedful compare {' '.join(f'runs/{name}' for name in _name_seeds(models))}",
+        command=f"heedful compare {' '.join(f'runs/{name}' for name in _list_seed_runs(models))}",
     )
 
 
@@ -290,7 +290,7 @@ def draw_forgotten_language(runs: LectureRuns) -> FigureContent:
     )
 
 
-register_figure("head-counts", "Why several heads", models=_name_seeds(_HEAD_MODELS))(
+register_figure("head-counts", "Why several heads", models=_list_seed_runs(_HEAD_MODELS))(
     partial(
         _draw_accuracies,
         models=_HEAD_MODELS,
@@ -300,7 +300,7 @@ register_figure("head-counts", "Why several heads", models=_name_seeds(_HEAD_MOD
         "mixes them; several heads fetch one each. With few heads it depends on the seed which letters are found.",
     )
 )
-register_figure("aggregations", "Mean, concatenation and projection", models=_name_seeds(_AGGREGATION_MODELS))(
+register_figure("aggregations", "Mean, concatenation and projection", models=_list_seed_runs(_AGGREGATION_MODELS))(
     partial(
         _draw_accuracies,
         models=_AGGREGATION_MODELS,

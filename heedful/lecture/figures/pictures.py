@@ -77,7 +77,7 @@ register_figure("decoding-shapes", "The probabilities of the words", models=("ca
 
 
 @register_figure("soft-hard", "Soft and hard attention", models=("captions", "captions-hard"))
-def draw_soft_hard(runs: LectureRuns) -> FigureContent:
+def draw_soft_and_hard(runs: LectureRuns) -> FigureContent:
     """Draw the regions of the same picture by soft and by hard attention, below each other."""
     picture = _get_first_picture(runs)
     records = {name: runs.load(name).inspect(picture) for name in ("captions", "captions-hard")}

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _AFRICA = 2
 """Place of l'Afrique in the sentence, the third query of deck 3."""
-_SEPARATED_MODEL, _SEPARATED_LAYER = "translator-decorrelated", 1
+_DECORRELATED_MODEL, _DECORRELATED_LAYER = "translator-decorrelated", 1
 """The model whose heads a penalty keeps apart, and the layer in which they differ most."""
 
 
@@ -119,7 +119,7 @@ for _name, _title, _view, _role, _layer, _caption in _VISIT_VIEWS:
 
 
 @register_figure("unrolled-area", "A recurrent encoder and decoder, unrolled", models=("aligner",))
-def draw_unrolled(runs: LectureRuns) -> FigureContent:
+def draw_unrolled_network(runs: LectureRuns) -> FigureContent:
     """Draw the recurrent model over its sentence."""
     record = _inspect_area(runs)
     return FigureContent(
@@ -132,23 +132,23 @@ def draw_unrolled(runs: LectureRuns) -> FigureContent:
     )
 
 
-register_figure("heads-visit", "Three heads read the same sentence", models=(_SEPARATED_MODEL,))(
+register_figure("heads-visit", "Three heads read the same sentence", models=(_DECORRELATED_MODEL,))(
     partial(
         _draw_visit_view,
         view="heads",
         caption="Each head has its own W_Q, W_K and W_V, so it asks a question of its own. The colours are the three "
         "heads of the second encoder layer.",
         role="encoder",
-        layer=_SEPARATED_LAYER,
-        model=_SEPARATED_MODEL,
+        layer=_DECORRELATED_LAYER,
+        model=_DECORRELATED_MODEL,
     )
 )
 
 
 def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
     """Draw one head of the second encoder layer for the query l'Afrique, in the model whose heads are kept apart."""
-    record = _inspect_visit(runs, model=_SEPARATED_MODEL)
-    attention_map = record.find_map("encoder", layer=_SEPARATED_LAYER)
+    record = _inspect_visit(runs, model=_DECORRELATED_MODEL)
+    attention_map = record.find_map("encoder", layer=_DECORRELATED_LAYER)
     words = record.get_axis(attention_map.queries).tokens
     query = words.index("l'Afrique") if "l'Afrique" in words else _AFRICA
     weights = attention_map.weights[head, query]
@@ -163,15 +163,15 @@ def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
         "makes the three ask different questions.",
         record,
         "steps",
-        f'heedful inspect runs/{_SEPARATED_MODEL} --text "{VISIT[1]}" --figure steps.svg --view steps --role encoder '
-        f"--layer {_SEPARATED_LAYER} --head {head}",
+        f'heedful inspect runs/{_DECORRELATED_MODEL} --text "{VISIT[1]}" --figure steps.svg --view steps '
+        f"--role encoder --layer {_DECORRELATED_LAYER} --head {head}",
     )
 
 
 for _head, _ordinal in enumerate(("first", "second", "third")):
-    register_figure(f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=(_SEPARATED_MODEL,))(
-        partial(_draw_africa_steps, head=_head)
-    )
+    register_figure(
+        f"steps-africa-{_head + 1}", f"The {_ordinal} head asks about Africa", models=(_DECORRELATED_MODEL,)
+    )(partial(_draw_africa_steps, head=_head))
 
 
 @register_figure(
@@ -179,7 +179,7 @@ for _head, _ordinal in enumerate(("first", "second", "third")):
     "What one vector forgets",
     models=("aligner", "context", "context-reversed", "context-doubled"),
 )
-def draw_forgetting(runs: LectureRuns) -> FigureContent:
+def draw_bleu_by_length(runs: LectureRuns) -> FigureContent:
     """Plot BLEU by the length of the source for one vector and for attention."""
     names = ("aligner", "context", "context-reversed", "context-doubled")
     comparison = compare_on_test(runs, names)

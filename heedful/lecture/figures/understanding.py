@@ -13,8 +13,8 @@ from jaxtyping import Float
 from heedful.inspection.figures import draw_figure
 from heedful.inspection.figures.steps import draw_vector_map
 from heedful.inspection.plots import PlotLine, draw_line_plot
-from heedful.lecture.data.coreference import ANIMAL_STATES, PLACE_STATES, split_pairs, write_sentence
-from heedful.lecture.data.senses import MASKED_SENTENCE, MONEY, RIVER, RIVER_SENTENCE, draw_sentence
+from heedful.lecture.data.coreference import ANIMAL_STATES, PLACE_STATES, build_sentence, split_pairs
+from heedful.lecture.data.senses import MASKED_SENTENCE, MONEY, RIVER, RIVER_SENTENCE, sample_sentence
 from heedful.lecture.figures.claims import compare_on_test
 from heedful.lecture.figures.figure import FigureContent, LectureRuns, register_figure, stack_pictures
 from heedful.tasks.inspection_records import InspectionSelection
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-_NO_DETAIL: Final = InspectionSelection(attention_steps=False, attribution=None)
+_WEIGHTS_ONLY: Final = InspectionSelection(attention_steps=False, attribution=None)
 """Records weights only."""
 
 
 _PRONOUN_MODELS: Final = ("pronouns", "pronouns-2", "pronouns-3")
 """One model with three seeds. All answer right, but in some the choice of the noun is spread over several heads."""
-_NUM_CHOSEN_BY: Final = 20
+_NUM_SELECTION_PAIRS: Final = 20
 """Pairs of nouns of the training text by which one of these models is chosen."""
 
 
@@ -38,43 +38,44 @@ class SwitchingMeasures:
     """How "it" turns from the animal to the place when only the last word of a sentence changes.
 
     Attributes:
-        turned: for each layer and head [L, H], the share of pairs for which the larger of the two weights moves.
+        switch_shares: for each layer and head [L, H], the share of pairs for which "it" gives the animal more weight in
+            the first sentence and the place more weight in the second.
         weights: for each layer and head [L, H], the mean weight of the noun that is meant.
-        right: share of pairs for which both answers are right.
+        accuracy: share of pairs for which both answers are right.
         count: number of pairs of sentences.
     """
 
-    turned: Float[np.ndarray, "L H"]
+    switch_shares: Float[np.ndarray, "L H"]
     weights: Float[np.ndarray, "L H"]
-    right: float
+    accuracy: float
     count: int
 
     @property
     def best_head(self) -> tuple[int, int]:
         """Layer and head that turn in nearly as many pairs as any, and give the most weight to what is meant."""
-        candidates = np.where(self.turned >= self.turned.max() - 0.05, self.weights, -1.0)
+        candidates = np.where(self.switch_shares >= self.switch_shares.max() - 0.05, self.weights, -1.0)
         layer, head = np.unravel_index(candidates.argmax(), candidates.shape)
         return int(layer), int(head)
 
 
 def measure_switching(tagger: Any, pairs: Sequence[tuple[str, str]]) -> SwitchingMeasures:
     """Measure the attention and the answers of a model of pronouns on pairs of an animal and a place."""
-    turned, meant, right = np.zeros(()), np.zeros(()), 0
+    switches, weights_meant, right = np.zeros(()), np.zeros(()), 0
     for number, (animal, place) in enumerate(pairs):
         state = number % len(ANIMAL_STATES)
-        sentences = [write_sentence(animal, place, states[state]) for states in (ANIMAL_STATES, PLACE_STATES)]
+        sentences = [build_sentence(animal, place, states[state]) for states in (ANIMAL_STATES, PLACE_STATES)]
         rows = []
         for sentence in sentences:
-            record = tagger.inspect(sentence, scope=_NO_DETAIL)
+            record = tagger.inspect(sentence, scope=_WEIGHTS_ONLY)
             words = list(record.axes[0].tokens)
             weights = np.stack([each.weights[:, words.index("it")] for each in record.maps])
             rows.append(weights[..., [words.index(animal), words.index(place)]])
         answers = [next(word.name for word in words if word.word == "it") for words in tagger.tag(sentences)]
-        turned = turned + ((rows[0][..., 0] > rows[0][..., 1]) & (rows[1][..., 1] > rows[1][..., 0]))
-        meant = meant + (rows[0][..., 0] + rows[1][..., 1]) / 2
+        switches = switches + ((rows[0][..., 0] > rows[0][..., 1]) & (rows[1][..., 1] > rows[1][..., 0]))
+        weights_meant = weights_meant + (rows[0][..., 0] + rows[1][..., 1]) / 2
         right += answers == [animal, place]
     count = len(pairs)
-    return SwitchingMeasures(turned / count, meant / count, right / count, count)
+    return SwitchingMeasures(switches / count, weights_meant / count, right / count, count)
 
 
 def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
@@ -82,11 +83,11 @@ def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
     known, held_out = split_pairs(1)
     name = max(
         _PRONOUN_MODELS,
-        key=lambda name: measure_switching(runs.load(name), known[:_NUM_CHOSEN_BY]).turned.max(),
+        key=lambda name: measure_switching(runs.load(name), known[:_NUM_SELECTION_PAIRS]).switch_shares.max(),
     )
     measures = measure_switching(runs.load(name), held_out)
     layer, head = measures.best_head
-    record = runs.load(name).inspect(write_sentence("animal", "street", state), scope=_NO_DETAIL)
+    record = runs.load(name).inspect(build_sentence("animal", "street", state), scope=_WEIGHTS_ONLY)
     attention_map = record.find_map("encoder", layer=layer)
     words = record.get_axis(attention_map.keys).tokens
     row = attention_map.weights[head][list(words).index("it")]
@@ -94,24 +95,24 @@ def _draw_pronoun(runs: LectureRuns, state: str) -> FigureContent:
         draw_figure(record, view="heads", role="encoder", layer=layer, head=head),
         f"In head {head} of layer {layer}, “it” gives {row[words.index('animal')]:.2f} to animal and "
         f"{row[words.index('street')]:.2f} to street. On {measures.count} pairs of nouns that were never together in "
-        f"training, it turns from the animal to the place in {measures.turned[layer, head]:.0%}, and the answer in "
-        f"{measures.right:.0%}. Of models with {len(_PRONOUN_MODELS)} seeds, this one turns most clearly on pairs of "
-        "the training text.",
+        f"training, it turns from the animal to the place in {measures.switch_shares[layer, head]:.0%}, and the answer "
+        f"in {measures.accuracy:.0%}. Of models with {len(_PRONOUN_MODELS)} seeds, this one turns most clearly on "
+        "pairs of the training text.",
         record,
         "heads",
-        f'heedful inspect runs/{name} --text "{write_sentence("animal", "street", state)}" --figure heads.svg '
+        f'heedful inspect runs/{name} --text "{build_sentence("animal", "street", state)}" --figure heads.svg '
         f"--view heads --role encoder --layer {layer} --head {head}",
     )
 
 
 @register_figure("pronoun-tired", "It was too tired", models=_PRONOUN_MODELS)
-def draw_tired(runs: LectureRuns) -> FigureContent:
+def draw_tired_animal(runs: LectureRuns) -> FigureContent:
     """Draw the head in which "it" looks at the animal."""
     return _draw_pronoun(runs, "tired")
 
 
 @register_figure("pronoun-wide", "It was too wide", models=_PRONOUN_MODELS)
-def draw_wide(runs: LectureRuns) -> FigureContent:
+def draw_wide_street(runs: LectureRuns) -> FigureContent:
     """Draw the same head, in which "it" looks at the street."""
     return _draw_pronoun(runs, "wide")
 
@@ -125,7 +126,7 @@ def _collect_bank_vectors(runs: LectureRuns, subject: str, *, count: int) -> tup
     after: list[np.ndarray] = []
     encoder = runs.load("encoder")
     while len(before) < count:
-        sentence = draw_sentence(subject, dice)
+        sentence = sample_sentence(subject, dice)
         words = sentence.split()
         if "bank" not in words:
             continue
@@ -233,7 +234,7 @@ def draw_mask_inputs(runs: LectureRuns) -> FigureContent:
 
 @register_figure("next-sentence", "Does the second sentence follow?", models=("encoder",))
 def draw_next_sentence(runs: LectureRuns) -> FigureContent:
-    """Draw the answer to two pairs of sentences, and measure it on new pairs."""
+    """Draw the answer to a pair of sentences; compare it with another pair, and with new pairs, in the caption."""
     encoder, dice = runs.load("encoder"), Random("next")
     first, follower, stranger = (
         "the boat lay at the bank near the river.",
@@ -243,21 +244,21 @@ def draw_next_sentence(runs: LectureRuns) -> FigureContent:
 
     def follows(left: str, right: str) -> float:
         """Return the probability that the second text belongs to the first."""
-        answer = encoder.inspect(left, right, scope=_NO_DETAIL).answers[-1]
+        answer = encoder.inspect(left, right, scope=_WEIGHTS_ONLY).answers[-1]
         return float(next(option.probability for option in answer.options if option.name == "yes"))
 
     right = 0
     for _ in range(40):
         subjects = dice.sample((RIVER, MONEY, "good", "bad"), 2)
-        left = f"{draw_sentence(subjects[0], dice)}."
-        right += follows(left, f"{draw_sentence(subjects[0], dice)}.") > follows(
-            left, f"{draw_sentence(subjects[1], dice)}."
+        left = f"{sample_sentence(subjects[0], dice)}."
+        right += follows(left, f"{sample_sentence(subjects[0], dice)}.") > follows(
+            left, f"{sample_sentence(subjects[1], dice)}."
         )
     record = encoder.inspect(first, follower)
     return FigureContent(
         draw_figure(record, view="answers"),
         f"“{first}” is followed by “{follower}” with {follows(first, follower):.2f}, and by “{stranger}” with "
-        f"{follows(first, stranger):.2f}. Of 40 new pairs, the one from the same document is more probable in {right}.",
+        f"{follows(first, stranger):.2f}. Of 40 new pairs, the one about the same subject is more probable in {right}.",
         record,
         "answers",
         f'heedful inspect runs/encoder --text "{first}" --pair "{follower}" --figure answers.svg --view answers',

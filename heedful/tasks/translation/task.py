@@ -25,7 +25,7 @@ from heedful.data.normalisation import build_normaliser, require_valid_unicode
 from heedful.data.pretrained_tokenizers import PretrainedTokenizer
 from heedful.data.readers import SentencePair
 from heedful.data.sentence_weights import build_weighted_encoder
-from heedful.data.subword_sampling import PairSampling, build_sampler
+from heedful.data.subword_sampling import PairSampler, build_sampler
 from heedful.data.tokenizer_files import load_tokenizer
 from heedful.data.tokenizers import Tokenizer
 from heedful.data.word_alignments import build_aligned_encoder, collate_aligned_pairs
@@ -372,7 +372,7 @@ def _begin_with_language(
     return tokenizer.with_tags([format_tag(language)]).without_tags()
 
 
-def _build_subword_sampling(run: TranslationRun) -> PairSampling | None:
+def _build_subword_sampling(run: TranslationRun) -> PairSampler | None:
     """Build the random splits of the training text; None if the recipe asks for none. Raise RecipeError if a vocabulary
     does not allow them.
     """
@@ -381,7 +381,7 @@ def _build_subword_sampling(run: TranslationRun) -> PairSampling | None:
         return None
     tokenizers = run.get_tokenizer(SOURCE_TOKENIZER), run.tokenizer
     samplers = [build_sampler(tokenizer, amount) for tokenizer in tokenizers]
-    return PairSampling(*samplers, seed=run.recipe.seed, max_length=run.recipe.data.max_length)
+    return PairSampler(*samplers, seed=run.recipe.seed, max_length=run.recipe.data.max_length)
 
 
 def _collect_vocabularies(

@@ -16,7 +16,7 @@ import torch
 from heedful.data.batches import collate_pairs
 from heedful.data.corpus import build_pair_encoder, write_corpus
 from heedful.data.readers import SentencePair
-from heedful.data.subword_sampling import BpeDropout, PairSampling, SubwordSampler, UnigramSampler, build_sampler
+from heedful.data.subword_sampling import BpeDropout, PairSampler, SubwordSampler, UnigramSampler, build_sampler
 from heedful.data.tokenizers import BOS, UNK, SentencePieceTokenizer, learn_sentencepiece, learn_words
 from heedful.errors import RecipeError
 
@@ -112,7 +112,7 @@ def test_training_batches_are_sampled_and_others_not(tmp_path: Path) -> None:
     train, validation = (write_corpus(tmp_path / name, pairs, encoder=encoder) for name in "tv")
     collate = partial(collate_pairs, bos=BOS)
     samplers = [build_sampler(tokenizer, 0.3) for _ in range(2)]
-    sampling = PairSampling(*samplers, seed=4, max_length=60)
+    sampling = PairSampler(*samplers, seed=4, max_length=60)
     rows = np.arange(30)
     own, sampled, again = (
         collate(train, rows),
@@ -135,7 +135,7 @@ def test_training_batches_are_sampled_and_others_not(tmp_path: Path) -> None:
     assert not torch.equal(other.labels.flip(0)[:, :5], sampled.labels[:, :5]), "another order draws other pieces"
     kept = sampling.collate(collate, train, validation, rows)
     assert torch.equal(kept.labels, own.labels)
-    short = PairSampling(*samplers, seed=4, max_length=1).collate(collate, train, train, rows)
+    short = PairSampler(*samplers, seed=4, max_length=1).collate(collate, train, train, rows)
     assert torch.equal(short.labels, own.labels), "what would be too long keeps its pieces"
     with pytest.raises(RecipeError, match=r"training\.subword_sampling: needs a vocabulary"):
         build_sampler(learn_words(TEXTS, size=None, lowercase=False), 0.1)

@@ -55,11 +55,11 @@ def test_decks_have_slides_with_explanations_and_questions(deck) -> None:  # typ
 @pytest.mark.parametrize("name", [name for name, model in MODELS.items() if isinstance(model, RecipeModel)])
 def test_recipes_are_valid_with_the_settings_of_each_model(name: str, tmp_path: Path) -> None:
     model = MODELS[name]
-    source = Path(__file__).parents[3] / "heedful" / "lecture" / model.source
+    source = Path(__file__).parents[3] / "heedful" / "lecture" / model.description_file
     run = model.plan_run(tmp_path)
     recipe = load_recipe(source, run.overrides)
     assert recipe.task
-    assert run.build_words(tmp_path)[:2] == ["train", str(tmp_path / model.source)]
+    assert run.build_words(tmp_path)[:2] == ["train", str(tmp_path / model.description_file)]
 
 
 @pytest.mark.parametrize("name", DATA_SETS)

@@ -27,7 +27,7 @@ from heedful.lecture.models import MODELS
 from heedful.lecture.notebooks import write_notebook
 from heedful.lecture.site import format_equation, write_site
 from heedful.lecture.slides import write_slides
-from heedful.lecture.training import ModelSource, train_models
+from heedful.lecture.training import ModelScheduler, train_models
 
 PLOT = draw_line_plot([PlotLine("a", ((0, 1), (1, 2)))], title="t", x_name="x", y_name="y")
 SLIDE = Slide(
@@ -77,7 +77,7 @@ def test_the_contents_link_to_recipes_data_and_runs(tmp_path: Path) -> None:
     for model in models:
         model.write_sources(tmp_path)
         (tmp_path / "runs" / model.name).mkdir(parents=True)
-    (tmp_path / MODELS["convolution"].source).write_text("| a |", encoding="utf-8")
+    (tmp_path / MODELS["convolution"].description_file).write_text("| a |", encoding="utf-8")
     write_site([DECK], {"scaled-scores": FigureContent(PLOT, "It falls.")}, models, tmp_path, log=print)
     index = (tmp_path / "index.html").read_text(encoding="utf-8")
     links = set(re.findall(r'href="([^"#]+)(?:#[^"]*)?"', index))
@@ -131,7 +131,7 @@ def test_figures_without_training(draw, tmp_path: Path) -> None:  # type: ignore
 
 
 def test_models_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
-    source = ModelSource([MODELS["reviews-tuned"], MODELS["encoder"], MODELS["pronouns"]], tmp_path)
+    source = ModelScheduler([MODELS["reviews-tuned"], MODELS["encoder"], MODELS["pronouns"]], tmp_path)
     started = [source.next_run(), source.next_run()]
     assert {run.name for run in started if run} == {"encoder", "pronouns"}
     assert source.next_run() is None
@@ -144,7 +144,7 @@ def test_models_wait_for_those_that_they_start_from(tmp_path: Path) -> None:
 
 
 def test_models_do_not_start_from_a_failed_one(tmp_path: Path) -> None:
-    source = ModelSource([MODELS["reviews-tuned"], MODELS["encoder"]], tmp_path)
+    source = ModelScheduler([MODELS["reviews-tuned"], MODELS["encoder"]], tmp_path)
     encoder = source.next_run()
     assert encoder is not None
     source.record_result(encoder, [], stopped=False, failed=True)
@@ -174,7 +174,7 @@ def test_data_that_was_half_written_is_written_again(tmp_path: Path, monkeypatch
             model.write_sources(tmp_path)
     model.write_sources(tmp_path)
     assert {path.name for path in (tmp_path / model.data).iterdir()} == {"train.tsv", "validation.tsv", "test.tsv"}
-    recipe = tmp_path / model.source
+    recipe = tmp_path / model.description_file
     recipe.write_text("# changed", encoding="utf-8")
     model.write_sources(tmp_path)
     assert recipe.read_text(encoding="utf-8") == "# changed"

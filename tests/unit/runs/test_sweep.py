@@ -14,7 +14,7 @@ import pytest
 
 from heedful.errors import RecipeError
 from heedful.recipes.sweep_axes import PlannedRun, SweepAxis, build_grid, parse_sweep_axis
-from heedful.runs.sweep import GridSource, ProcessPool, RunSource, share_minutes
+from heedful.runs.sweep import GridScheduler, ProcessPool, RunScheduler, share_minutes
 
 STAND_IN = """
 import json, os, signal, sys, time
@@ -62,7 +62,7 @@ def test_all_runs_are_trained_two_at_a_time(pool: ProcessPool, monkeypatch: pyte
     monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
     monkeypatch.setattr("heedful.runs.sweep.count_cores", lambda: 6)
     runs = grid("model.level=6,3,9", "model.pause=0.4")
-    results = list(pool.train(GridSource(runs)))
+    results = list(pool.train(GridScheduler(runs)))
     assert sorted(result.run.name for result in results) == sorted(run.name for run in runs)
     assert {result.run.settings["model.level"]: result.best for result in results} == {"6": 2, "3": 1, "9": 3}
     assert all((result.exit_code, result.stopped) == (0, False) for result in results)
@@ -84,11 +84,13 @@ def test_all_runs_are_trained_two_at_a_time(pool: ProcessPool, monkeypatch: pyte
 
 
 def test_a_run_that_fails_does_not_end_the_sweep(pool: ProcessPool) -> None:
-    results = {r.run.settings["model.code"]: r for r in pool.train(GridSource(grid("model.level=3", "model.code=2,0")))}
+    results = {
+        r.run.settings["model.code"]: r for r in pool.train(GridScheduler(grid("model.level=3", "model.code=2,0")))
+    }
     assert (results["2"].exit_code, results["0"].exit_code) == (2, 0)
 
 
-class LevelSource(RunSource):
+class LevelSource(RunScheduler):
     """Stops the runs whose second result is above 2."""
 
     def __init__(self, runs: Sequence[PlannedRun]) -> None:
@@ -114,7 +116,7 @@ def test_a_source_stops_runs_early(pool: ProcessPool) -> None:
 
 
 def test_no_process_is_left_when_the_caller_stops(pool: ProcessPool) -> None:
-    ended = pool.train(GridSource(grid("model.level=1,8", "model.pause=30,0")))
+    ended = pool.train(GridScheduler(grid("model.level=1,8", "model.pause=30,0")))
     next(ended)
     waiting = pool.folder / "level=1,pause=30,seed=1"
     deadline = time.monotonic() + 20
@@ -137,7 +139,7 @@ def test_gpus_are_shared_and_threads_are_then_free(
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     else:
         monkeypatch.setenv("CUDA_VISIBLE_DEVICES", visible)
-    list(with_gpus.train(GridSource(grid("model.level=1,2,3,4"))))
+    list(with_gpus.train(GridScheduler(grid("model.level=1,2,3,4"))))
     seen = {json.loads(path.read_text())[1] for path in pool.folder.glob("*/words")}
     assert seen == expected
 
@@ -153,11 +155,11 @@ def axes(*options: str) -> list[SweepAxis]:
 
 def test_halving_stops_the_worse_and_goes_on_where_it_ended(tmp_path: Path) -> None:
     pytest.importorskip("optuna", reason="the extra heedful[sweep] is not installed: pip install 'heedful[sweep]'")
-    from heedful.runs.sweep_search import SearchSource
+    from heedful.runs.sweep_search import SearchScheduler
 
     def train_all(count: int) -> dict[int, tuple[float, int]]:
         """The level of each run that is trained or found finished, and after how many evaluations it ended."""
-        source = SearchSource(
+        source = SearchScheduler(
             Path("recipe.toml"),
             axes("model.level=1.0..90.0:log"),
             count=count,
@@ -190,10 +192,10 @@ def test_halving_stops_the_worse_and_goes_on_where_it_ended(tmp_path: Path) -> N
 
 def test_an_interrupted_search_goes_on_with_its_configurations(pool: ProcessPool) -> None:
     pytest.importorskip("optuna", reason="the extra heedful[sweep] is not installed: pip install 'heedful[sweep]'")
-    from heedful.runs.sweep_search import SearchSource
+    from heedful.runs.sweep_search import SearchScheduler
 
-    def source() -> SearchSource:
-        return SearchSource(
+    def source() -> SearchScheduler:
+        return SearchScheduler(
             Path("recipe.toml"),
             axes("model.level=1..9"),
             count=2,
@@ -218,10 +220,10 @@ def test_an_interrupted_search_goes_on_with_its_configurations(pool: ProcessPool
 @pytest.mark.parametrize("option", ["model.level=1..8", "model.level=1,2", "model.pause=1..9"])
 def test_a_search_continues_only_with_its_own_keys_and_values(tmp_path: Path, option: str) -> None:
     pytest.importorskip("optuna", reason="the extra heedful[sweep] is not installed: pip install 'heedful[sweep]'")
-    from heedful.runs.sweep_search import SearchSource
+    from heedful.runs.sweep_search import SearchScheduler
 
-    def source(option: str) -> SearchSource:
-        return SearchSource(
+    def source(option: str) -> SearchScheduler:
+        return SearchScheduler(
             Path("recipe.toml"),
             axes(option),
             count=2,
@@ -242,5 +244,5 @@ def test_a_search_continues_only_with_its_own_keys_and_values(tmp_path: Path, op
 
 def test_the_environment_of_the_user_decides_about_threads(pool: ProcessPool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
-    (result,) = pool.train(GridSource(grid("model.level=1")))
+    (result,) = pool.train(GridScheduler(grid("model.level=1")))
     assert json.loads((result.folder / "words").read_text())[1] == os.environ["OMP_NUM_THREADS"]
