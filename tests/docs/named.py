@@ -23,7 +23,7 @@ FILE = re.compile(r"(recipes|studies|examples|benchmarks|tests|docs)/[\w./-]*")
 NAME = re.compile(r"heedful(\.[a-zA-Z_]\w*)+")
 KEY = re.compile(r'((?:[a-z_]+\.)*[a-z_]+) = (?:"([\w-]+)"|.+)')
 DOTTED = re.compile(r"(model|training|data|tokenizer|generation|looking)(\.[a-z_]+)+")
-OWN_OPTIONS = ("quickstart", "study", "train", "describe", "compare")
+OWN_OPTIONS = ("quickstart", "study", "train", "describe", "compare", "sweep")
 """Commands with options that their own --help does not list: options of a task or study, and keys of recipes."""
 
 

@@ -170,15 +170,24 @@ def _check(words: list[str], stand_in: Path) -> bool:
         return True
     arguments_class = load_arguments_class(words[1])
     program = f"heedful {words[1]}"
-    if words[1] not in ("train", "describe"):
+    if words[1] not in ("train", "describe", "sweep"):
         if "--help" not in words:
             parse_arguments(arguments_class, words[2:], program=program)
         return True
     given, overrides = parse_known_arguments(arguments_class, words[2:], program=program)
     if given.recipe is None:  # `describe` of something other than a recipe
         return True
-    load_recipe(ROOT / given.recipe if (ROOT / given.recipe).is_file() else stand_in, overrides)
+    has_file = (ROOT / given.recipe).is_file()
+    if words[1] == "sweep" and has_file:  # the stand-in may lack keys that a sweep's own recipe has
+        swept = [axis.partition("=") for axis in given.over]
+        overrides = [*overrides, *(word for key, _, values in swept for word in (f"--{key}", _take_first(values)))]
+    load_recipe(ROOT / given.recipe if has_file else stand_in, overrides)
     return True
+
+
+def _take_first(values: str) -> str:
+    """Return the first of the values `a,b`, or the lower end of the interval `a..b:log`."""
+    return re.split(r",|\.\.", values)[0]
 
 
 def _check_served(words: list[str]) -> None:
