@@ -297,7 +297,7 @@ class RotaryPosition(RelativePosition):
         sin, cos = angle.sin(), angle.cos()
         if self.amplitude != 1.0:
             sin, cos = sin * self.amplitude, cos * self.amplitude
-        if heads.device.type != "cpu" or kernels.is_tracing():  # exports and some devices know no complex numbers
+        if heads.device.type != "cpu" or kernels.is_tracing():  # where complex numbers may not be supported
             sin, cos = sin.to(heads.dtype), cos.to(heads.dtype)
             even, odd = heads[..., 0::2], heads[..., 1::2]
             return torch.stack((even * cos - odd * sin, even * sin + odd * cos), -1).flatten(-2)

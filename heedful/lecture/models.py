@@ -412,7 +412,7 @@ MODELS: Final[Mapping[str, LectureModel]] = {
             seconds=150,
             recipe_name="translator",
             data_set="parallel",
-            settings={"training.decorrelation": "0.01"},  # 0.3 lets the translation collapse, to a BLEU of 12
+            settings={"training.decorrelation": "0.01"},  # with 0.3 the BLEU is 12 instead of 99
         ),
         RecipeModel(
             name="opinions",

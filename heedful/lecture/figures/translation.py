@@ -152,6 +152,7 @@ def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
     words = record.get_axis(attention_map.queries).tokens
     query = words.index("l'Afrique") if "l'Afrique" in words else _AFRICA
     weights = attention_map.weights[head, query]
+    favourites = [words[place] for place in attention_map.weights[:, query].argmax(-1).tolist()]
     first, second = (f"{words[place]} ({weights[place]:.2f})" for place in np.argsort(weights)[::-1][:2].tolist())
     picture = render_sheet(
         draw_query_steps(record, attention_map, head=head, query=query), title=f"A(q³, K, V) of head {head + 1}"
@@ -159,8 +160,8 @@ def _draw_africa_steps(runs: LectureRuns, *, head: int) -> FigureContent:
     return FigureContent(
         picture,
         f"The query of l'Afrique is compared with the key of each word. Head {head + 1} gives its largest weights to "
-        f"{first} and {second}; the output is the weighted sum of the values. A penalty on similar heads "
-        "makes the three ask different questions.",
+        f"{first} and {second}; the output is the weighted sum of the values. In training, a penalty "
+        f"kept similar heads apart; the heads look most at {', '.join(favourites)}.",
         record,
         "steps",
         f'heedful inspect runs/{_DECORRELATED_MODEL} --text "{VISIT[1]}" --figure steps.svg --view steps '
