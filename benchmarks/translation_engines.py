@@ -104,7 +104,7 @@ class ProductsEngine(Engine):
 
 def _build_product(n: int, k: int) -> Callable[[int], Tensor]:
     """Return a function that multiplies the given number of vectors with a matrix."""
-    from heedful.engines.native.plan import NativeProduct
+    from heedful.engines.native.linear import NativeProduct
 
     matrix = Int8Matrix.from_weight(torch.randn(n, k))
     multiply, vectors = NativeProduct(matrix.rows, matrix.scale), torch.randn(1, k)

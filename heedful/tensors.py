@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass, replace
-from typing import Any, Final, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
+from typing import Any, Final, Generic, Literal, Protocol, TypeAlias, TypeVar, final, runtime_checkable
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -12,6 +13,8 @@ from torch import Tensor
 
 Nest = TypeVar("Nest")
 Item = TypeVar("Item")
+StepsOutput = TypeVar("StepsOutput")
+"""Result of several steps of a search."""
 
 SOURCE: Final = "source"
 """Name of a memory that is the only one."""
@@ -141,31 +144,42 @@ class Memory:
 
 
 @dataclass(frozen=True)
-class MultiStepLimits:
-    """Limits of several greedy decoding steps in one call.
+class MultiStepSearch(ABC, Generic[StepsOutput]):
+    """Base class of the next steps of a search, which an engine may run in one call.
 
     Attributes:
-        positions: position of the next token of each row.
-        lengths: number of tokens of each row so far.
-        limits: largest number of tokens of each row.
-        done: rows that are not decoded.
+        limits: largest number of tokens of each row, or of each sentence of a beam search.
         eos: the token that ends a row.
         suppressed_ids: tokens that must not be taken.
-        max_steps: largest number of tokens to decode in each row.
+        max_steps: largest number of steps.
     """
 
-    positions: Int[Tensor, " B"]
-    lengths: Int[Tensor, " B"]
-    limits: Int[Tensor, " B"]
-    done: Bool[Tensor, " B"]
+    limits: Int[Tensor, " N"]
     eos: int
     suppressed_ids: Int[Tensor, " n"]
     max_steps: int
 
 
+@final
 @dataclass(frozen=True)
-class MultiStepOutput:
-    """Tokens of several decoding steps, step by step.
+class GreedySteps(MultiStepSearch["GreedyStepsOutput"]):
+    """The next steps of a greedy search.
+
+    Attributes:
+        positions: position of the next token of each row.
+        lengths: number of tokens of each row so far.
+        done: rows that are not decoded.
+    """
+
+    positions: Int[Tensor, " B"]
+    lengths: Int[Tensor, " B"]
+    done: Bool[Tensor, " B"]
+
+
+@final
+@dataclass(frozen=True)
+class GreedyStepsOutput:
+    """Tokens of several steps of a greedy search, step by step.
 
     Attributes:
         ids: of the tokens.
@@ -180,6 +194,44 @@ class MultiStepOutput:
     positions: Int[Tensor, "n B"]
     done: Bool[Tensor, " B"]
     failed_row: int
+
+
+@final
+@dataclass(frozen=True)
+class BeamSteps(MultiStepSearch["BeamStepsOutput"]):
+    """The next steps of a beam search.
+
+    Attributes:
+        fields: the dynamic fields of its `BeamState`.
+        prefix_lengths: number of forced tokens of each sentence.
+        divisors: divisor of the length penalty for each length.
+    """
+
+    fields: tuple[Tensor, ...]
+    prefix_lengths: Int[Tensor, " G"]
+    divisors: Float[Tensor, " lengths"]
+
+
+@final
+@dataclass(frozen=True)
+class BeamStepsOutput:
+    """Live beams after each of several steps of a beam search, step by step.
+
+    Attributes:
+        ids: newest token of each beam.
+        log_probabilities: of these tokens by the model.
+        beams: the beam of the step before that each beam continues.
+        fields: the dynamic fields of the `BeamState` after the last step.
+        num_done: number of sentences that are done.
+        needs_reorder: whether any beam changed its row in the last step.
+    """
+
+    ids: Int[Tensor, "n G width"]
+    log_probabilities: Float[Tensor, "n G width"]
+    beams: Int[Tensor, "n G width"]
+    fields: tuple[Tensor, ...]
+    num_done: int
+    needs_reorder: bool
 
 
 Memories: TypeAlias = Memory | Mapping[str, Memory]

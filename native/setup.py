@@ -12,9 +12,13 @@ from setuptools.command.build_ext import build_ext
 
 SOURCES = sorted(Path("src").glob("*.cpp"))
 X86 = platform.machine() in ("x86_64", "AMD64")
+AVX2 = ["-mavx2", "-mfma"]
+AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"]
 INSTRUCTIONS = {  # the library checks the processor before it uses these files
-    "kernels_avx2.cpp": ["-mavx2", "-mfma"],
-    "kernels_avx512.cpp": ["-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma"],
+    "kernels_avx2.cpp": AVX2,
+    "kernels_avx512.cpp": AVX512,
+    "kernels_avx512_bf16.cpp": [*AVX512, "-mavx512bf16"],
+    "kernels_amx.cpp": [*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
 }
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-pthread", "-Wno-psabi"]
 

@@ -4982,8 +4982,8 @@ ENGINES = (
     Mutant(
         "bytes: stored ones become floating-point numbers",
         "engines/select_engine.py",
-        'engine or ("int8" if int8_weights and device.type == "cpu" else "torch")',
-        'engine or "torch"',
+        'return "native" if has_library else "int8"',
+        'return "torch"',
         (f"{ARRANGE}::test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for",),
     ),
     Mutant(
@@ -5003,8 +5003,8 @@ ENGINES = (
     Mutant(
         "bytes: auto takes what is slower",
         "engines/select_engine.py",
-        'int8_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else "torch"',
-        '"torch" if time_ratio < _MAX_TIME_RATIO[int8_engine] else int8_engine',
+        "int8_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else exact_engine",
+        "exact_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else int8_engine",
         (f"{ARRANGE}::test_auto_takes_what_is_faster_and_says_so",),
     ),
     Mutant(
@@ -5147,28 +5147,42 @@ NATIVE = (
         (f"{STACK}::test_it_computes_what_the_modules_compute",),
     ),
     Mutant(
-        "native: strides go beyond the longest context",
+        "native: several steps go beyond the longest context",
         "generation/wrapped_engines.py",
-        "min(limits.max_steps, self.max_context - int(state.counts.amax()))",
-        "limits.max_steps",
-        (f"{STEPS}::test_strides_are_steps",),
+        "min(search.max_steps, self.max_context - int(state.counts.amax()))",
+        "search.max_steps",
+        (f"{STEPS}::test_several_steps_in_one_call_find_the_same",),
     ),
     Mutant(
-        "native: strides where somebody is asked between tokens",
+        "native: several steps in one call though a search may be interrupted",
         "generation/continuous_batch.py",
         " or self._entries[0].until is not never_interrupt:",
         ":",
-        (f"{STEPS}::test_strides_are_for_plain_greedy_search_alone",),
+        (f"{STEPS}::test_several_steps_in_one_call_are_for_plain_searches",),
     ),
     Mutant(
-        "native: strides forget where the answer begins",
+        "native: several steps in one call forget where the answer begins",
         "models/generative.py",
         (
-            "self.decoder.decode_greedy(\n"
+            "self.decoder.decode_steps(\n"
             "            self.output, _shift_positions(tokens, state.target_start), state.decoder_state"
         ),
-        "self.decoder.decode_greedy(self.output, tokens, state.decoder_state",
-        (f"{STEPS}::test_strides_are_steps",),
+        "self.decoder.decode_steps(self.output, tokens, state.decoder_state",
+        (f"{STEPS}::test_several_steps_in_one_call_find_the_same",),
+    ),
+    Mutant(
+        "native: the state stays in the order before the last of several steps",
+        "generation/continuous_batch.py",
+        "        self._reorder_state([result.beams])\n        return finished",
+        "        return finished",
+        (f"{STEPS}::test_several_steps_in_one_call_find_the_same",),
+    ),
+    Mutant(
+        "native: several steps in one call though each step has a callback",
+        "generation/beam_decoding.py",
+        "is_plain = self.on_step is None and self.pipeline.is_plain",
+        "is_plain = self.pipeline.is_plain",
+        (f"{STEPS}::test_several_steps_in_one_call_are_for_plain_searches",),
     ),
     Mutant(
         "native: log-probabilities are those after penalties",
@@ -7562,7 +7576,7 @@ IN_COMPANY = (
     Mutant(
         "running: parties become one whatever their rows hold",
         "generation/decode_batch.py",
-        "    is_mergeable = is_stateless and request.constraints is None and not request.keep_state",
+        "    is_mergeable = pipeline.is_plain and request.constraints is None and not request.keep_state",
         "    is_mergeable = True",
         (f"{RUNNING}::test_company_changes_nothing",),
     ),

@@ -27,9 +27,9 @@ from heedful.tensors import (
     FeatureBatch,
     Memories,
     Memory,
-    MultiStepLimits,
-    MultiStepOutput,
+    MultiStepSearch,
     RowSelection,
+    StepsOutput,
     Tokens,
     as_mapping,
     count_used_columns,
@@ -258,11 +258,11 @@ class TransformerStack(nn.Module):
             x = self.final_norm(x)
         return x.view(rows, length, x.size(-1)), StackState(past, state.memories, tuple(layers), state.width)
 
-    def decode_greedy(
-        self, output: nn.Linear, tokens: Tokens, state: StackState, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, StackState] | None:
+    def decode_steps(
+        self, output: nn.Linear, tokens: Tokens, state: StackState, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, StackState] | None:
         """Return None: this stack has no faster way than step by step (see
-        `heedful.models.interface.Decoder.decode_greedy`).
+        `heedful.models.interface.Decoder.decode_steps`).
         """
         return None
 

@@ -18,6 +18,7 @@ from torch.nn import functional
 from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 
 from heedful.blocks.recurrent import RecurrentCell
+from heedful.recipes.recipe import EngineName
 
 WEIGHT_LEVELS: Final = 127
 """Quantization levels of weights on either side of zero."""
@@ -153,9 +154,11 @@ class Int8Product:
     Attributes:
         min_elements: minimum number of matrix elements for which this is faster than a floating-point product: the
             overhead takes as long as a product of 256 x 256.
+        engine_name: name of the engine that uses such products.
     """
 
     min_elements: ClassVar[int] = 2**17
+    engine_name: ClassVar[EngineName] = "int8"
 
     _fastest_kernels: ClassVar[dict[tuple[int, ...], type[Int8Kernel]]] = {}
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final, get_args
+from typing import ClassVar, Final, Literal, final, get_args
 
 import torch
 from jaxtyping import Float
@@ -67,13 +68,104 @@ def _to_column_major(weight: Tensor) -> Tensor:
 
 
 ENGINES: Final[tuple[EngineName, ...]] = get_args(EngineName)
-_NATIVE_PACKAGE: Final = "heedful.engines.native."
-"""Package of the native modules and products, which need an optional library."""
+_MAX_COPIED_BYTES: Final = 2**31
+"""Size of a model up to which the default engine copies its matrices."""
 _TRIAL_ROWS: Final = 16
 """Number of vectors for timing products."""
 _MAX_TIME_RATIO: Final[Mapping[EngineName, float]] = {"int8": 0.8, "native": 1.0}
 """Maximum time of int8 products relative to exact ones for `auto` to choose them. Native code gains mostly outside its
 products, so its products need not be faster."""
+
+
+class InferenceEngine(ABC):
+    """Base class: converts a trained model into one that is faster, in place.
+
+    Attributes:
+        keeps_int8: whether matrices that are stored as int8 stay so.
+        is_cpu_only: whether it computes on CPUs only.
+        is_native: whether it needs the native library.
+    """
+
+    keeps_int8: ClassVar[bool] = False
+    is_cpu_only: ClassVar[bool] = True
+    is_native: ClassVar[bool] = False
+
+    @abstractmethod
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Convert a model with its weights loaded; `int8_weights` are those that are int8 already, by name."""
+
+
+@final
+class TorchEngine(InferenceEngine):
+    """Floating point in PyTorch, as in training."""
+
+    is_cpu_only = False
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Store weights in the order that is the fastest for few vectors."""
+        store_column_major(model)
+
+
+@final
+class Int8Engine(InferenceEngine):
+    """Large matrices in int8, multiplied by PyTorch's kernels."""
+
+    keeps_int8 = True
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Quantize matrices."""
+        quantize_to_int8(model, int8_weights)
+        store_column_major(model)
+
+
+@final
+class NativeInt8Engine(InferenceEngine):
+    """Large matrices in int8, and whole Transformers, in native code."""
+
+    keeps_int8, is_native = True, True
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Quantize matrices and replace Transformers by native ones."""
+        from heedful.engines.native.linear import NativeProduct  # few installations have it
+        from heedful.engines.native.stack import replace_with_native
+
+        quantize_to_int8(model, int8_weights, product_class=NativeProduct)
+        store_column_major(model)
+        replace_with_native(model, engine_name="native")
+
+
+@final
+class NativeFloatEngine(InferenceEngine):
+    """Linear maps with floating-point weights, and whole Transformers, in native code.
+
+    Args:
+        precision: of large matrices in products.
+    """
+
+    is_native = True
+
+    def __init__(self, precision: Literal["float32", "bfloat16"]) -> None:
+        self.precision: Final = precision
+
+    def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
+        """Replace linear maps and Transformers by native ones."""
+        from heedful.engines.native.linear import replace_linear_maps  # few installations have it
+        from heedful.engines.native.stack import replace_with_native
+
+        replace_linear_maps(model, self.precision)
+        store_column_major(model)  # of the small ones that are left
+        name: EngineName = "native-bfloat16" if self.precision == "bfloat16" else "native-float32"
+        replace_with_native(model, engine_name=name)
+
+
+_INFERENCE_ENGINES: Final[Mapping[EngineName, InferenceEngine]] = {
+    "torch": TorchEngine(),
+    "int8": Int8Engine(),
+    "native": NativeInt8Engine(),
+    "native-float32": NativeFloatEngine("float32"),
+    "native-bfloat16": NativeFloatEngine("bfloat16"),
+}
+"""Engines by name; `auto` is one of them."""
 
 
 def prepare_for_inference(
@@ -93,7 +185,7 @@ def prepare_for_inference(
         model: with any parameter values.
         weights: floating-point weights by parameter name.
         int8_weights: weights that are stored as int8.
-        engine: name of the engine; if not given, int8 for int8 weights on a CPU, else torch.
+        engine: name of the engine; if not given, see `get_default_engine`.
         device: device for the computation.
         origin: origin of the weights, for messages.
         log: called with the choice of `auto` and its reason.
@@ -103,10 +195,11 @@ def prepare_for_inference(
         RunError: the weights do not belong to this model.
     """
     int8_weights = int8_weights or {}
-    engine = engine or ("int8" if int8_weights and device.type == "cpu" else "torch")
+    engine = engine or get_default_engine(model, stores_int8=bool(int8_weights), device=device)
     require_engine(engine, device=device)
     name = _choose_engine(model, device=device, log=log) if engine == "auto" else engine
-    quantizable = find_quantizable(model) if name != "torch" else {}
+    chosen = _INFERENCE_ENGINES[name]
+    quantizable = find_quantizable(model) if chosen.keeps_int8 else {}
     kept_int8 = {
         weight_name: matrix
         for weight_name, matrix in int8_weights.items()
@@ -122,46 +215,54 @@ def prepare_for_inference(
         provided={weight_name: matrix.rows for weight_name, matrix in kept_int8.items()},
     )
     model.to(device).eval()
-    if name != "torch":
-        quantize_to_int8(model, kept_int8, product_class=_product_class(name))
-    store_column_major(model)
-    if name == "native":
-        from heedful.engines.native.stack import replace_with_native  # few installations have it
-
-        replace_with_native(model)
+    chosen.convert(model, kept_int8)
     return model
+
+
+def get_default_engine(model: nn.Module, *, stores_int8: bool, device: torch.device) -> EngineName:
+    """Return the engine to use where none is named: on a CPU with heedful-native, native code that rounds nothing
+    further; otherwise PyTorch, with int8 products if the weights are int8.
+
+    Native code keeps a second copy of the large matrices, so models above 2 GiB are left to PyTorch.
+    """
+    if device.type != "cpu":
+        return "torch"
+    has_library = load_library() is not None
+    if stores_int8:
+        return "native" if has_library else "int8"
+    parameters = list(model.parameters())
+    size = sum(parameter.numel() * parameter.element_size() for parameter in parameters)
+    is_single = all(parameter.dtype == torch.float32 for parameter in parameters)
+    return "native-float32" if has_library and is_single and size <= _MAX_COPIED_BYTES else "torch"
 
 
 def detect_engine(modules: Iterable[nn.Module]) -> EngineName:
     """Return the engine that modules were converted for, so that others can be converted alike; `torch` if int8 would
     find no matrix.
     """
-    all_modules = list(modules)
-    int8_modules = [module for module in all_modules if isinstance(module, Int8Linear)]
-    classes = [*map(type, all_modules), *(type(module.product) for module in int8_modules)]
-    if any(cls.__module__.startswith(_NATIVE_PACKAGE) for cls in classes):
-        return "native"
-    return "int8" if int8_modules else "torch"
+    names = {name for module in modules if (name := _get_engine_name(module)) is not None}
+    return next((name for name in names if _INFERENCE_ENGINES[name].is_native), "int8" if names else "torch")
 
 
-def _product_class(name: EngineName) -> type[Int8Product]:
-    """Return the class of the products with int8 matrices for an engine; it is imported only if needed."""
-    if name != "native":
-        return Int8Product
-    from heedful.engines.native.plan import NativeProduct  # likewise
-
-    return NativeProduct
+def _get_engine_name(module: nn.Module) -> EngineName | None:
+    """Return the name of the engine that a module was made for; None for a module of PyTorch."""
+    owner = module.product if isinstance(module, Int8Linear) and module.product is not None else module
+    name: EngineName | None = getattr(owner, "engine_name", None)
+    return name or ("int8" if isinstance(module, Int8Linear) else None)
 
 
 def require_engine(engine: EngineName, *, device: torch.device) -> None:
     """Raise `RecipeError` if the engine does not exist, not for this device, or is not installed."""
     if engine not in ENGINES:
         raise RecipeError(f"engine {engine!r}: is not an engine; choose one of {', '.join(ENGINES)}")
-    if engine in ("int8", "native") and device.type != "cpu":
+    named = _INFERENCE_ENGINES.get(engine)  # auto is none of them
+    if named is None:
+        return
+    if named.is_cpu_only and device.type != "cpu":
         raise RecipeError(f"engine {engine!r}: computes on a CPU, not on {device}; leave it out, or choose device cpu")
-    if engine == "native" and load_library() is None:
+    if named.is_native and load_library() is None:
         raise RecipeError(
-            "engine 'native': needs heedful-native, which is not installed; install it with pip install ./native "
+            f"engine {engine!r}: needs heedful-native, which is not installed; install it with pip install ./native "
             "(which needs a C++ compiler), or choose int8"
         )
 
@@ -172,15 +273,25 @@ def _choose_engine(model: nn.Module, *, device: torch.device, log: Callable[[str
     if device.type != "cpu":
         chosen, reason = "torch", f"the model computes on {device}"
     else:
-        int8_engine: EngineName = "int8" if load_library() is None else "native"
-        time_ratio = _measure_time_ratio(model, _product_class(int8_engine))
-        chosen = int8_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else "torch"
+        int8_engine, product_class = _select_int8_engine()
+        time_ratio = _measure_time_ratio(model, product_class)
+        exact_engine = get_default_engine(model, stores_int8=False, device=device)
+        chosen = int8_engine if time_ratio < _MAX_TIME_RATIO[int8_engine] else exact_engine
         reason = f"its products take {time_ratio:.2f} of the time of fp32 here"
-        if chosen == "torch":
+        if chosen != int8_engine:
             reason = f"{int8_engine}: {reason}"
     if log is not None:
         log(f"engine: {chosen} ({reason})")
     return chosen
+
+
+def _select_int8_engine() -> tuple[EngineName, type[Int8Product]]:
+    """Return the better of the engines with int8 matrices, and the class of its products."""
+    if load_library() is None:
+        return "int8", Int8Product
+    from heedful.engines.native.linear import NativeProduct  # few installations have it
+
+    return "native", NativeProduct
 
 
 def _measure_time_ratio(model: nn.Module, product_class: type[Int8Product]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, final
 
 import torch
@@ -13,16 +14,16 @@ from torch import Tensor
 
 from heedful.generation import native_kernels
 from heedful.generation.beam_state import BeamCandidates, BeamState, BeamStep, trace_beams
-from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult
+from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult, count_lookahead_steps
 from heedful.generation.lexical_constraints import ConstraintBanks
 from heedful.generation.penalties import LengthPenalty
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.processors import LogitsPipeline, PipelineState, keep_selected
 from heedful.generation.results import Hypothesis, HypothesisBatch, PrefillOutput, ResumeState
-from heedful.generation.samplers import LogitsFilter, apply_filters
+from heedful.generation.samplers import LogitsFilter, apply_filters, collect_suppressed_ids
 from heedful.generation.topk import TopKResult, compute_logsumexp, top_k
-from heedful.models.interface import State, Step
-from heedful.tensors import RowSelection, Tokens, concat_rows, select_rows
+from heedful.models.interface import MultiStepDecoder, State, Step
+from heedful.tensors import BeamSteps, BeamStepsOutput, RowSelection, Tokens, concat_rows, select_rows
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,14 @@ class BeamOptions:
     filters: Sequence[LogitsFilter]
     divisors: Float[Tensor, " lengths"]
     on_step: Callable[[BeamStep], None] | None = None
+
+    @cached_property
+    def suppressed_ids(self) -> Int[Tensor, " n"] | None:
+        """Tokens that a plain search must not take; None if the search is not plain: if it has a callback, penalties,
+        logits masks or other filters, or ends texts in another way than at one token.
+        """
+        is_plain = self.on_step is None and self.pipeline.is_plain
+        return collect_suppressed_ids(self.filters) if is_plain else None
 
 
 @final
@@ -114,6 +123,12 @@ class BeamGroup:
         beam_state, selected, summary = select_beams(state_before, candidates, divisors=options.divisors)
         history = self.history.append((selected.beams, selected.ids, selected.values))
         return BeamGroup(beam_state, history, keep_selected(candidate_states, selected.ranks)), selected, summary
+
+    def extend(self, output: BeamStepsOutput) -> BeamGroup:
+        """Return the group after several steps that an engine has run."""
+        columns = (output.beams, output.ids, output.log_probabilities)
+        history = self.history.extend(tuple(column.transpose(0, 1) for column in columns))
+        return BeamGroup(self.beam_state.with_dynamic_fields(output.fields), history, self.pipeline_state)
 
     def reorder(self, rows: RowSelection) -> BeamGroup:
         """Return the group with the sentences that `rows` selects."""
@@ -191,6 +206,45 @@ class BeamBatch(DecodeBatch):
         tokens = build_beam_inputs(selected.ids, group.beam_state.input_positions, self.prefill)
         result = StepResult(tokens, num_done, selected.beams if needs_reorder else None)
         return BeamBatch(self.width, self.merge_key, group, self.options, banks, self.prompt_state), result
+
+    def advance_ahead(
+        self, engine: MultiStepDecoder, tokens: Tokens, state: State
+    ) -> tuple[BeamBatch, StepResult, State] | None:
+        """Decode several tokens of each beam in one call of the engine; `tokens` are the next input tokens. Return the
+        new batch, the step result and the new model state, or None where that is not possible.
+
+        It needs a search without anything that looks at each token.
+        """
+        search = self._build_lookahead()
+        result = None if search is None else engine.decode_steps(tokens, state, search=search)
+        if result is None:
+            return None
+        output, state = result
+        group = self.group.extend(output)
+        tokens = build_beam_inputs(output.ids[-1], group.beam_state.input_positions, self.prefill)
+        beams = output.beams[-1] if output.needs_reorder else None
+        return replace(self, group=group), StepResult(tokens, output.num_done, beams), state
+
+    def _build_lookahead(self) -> BeamSteps | None:
+        """Return the next steps to run in one call; None if the search is not plain (`BeamOptions.suppressed_ids`), has
+        lexical constraints or a wide beam, or if at most one step is possible.
+        """
+        beam_state, options, prefill = self.group.beam_state, self.options, self.prefill
+        if self.constraint_banks is not None or 2 * self.width > native_kernels.MAX_TOP_K:
+            return None
+        steps = count_lookahead_steps(beam_state.live_scores.numel())
+        steps = min(steps, int((prefill.limits - beam_state.lengths).amax()))
+        if options.suppressed_ids is None or steps < 2:
+            return None
+        return BeamSteps(
+            prefill.limits,
+            options.eos,
+            options.suppressed_ids,
+            steps,
+            beam_state.get_dynamic_fields(),
+            prefill.prefix_lengths,
+            options.divisors,
+        )
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> BeamBatch:
         """Keep only the sentences at these indices."""

@@ -285,7 +285,9 @@ class ContinuousBatch:
             return None
         entry.batch, result, self._state = ahead
         entry.tokens = result.next_tokens
-        return self._finish_done(entry, result.num_done)
+        finished = self._finish_done(entry, result.num_done)
+        self._reorder_state([result.beams])
+        return finished
 
     def _advance(
         self, entry: _BatchEntry, logits: Float[Tensor, "N V"], *, rows_per_sentence: int

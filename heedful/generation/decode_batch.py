@@ -6,17 +6,23 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from heedful.generation.prefill import GenerationRequest, StopOnToken
+from heedful.generation.prefill import GenerationRequest
 from heedful.generation.processors import LogitsPipeline
 from heedful.generation.results import HypothesisBatch, PrefillOutput, ResumeState
 from heedful.models.interface import MultiStepDecoder, State, Step
 from heedful.tensors import RowSelection, Tokens, pad_and_concat
+
+_LOOKAHEAD_TOKENS: Final = 64
+"""Tokens of all rows that one call of an engine decodes, if it supports several steps in one call."""
+_MIN_LOOKAHEAD_STEPS: Final = 8
+"""Smallest number of steps in one call. A small Transformer of 16 sentences with a beam of 5 was 1.4 times as fast with
+8 steps in a call as with one."""
 
 
 @dataclass(frozen=True)
@@ -229,6 +235,14 @@ class BatchableSearch(ABC):
         """
 
 
+def count_lookahead_steps(rows: int) -> int:
+    """Return how many steps of this number of rows an engine should run in one call.
+
+    Rows that are done are removed between calls, and new sentences join then.
+    """
+    return max(_MIN_LOOKAHEAD_STEPS, _LOOKAHEAD_TOKENS // rows)
+
+
 def build_merge_key(
     search: BatchableSearch, request: GenerationRequest, prefill: PrefillOutput, pipeline: LogitsPipeline
 ) -> Any:
@@ -238,6 +252,5 @@ def build_merge_key(
     It is None where something knows the rows of its own request: a processor or criterion with a state, lexical
     constraints, or the state that is to be returned.
     """
-    is_stateless = pipeline.is_stateless and isinstance(pipeline.stop, StopOnToken)
-    is_mergeable = is_stateless and request.constraints is None and not request.keep_state
+    is_mergeable = pipeline.is_plain and request.constraints is None and not request.keep_state
     return (search, prefill.segments is None) if is_mergeable else None

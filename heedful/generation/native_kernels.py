@@ -80,11 +80,11 @@ def update_rows(
     inputs, previous = (
         [tensor.contiguous() for tensor in tensors] for tensors in ((sampled_ids, has_ended, limits), fields_before)
     )
-    library.grow(
+    library.append_tokens(
         *(logits.data_ptr(), totals.data_ptr(), rows, logits.size(1), num_samples),
         *(tensor.data_ptr() for tensor in inputs),
-        library.Growing(*(tensor.data_ptr() for tensor in previous)),
-        library.Growing(*(tensor.data_ptr() for tensor in fields_after)),
+        library.RowState(*(tensor.data_ptr() for tensor in previous)),
+        library.RowState(*(tensor.data_ptr() for tensor in fields_after)),
         *(values.data_ptr(), sampled_positions.data_ptr(), summary.data_ptr()),
     )
     return fields_after, values, sampled_positions, summary.tolist()

@@ -68,9 +68,9 @@ class LogitsPipeline:
         return cls(stop, penalties, (*logits_masks, *request.logits_masks))
 
     @property
-    def is_stateless(self) -> bool:
-        """Whether no processor depends on earlier tokens."""
-        return not self.penalties and not self.logits_masks
+    def is_plain(self) -> bool:
+        """Whether there are no processors, and only one token ends a row."""
+        return not self.penalties and not self.logits_masks and isinstance(self.stop, StopOnToken)
 
     def init_state(self, prompt: Tokens, prefill: PrefillOutput) -> PipelineState:
         """Return the state of each row after its prompt and its forced prefix, which is in `prefill`."""

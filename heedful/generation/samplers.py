@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol, final, runtime_checkable
@@ -127,6 +127,14 @@ def apply_filters(
     for logits_filter in filters:
         logits = logits_filter(logits, lengths)
     return logits
+
+
+def collect_suppressed_ids(filters: Sequence[LogitsFilter]) -> Int[Tensor, " n"] | None:
+    """Return all tokens that filters suppress; None if a filter does anything else."""
+    suppressing = [item for item in filters if isinstance(item, SuppressTokens)]
+    if len(suppressing) < len(filters):
+        return None
+    return torch.tensor(sorted({token_id for item in suppressing for token_id in item.ids}), dtype=torch.long)
 
 
 @lru_cache(maxsize=64)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Final, final
+from typing import Any, final
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -14,26 +14,22 @@ from torch.nn import functional
 
 from heedful.generation import native_kernels
 from heedful.generation.continuous_batch import ContinuousBatch, FinishedRequest, collect_resume_state, sort_finished
-from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult
+from heedful.generation.decode_batch import DecodeBatch, StepHistory, StepResult, count_lookahead_steps
 from heedful.generation.logits_masks import LogitsMask
 from heedful.generation.penalties import LogitsProcessor
 from heedful.generation.prefill import (
     GenerationRequest,
     InterruptCondition,
-    StopOnToken,
     StoppingCriterion,
     never_interrupt,
     prefill_prompt,
 )
 from heedful.generation.processors import LogitsPipeline, PipelineState
 from heedful.generation.results import HypothesisBatch, NoTokenError, PrefillOutput, ResumeState
-from heedful.generation.samplers import GreedySampler, Sampler, SamplerContext, SuppressTokens
+from heedful.generation.samplers import GreedySampler, Sampler, SamplerContext, collect_suppressed_ids
 from heedful.generation.topk import compute_logsumexp
 from heedful.models.interface import MultiStepDecoder, State, Step
-from heedful.tensors import MultiStepLimits, RowSelection, Tokens, concat_rows, select_rows
-
-_LOOKAHEAD_TOKENS: Final = 64
-"""Tokens of all rows that one call finds, if the engine supports it; done rows are removed between calls."""
+from heedful.tensors import GreedySteps, RowSelection, Tokens, concat_rows, select_rows
 
 
 @dataclass(frozen=True)
@@ -89,13 +85,9 @@ class SamplingOptions:
         samples, has a callback, penalties, logits masks or other filters, or ends texts in another way than at one
         token.
         """
-        is_plain = self.on_step is None and self.pipeline.is_stateless and isinstance(self.pipeline.stop, StopOnToken)
-        if not is_plain or not isinstance(self.sampler, GreedySampler):
+        if self.on_step is not None or not self.pipeline.is_plain or not isinstance(self.sampler, GreedySampler):
             return None
-        suppressing = [item for item in self.sampler.filters if isinstance(item, SuppressTokens)]
-        if len(suppressing) < len(self.sampler.filters):
-            return None
-        return torch.tensor(sorted({token_id for item in suppressing for token_id in item.ids}), dtype=torch.long)
+        return collect_suppressed_ids(self.sampler.filters)
 
 
 @final
@@ -198,8 +190,8 @@ class SamplingBatch(DecodeBatch):
 
         It needs greedy search without anything that looks at each token.
         """
-        limits = self._build_lookahead()
-        result = None if limits is None else engine.decode_greedy(tokens, state, limits=limits)
+        search = self._build_lookahead()
+        result = None if search is None else engine.decode_steps(tokens, state, search=search)
         if result is None:
             return None
         output, state = result
@@ -271,18 +263,16 @@ class SamplingBatch(DecodeBatch):
         if failed_row >= 0:
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
-    def _build_lookahead(self) -> MultiStepLimits | None:
-        """Return the limits of several greedy steps in one call; None if the search is not plain
+    def _build_lookahead(self) -> GreedySteps | None:
+        """Return the next steps to run in one call; None if the search is not plain
         (`find_suppressed_ids`), has several samples, or if at most one step is possible.
         """
-        rows, stop = self.row_state, self.options.pipeline.stop
-        if self.suppressed_ids is None or not isinstance(stop, StopOnToken):
+        rows, steps = self.row_state, count_lookahead_steps(len(self.row_state.done))
+        steps = min(steps, int((rows.limits - rows.lengths).amax()))
+        if self.suppressed_ids is None or steps < 2:
             return None
-        steps = min(_LOOKAHEAD_TOKENS // len(rows.done), int((rows.limits - rows.lengths).amax()))
-        if steps < 2:
-            return None
-        return MultiStepLimits(
-            rows.positions, rows.lengths, rows.limits, rows.done, stop.token_id, self.suppressed_ids, steps
+        return GreedySteps(
+            rows.limits, self.options.eos, self.suppressed_ids, steps, rows.positions, rows.lengths, rows.done
         )
 
     def _collect_columns(self) -> tuple[Tensor, Tensor, Tensor]:

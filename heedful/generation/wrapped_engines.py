@@ -6,7 +6,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, final
+from typing import Any, Generic, final
 
 import torch
 from jaxtyping import Float, Int
@@ -17,9 +17,10 @@ from heedful.errors import RecipeError
 from heedful.generation.results import upcast_logits
 from heedful.models.interface import Engine, MultiStepDecoder, Source, State
 from heedful.tensors import (
-    MultiStepLimits,
-    MultiStepOutput,
+    GreedySteps,
+    MultiStepSearch,
     RowSelection,
+    StepsOutput,
     Tokens,
     concat_rows,
     require_same_width,
@@ -179,20 +180,23 @@ class RollingContextEngine:
             start += max(num_columns, 1)
         return torch.cat(logits_parts, 1), state
 
-    def decode_greedy(
-        self, tokens: Tokens, state: RollingContextState, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, RollingContextState] | None:
-        """Decode several greedy tokens in one call, at most as many as `limits` allows and as fit into the context;
-        return them with the new state. Return None if the engine does not support it, or fewer than two fit.
+    def decode_steps(
+        self, tokens: Tokens, state: RollingContextState, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, RollingContextState] | None:
+        """Run the next steps of a greedy search in one call, at most as many as fit into the context; return their
+        output with the new state. Return None for another search, if the engine does not support it, or if fewer than
+        two steps fit.
         """
-        if not isinstance(self._engine, MultiStepDecoder) or state.text is None or state.counts is None:
+        if not isinstance(search, GreedySteps) or not isinstance(self._engine, MultiStepDecoder):
             return None
-        limits = replace(limits, max_steps=min(limits.max_steps, self.max_context - int(state.counts.amax())))
-        if limits.max_steps < 2:
+        if state.text is None or state.counts is None:
+            return None
+        steps = replace(search, max_steps=min(search.max_steps, self.max_context - int(state.counts.amax())))
+        if steps.max_steps < 2:
             return None
         is_token = tokens.positions >= 0
         positions = torch.where(is_token, state.counts.unsqueeze(1), -1)
-        result = self._engine.decode_greedy(replace(tokens, positions=positions), state.inner, limits=limits)
+        result: Any = self._engine.decode_steps(replace(tokens, positions=positions), state.inner, search=steps)
         if result is None:
             return None
         output, inner = result

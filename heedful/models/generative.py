@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from heedful.models.interface import Decoder, Encoder, State
 from heedful.models.predictions import Predictions, SoftmaxPredictions
 from heedful.models.transformer import NamedEncoders
-from heedful.tensors import FeatureBatch, Memory, MultiStepLimits, MultiStepOutput, Tokens
+from heedful.tensors import FeatureBatch, Memory, MultiStepSearch, StepsOutput, Tokens
 
 Source = TypeVar("Source")
 
@@ -41,13 +41,13 @@ class GenerativeModel(nn.Module):
         hidden, state = self.decoder(tokens, state)
         return self.output(hidden), state
 
-    def decode_greedy(
-        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
-        within the limits; None if the decoder cannot.
+    def decode_steps(
+        self, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, State] | None:
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it; None
+        if the decoder cannot.
         """
-        return self.decoder.decode_greedy(self.output, tokens, state, limits=limits)
+        return self.decoder.decode_steps(self.output, tokens, state, search=search)
 
 
 class ConditionalModel(GenerativeModel, ABC, Generic[Source]):
@@ -139,14 +139,14 @@ class DecoderOnly(ConditionalModel[Tokens]):
         hidden, inner = self.decoder(_shift_positions(tokens, state.target_start), state.decoder_state)
         return self.output(hidden), replace(state, decoder_state=inner)
 
-    def decode_greedy(
-        self, tokens: Tokens, state: DecoderOnlyState, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, DecoderOnlyState] | None:
-        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
-        within the limits; None if the decoder cannot.
+    def decode_steps(
+        self, tokens: Tokens, state: DecoderOnlyState, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, DecoderOnlyState] | None:
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it; None
+        if the decoder cannot.
         """
-        result = self.decoder.decode_greedy(
-            self.output, _shift_positions(tokens, state.target_start), state.decoder_state, limits=limits
+        result = self.decoder.decode_steps(
+            self.output, _shift_positions(tokens, state.target_start), state.decoder_state, search=search
         )
         return None if result is None else (result[0], replace(state, decoder_state=result[1]))
 

@@ -24,7 +24,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.hooks import SOURCE_AXIS
-from heedful.tensors import Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens
+from heedful.tensors import Memories, Memory, MultiStepSearch, StepsOutput, Tokens
 
 State: TypeAlias = Any
 """State of a decoder: any nest of frozen dataclasses, tuples, dictionaries and batch-first tensors."""
@@ -64,17 +64,17 @@ class Decoder(nn.Module, ABC):
     def forward(self, tokens: Tokens, state: State) -> tuple[Float[Tensor, "B T d_model"], State]:
         """Return the hidden vectors of a chunk of any length and the new state; the given state stays valid."""
 
-    def decode_greedy(
-        self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
-        within the limits; `output` makes logits. None if there is no faster way than step by step.
+    def decode_steps(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, State] | None:
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it;
+        `output` makes logits. None if there is no faster way than step by step.
 
         Args:
             output: from hidden vectors to logits.
             tokens: the first token to read of each row, [B, 1].
             state: state before these tokens.
-            limits: limits of the search.
+            search: the steps.
         """
         return None
 
@@ -103,13 +103,13 @@ class Engine(Protocol[Source]):
 
 @runtime_checkable
 class MultiStepDecoder(Protocol):
-    """Protocol of engines that may run several steps of greedy search in one call."""
+    """Protocol of engines that may run several steps of a search in one call."""
 
-    def decode_greedy(
-        self, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Read one token of each row, then the tokens that it picks except the last, up to the given limits, and return
-        these tokens and the new state.
+    def decode_steps(
+        self, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, State] | None:
+        """Read one token of each row, then the tokens that the search takes except the last ones; return the tokens
+        that it took and the state after those that were read.
 
         None where this is not faster than `Engine.step`, as in most states of most engines.
         """

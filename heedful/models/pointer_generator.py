@@ -20,9 +20,9 @@ from heedful.models.interface import Decoder, Encoder, State
 from heedful.models.predictions import Predictions
 from heedful.tensors import (
     Memory,
-    MultiStepLimits,
-    MultiStepOutput,
+    MultiStepSearch,
     RowSelection,
+    StepsOutput,
     Tokens,
     count_used_columns,
     pad_and_concat,
@@ -203,9 +203,9 @@ class PointerGenerator(SequenceToSequence[Tokens]):
         log_probabilities = predictions.compute_log_probabilities()
         return log_probabilities.view(*tokens.ids.shape, predictions.vocabulary_size), new_state
 
-    def decode_greedy(
-        self, tokens: Tokens, state: CopyState, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, CopyState] | None:
+    def decode_steps(
+        self, tokens: Tokens, state: CopyState, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, CopyState] | None:
         """Return None: several steps in one call cannot copy."""
         return None
 

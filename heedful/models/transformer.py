@@ -18,7 +18,7 @@ from heedful.blocks.convolution import SpecAugment
 from heedful.blocks.feedforward import build_xavier_linear
 from heedful.blocks.transformer import TransformerStack
 from heedful.models.interface import Decoder, Encoder, State
-from heedful.tensors import FeatureBatch, FrameLayout, Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens
+from heedful.tensors import FeatureBatch, FrameLayout, Memories, Memory, MultiStepSearch, StepsOutput, Tokens
 
 
 class Pooler(nn.Module, ABC):
@@ -288,10 +288,10 @@ class TransformerDecoder(Decoder):
         result: tuple[Tensor, State] = self.stack(tokens, state)
         return result
 
-    def decode_greedy(
-        self, output: nn.Linear, tokens: Tokens, state: State, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, State] | None:
-        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
-        within the limits; `output` makes logits. None if the stack cannot.
+    def decode_steps(
+        self, output: nn.Linear, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
+    ) -> tuple[StepsOutput, State] | None:
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it;
+        `output` makes logits. None if the stack cannot.
         """
-        return self.stack.decode_greedy(output, tokens, state, limits=limits)
+        return self.stack.decode_steps(output, tokens, state, search=search)

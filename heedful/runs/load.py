@@ -26,7 +26,7 @@ from heedful.atomic_io import (
     write_json,
     write_manifest,
 )
-from heedful.engines.select_engine import prepare_for_inference
+from heedful.engines.select_engine import get_default_engine, prepare_for_inference
 from heedful.english_words import add_article
 from heedful.errors import RecipeError, RunError
 from heedful.files import read_json
@@ -193,7 +193,7 @@ def load_trained_model(
     with skip_initialization():
         model = build_uninitialized_model(run)
     if adapter is not None:
-        engine = engine or ("int8" if weights.quantized and device.type == "cpu" else None)
+        engine = engine or get_default_engine(model, stores_int8=bool(weights.quantized), device=device)
         weights = apply_adapter(run, weights, open_adapter(adapter, run.recipe.model), model=model, log=say)
     return prepare_for_inference(
         model, weights.exact, weights.quantized, origin=str(weights.path), device=device, engine=engine, log=say
@@ -251,8 +251,10 @@ def load(
         device: device to compute on; the GPU if there is one.
         step: a kept checkpoint instead of the finished (or, so far, the best) model.
         engine: "torch" computes in floating point, as in training; "int8" with large matrices in 8 bits, on a CPU;
-            "native" with these in native code; "auto" with the fastest of them. The default is the engine of the recipe
-            on a CPU, else that of the weights: "int8" for a folder written by `heedful.quantize`, otherwise "torch".
+            "native" with these in native code; "native-float32" and "native-bfloat16" in native code without 8 bits;
+            "auto" with the fastest of them. The default is the engine of the recipe on a CPU. If it names none, it is
+            "native-float32" on a CPU with heedful-native, else "torch"; for a folder written by `heedful.quantize`, it
+            is "native" or "int8".
         say: receives messages: what "auto" chose and why, and warnings about an adapter.
         adapter: adapter to attach to the model: a run that was trained with training.adapter on a base of this shape
             and vocabulary, or a PEFT folder with LoRA. A run with an adapter of its own finds its base by itself.

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 _LIBRARY: Final = ctypes.CDLL(str(Path(__file__).with_name("library.so")))
-INTERFACE: Final = 2
+INTERFACE: Final = 3
 """Version of the interface; it grows with each change of structures and functions, and `heedful` checks it."""
 DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY = range(3)
 """Return values of `forward`."""
@@ -115,6 +115,7 @@ class Cache(Structure):
         ("columns", c_int64),
         ("layer", c_int64),
         ("past", c_void_p),
+        ("parents", c_void_p),
         ("read", c_int64),
         ("present", c_void_p),
     ]
@@ -132,14 +133,14 @@ class Memory(Structure):
     ]
 
 
-class Growing(Structure):
+class RowState(Structure):
     """State of the rows in greedy search and sampling."""
 
     _fields_ = [("positions", c_void_p), ("lengths", c_void_p), ("done", c_void_p)]
 
 
-class Writing(Structure):
-    """Options of greedy search: length limits, forbidden tokens, EOS and the number of steps."""
+class DecodingOptions(Structure):
+    """Options of several steps of a search: length limits, forbidden tokens, EOS and the number of steps."""
 
     _fields_ = [
         ("limits", c_void_p),
@@ -185,8 +186,9 @@ def _declare(name: str, *arguments: Any, result: Any = None) -> Any:
 
 _processors = _declare("heedful_processors", result=c_char_p)
 _use = _declare("heedful_use", c_char_p, result=c_int32)
-_bytes = _declare("heedful_bytes", c_void_p, c_void_p, c_int64, c_int64, result=c_void_p)
-_floats = _declare("heedful_floats", c_void_p, c_int64, c_int64, result=c_void_p)
+_pack_int8 = _declare("heedful_pack_int8", c_void_p, c_void_p, c_int64, c_int64, result=c_void_p)
+_pack_bfloat16 = _declare("heedful_pack_bfloat16", c_void_p, c_int64, c_int64, result=c_void_p)
+_pack_float32 = _declare("heedful_pack_float32", c_void_p, c_int64, c_int64, result=c_void_p)
 _free = _declare("heedful_free", c_void_p)
 
 linear = _declare("heedful_linear", c_void_p, c_void_p, c_void_p, c_int64, c_void_p, c_int32)
@@ -205,14 +207,25 @@ forward = _declare(
 """Compute the hidden vectors of a chunk: `forward(stack, chunk, cache, memories, hidden, threads)`.
 
 Returns `DONE`, or the reason of a failure: `POSITION_TOO_LARGE` or `NO_SUCH_ENTRY`."""
-write = _declare(
-    "heedful_write",
-    *(POINTER(Stack), POINTER(Linear), POINTER(Chunk), POINTER(Cache), POINTER(Memory), POINTER(Writing)),
-    *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
+decode_greedy = _declare(
+    "heedful_decode_greedy",
+    *(POINTER(Stack), POINTER(Linear), POINTER(Chunk), POINTER(Cache), POINTER(Memory), POINTER(DecodingOptions)),
+    *(POINTER(RowState), POINTER(RowState), c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
     result=c_int32,
 )
-"""Run several steps of greedy search: `write(stack, output, chunk, cache, memories, how, before, after, ids,
-log_probabilities, at, result, threads)`.
+"""Run several steps of greedy search: `decode_greedy(stack, output, chunk, cache, memories, options, before, after,
+ids, log_probabilities, at, result, threads)`.
+
+Returns the same values as `forward`."""
+decode_beams = _declare(
+    "heedful_decode_beams",
+    *(POINTER(Stack), POINTER(Linear), POINTER(Chunk), POINTER(Cache), POINTER(Memory), POINTER(DecodingOptions)),
+    *(c_int64, c_int64, c_void_p, c_void_p, POINTER(Beams), POINTER(Beams)),
+    *(c_void_p, c_void_p, c_void_p, c_void_p, c_int32),
+    result=c_int32,
+)
+"""Run several steps of beam search: `decode_beams(stack, output, chunk, cache, memories, options, width, kept,
+divisors, forced, before, after, ids, log_probabilities, beams, result, threads)`.
 
 Returns the same values as `forward`."""
 normalisers = _declare("heedful_normalisers", c_void_p, c_int64, c_int64, c_void_p, c_int32)
@@ -224,13 +237,13 @@ top = _declare(
 )
 """Find the k largest values of each group of rows: `top(x, offsets, groups, width, columns, k, values, members, places,
 logits, normalisers, log_probabilities, threads)`."""
-grow = _declare(
-    "heedful_grow",
+append_tokens = _declare(
+    "heedful_append_tokens",
     *(c_void_p, c_void_p, c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
-    *(POINTER(Growing), POINTER(Growing), c_void_p, c_void_p, c_void_p),
+    *(POINTER(RowState), POINTER(RowState), c_void_p, c_void_p, c_void_p),
 )
-"""Append a token to each row: `grow(logits, normalisers, rows, columns, copies, picked, ended, limits, before, after,
-log_probabilities, at, result)`."""
+"""Append a token to each row: `append_tokens(logits, normalisers, rows, columns, copies, picked, ended, limits, before,
+after, log_probabilities, at, result)`."""
 select = _declare(
     "heedful_select",
     *(POINTER(Candidates), c_int64, c_int64, c_int64, c_void_p, c_void_p, c_void_p),
@@ -270,11 +283,16 @@ class Matrix:
         weakref.finalize(self, _free, address)
 
     @classmethod
-    def of_bytes(cls, rows: int, scale: int, n: int, k: int) -> Matrix:
+    def from_int8(cls, rows: int, scale: int, n: int, k: int) -> Matrix:
         """Pack an int8 matrix [n, k] with values from -127 to 127 at address `rows`, and a scale for each row."""
-        return cls(_bytes(rows, scale, n, k))
+        return cls(_pack_int8(rows, scale, n, k))
 
     @classmethod
-    def of_floats(cls, rows: int, n: int, k: int) -> Matrix:
+    def from_float32(cls, rows: int, n: int, k: int) -> Matrix:
         """Pack a float matrix [n, k] at address `rows`."""
-        return cls(_floats(rows, n, k))
+        return cls(_pack_float32(rows, n, k))
+
+    @classmethod
+    def to_bfloat16(cls, rows: int, n: int, k: int) -> Matrix:
+        """Round a float matrix [n, k] at address `rows` to bf16, and pack it."""
+        return cls(_pack_bfloat16(rows, n, k))

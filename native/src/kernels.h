@@ -10,16 +10,22 @@ struct Kernels {
   bool (*here)();      // returns whether this processor has the instructions
   int64_t columns;     // columns of a panel, computed side by side
   bool offset;         // int8 weights are stored as their value + 128
+  int64_t depth;       // rows of int8 and bf16 matrices are filled with zeros to a multiple, at most PADDING
 
   // Products of `count` quantized vectors with one panel of int8 weights, [quads, columns, 4]; a quad has 4 entries.
   // out[i * stride + j] = (sum - 128 sums[i] if offset) * steps[i] * scale[j] + bias[j]
   void (*bytes)(const int8_t* panel, int64_t quads, const int8_t* whole, int64_t whole_stride, const float* steps,
                 const int32_t* sums, int64_t count, const float* scale, const float* bias, float* out, int64_t stride);
+  // The same with bf16 numbers and a panel [pairs, columns, 2]; the stride counts numbers.
+  void (*halves)(const uint16_t* panel, int64_t pairs, const uint16_t* x, int64_t x_stride, int64_t count,
+                 const float* bias, float* out, int64_t stride);
   // The same with floats and a panel [k, columns].
   void (*floats)(const float* panel, int64_t k, const float* x, int64_t x_stride, int64_t count, const float* bias,
                  float* out, int64_t stride);
   // Quantize: scale the largest absolute entry to 127 and round. Returns the size of a step, and the sum in `sum`.
   float (*round)(const float* x, int64_t n, int8_t* whole, int32_t* sum);
+  // Round to bf16, to the nearest, half to even. Zeros follow, up to a multiple of PADDING.
+  void (*round_halves)(const float* x, int64_t n, uint16_t* out);
   // LayerNorm, or RMSNorm if not `centred`; `bias` may be null.
   void (*norm)(const float* x, int64_t n, const float* gain, const float* bias, float epsilon, bool centred, float* out);
   void (*add)(float* x, const float* y, int64_t n);
@@ -35,6 +41,7 @@ struct Kernels {
   int64_t (*exceeds)(const float* x, int64_t from, int64_t n, float offset, float least);
 };
 
-constexpr int64_t PADDING = 64;  // strides of quantized vectors are a multiple; `weights` has this many extra entries
+constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `weights` has this many extra entries
+constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
-extern const Kernels PLAIN, AVX2, AVX512;
+extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX;

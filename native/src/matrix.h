@@ -12,11 +12,16 @@ const Kernels& kernels();  // the current kernels
 struct Matrix {
   const Kernels& kernel;
   int64_t n, k, panels;
-  std::vector<int8_t> bytes;   // [panels, quads, columns, 4]; empty if the weights are floats
-  std::vector<float> floats;   // [panels, k, columns]
-  std::vector<float> scale;    // scale of each row, and 0 after the last one
+  std::vector<int8_t> bytes;     // [panels, quads, columns, 4]; only one of the three is not empty
+  std::vector<uint16_t> halves;  // [panels, pairs, columns, 2]: bf16
+  std::vector<float> floats;     // [panels, k, columns]
+  std::vector<float> scale;      // scale of each row, and 0 after the last one
 
-  int64_t quads() const { return (k + 3) / 4; }
+  int64_t quads() const { return padded() / 4; }
+  int64_t pairs() const { return padded() / 2; }
+
+ private:
+  int64_t padded() const { return (k + kernel.depth - 1) / kernel.depth * kernel.depth; }
 };
 
 // Vectors [count, k] to multiply with one or several matrices.
@@ -28,12 +33,14 @@ class Vectors {
 
  private:
   void quantize(const Kernels& kernel);
+  void round_halves(const Kernels& kernel);
 
   const float* x_ = nullptr;
   int64_t count_ = 0, k_ = 0, stride_ = 0;
   int32_t threads_ = 1;
-  bool quantized_ = false;
+  bool quantized_ = false, rounded_ = false;
   std::vector<int8_t> whole_;
+  std::vector<uint16_t> halves_;
   std::vector<float> steps_;
   std::vector<int32_t> sums_;
 };

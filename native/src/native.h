@@ -8,7 +8,7 @@
 
 extern "C" {
 
-struct Matrix;  // matrix of a linear map, packed for the processor: int8 with a scale for each row, or floats
+struct Matrix;  // matrix of a linear map, packed for the processor: int8 with a scale for each row, bf16, or floats
 
 struct Linear {         // x W' + b
   const Matrix* weight;  // null: the identity
@@ -71,6 +71,7 @@ struct Cache {              // keys and values of earlier tokens
   int64_t rows, columns;
   int64_t layer;            // numbers from one layer to the next; 0: all layers share the same memory
   const int32_t* past;      // [chunk.rows, read, 2]: row in the cache (-1: no key) and position of each key
+  const int64_t* parents;   // [chunk.rows]: the row of `past` that each row continues; null: the same row
   int64_t read;             // number of columns with keys
   int32_t* present;         // output: the same after the chunk, [chunk.rows, read + chunk.length, 2]
 };
@@ -82,13 +83,14 @@ struct Memory {               // keys and values of a cross-attention
   int64_t rows, slots;
 };
 
-struct Growing {  // state of the rows of greedy search and sampling, before or after a token
+struct RowState {  // state of the rows of greedy search and sampling, before or after a token
   int64_t *positions, *lengths;
   uint8_t* done;
 };
 
-struct Writing {  // options of greedy search: limits, forbidden tokens, EOS and number of steps
-  const int64_t *limits, *forbidden;
+struct DecodingOptions {  // options of several steps of a search
+  const int64_t* limits;     // largest number of tokens of each row, or of each sentence of a beam search
+  const int64_t* forbidden;  // tokens that are never chosen
   int64_t forbidden_count, eos, steps;
 };
 
@@ -117,8 +119,10 @@ const char* heedful_processors();
 // Uses an instruction set from now on; returns false if this processor has none of that name.
 int32_t heedful_use(const char* name);
 
-Matrix* heedful_bytes(const int8_t* rows, const float* scale, int64_t n, int64_t k);
-Matrix* heedful_floats(const float* rows, int64_t n, int64_t k);
+// Packs a matrix [n, k]. Vectors are rounded like the matrix that they are multiplied with.
+Matrix* heedful_pack_int8(const int8_t* rows, const float* scale, int64_t n, int64_t k);
+Matrix* heedful_pack_bfloat16(const float* rows, int64_t n, int64_t k);
+Matrix* heedful_pack_float32(const float* rows, int64_t n, int64_t k);
 void heedful_free(Matrix* matrix);
 // Computes out[i] = x[i] W' + b for `count` vectors.
 void heedful_linear(const Matrix* matrix, const float* bias, const float* x, int64_t count, float* out, int32_t threads);
@@ -129,11 +133,22 @@ Status heedful_forward(const Stack* stack, const Chunk* chunk, const Cache* cach
 
 // Runs up to `steps` steps of greedy search. Each token is the most probable one that is not forbidden; if several are
 // equal, the smallest id; -1 if no token is possible. The first input is `chunk`, of length 1; the last token is not read.
-// `before`, `after`, `ids`, `log_probabilities` and `at`, [steps, rows], are as in `heedful_grow`. cache->present is the
-// table after the last token that was read. result: the number of steps, and the first row without a token, or -1.
-Status heedful_write(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache, const Memory* memories,
-                     const Writing* how, const Growing* before, const Growing* after, int64_t* ids,
-                     float* log_probabilities, int64_t* at, int64_t* result, int32_t threads);
+// `before`, `after`, `ids`, `log_probabilities` and `at`, [steps, rows], are as in `heedful_append_tokens`.
+// cache->present is the table after the last token that was read. result: the number of steps, and the first row without
+// a token, or -1.
+Status heedful_decode_greedy(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache,
+                             const Memory* memories, const DecodingOptions* options, const RowState* before,
+                             const RowState* after, int64_t* ids, float* log_probabilities, int64_t* at, int64_t* result,
+                             int32_t threads);
+// Runs up to `steps` steps of beam search, with `width` rows of the chunk for each sentence, in the same way. `ids`,
+// `log_probabilities` and `beams`, [steps, sentences, width], are those of the live beams after each step; `beams` has the
+// beam that each one continues. For the other arguments see `heedful_select`. cache->present is the table before the
+// last selection. result: the numbers of steps and of done sentences, and whether beams of others changed places in the
+// last step.
+Status heedful_decode_beams(const Stack* stack, const Linear* output, const Chunk* chunk, const Cache* cache,
+                            const Memory* memories, const DecodingOptions* options, int64_t width, int64_t kept,
+                            const float* divisors, const int64_t* forced, const Beams* before, const Beams* after,
+                            int64_t* ids, float* log_probabilities, int64_t* beams, int64_t* result, int32_t threads);
 
 // Computes log(sum(exp(x))) of each row.
 void heedful_normalisers(const float* x, int64_t rows, int64_t columns, float* out, int32_t threads);
@@ -146,11 +161,11 @@ void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t w
 // Appends the tokens `picked` to the rows, -1 if no token is possible; `ended` is true for the last token of a row. Outputs
 // the log-probabilities and the positions `at` of the tokens, -1 in rows that were done before. result: the number of done
 // groups of `copies` rows, and the first row that is not done and has no token, or -1.
-void heedful_grow(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
-                  const int64_t* picked, const uint8_t* ended, const int64_t* limits, const Growing* before,
-                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* result);
+void heedful_append_tokens(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
+                           const int64_t* picked, const uint8_t* ended, const int64_t* limits, const RowState* before,
+                           const RowState* after, float* log_probabilities, int64_t* at, int64_t* result);
 // Advances each sentence by a token of each beam, and selects `width` of the 2 * width continuations. The divisor of a
-// hypothesis of n tokens is divisors[n]. result: the number of done sentences, and whether beams of others changed places.
+// hypothesis of n tokens is divisors[n]. `after` may be `before`. result: the number of done sentences, and whether beams of others changed places.
 void heedful_select(const Candidates* found, int64_t sentences, int64_t width, int64_t kept, const float* divisors,
                     const int64_t* forced, const int64_t* limits, const Beams* before, const Beams* after,
                     const Candidates* chosen, int64_t* result);

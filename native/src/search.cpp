@@ -144,9 +144,9 @@ void heedful_top(const float* x, const float* offsets, int64_t groups, int64_t w
   });
 }
 
-void heedful_grow(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
-                  const int64_t* picked, const uint8_t* ended, const int64_t* limits, const Growing* before,
-                  const Growing* after, float* log_probabilities, int64_t* at, int64_t* result) {
+void heedful_append_tokens(const float* logits, const float* normalisers, int64_t rows, int64_t columns, int64_t copies,
+                           const int64_t* picked, const uint8_t* ended, const int64_t* limits, const RowState* before,
+                           const RowState* after, float* log_probabilities, int64_t* at, int64_t* result) {
   result[0] = 0, result[1] = -1;
   int64_t running = 0;  // rows of the group that are not done
   for (int64_t row = 0; row < rows; ++row) {

@@ -105,7 +105,8 @@ class Forward {
     const int64_t read = cache_.read, wide = read + chunk_.length;
     for (int64_t row = 0; row < chunk_.rows; ++row) {
       int32_t* present = cache_.present + row * wide * 2;
-      if (read) std::memcpy(present, cache_.past + row * read * 2, read * 2 * sizeof *present);
+      const int64_t parent = cache_.parents ? cache_.parents[row] : row;
+      if (read) std::memcpy(present, cache_.past + parent * read * 2, read * 2 * sizeof *present);
       for (int64_t column = 0; column < chunk_.length; ++column) {
         const int64_t position = chunk_.positions[row * chunk_.length + column];
         present[(read + column) * 2] = position < 0 ? -1 : (int32_t)row;

@@ -37,28 +37,47 @@ void expect(bool holds, const char* what) {
 
 bool near(double a, double b, double slack) { return std::fabs(a - b) <= slack * (1 + std::fabs(b)); }
 
-// x W' + b with int8 weights and with floats.
+float round_to_bfloat16(float x) {
+  uint32_t bits;
+  std::memcpy(&bits, &x, 4);
+  bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
+  std::memcpy(&x, &bits, 4);
+  return x;
+}
+
+// x W' + b with weights of each kind; a vector alone must give the same numbers as among others.
 void check_linear(RandomSource& chance) {
-  const int64_t n = chance.whole(1, 150), k = chance.whole(1, 200), count = chance.whole(0, 17);
+  const int64_t n = chance.whole(1, 150), k = chance.whole(1, 200), count = chance.whole(0, 40);
   std::vector<int8_t> rows(n * k);
   for (int8_t& each : rows) each = (int8_t)chance.whole(-127, 127);
   const Floats scale = chance.numbers(n), bias = chance.numbers(n), floats = chance.numbers(n * k);
-  Floats x(count * k), found(count * n);
+  Floats x(count * k), found(count * n), alone(n);
   for (int64_t i = 0; i < count; ++i)
     for (int64_t j = 0; j < k; ++j) x[i * k + j] = j ? (float)chance.whole(-127, 127) : 127.f;
   const int32_t threads = (int32_t)chance.whole(1, 4);
-  for (bool whole : {true, false}) {
-    Matrix* matrix = whole ? heedful_bytes(rows.data(), scale.data(), n, k) : heedful_floats(floats.data(), n, k);
+  enum { INT8, BFLOAT16, FLOAT32 };
+  for (int kind : {INT8, BFLOAT16, FLOAT32}) {
+    Matrix* matrix = kind == INT8       ? heedful_pack_int8(rows.data(), scale.data(), n, k)
+                     : kind == BFLOAT16 ? heedful_pack_bfloat16(floats.data(), n, k)
+                                        : heedful_pack_float32(floats.data(), n, k);
     heedful_linear(matrix, chance.whole(0, 1) ? nullptr : bias.data(), x.data(), count, found.data(), threads);
     heedful_linear(matrix, bias.data(), x.data(), count, found.data(), threads);
-    heedful_free(matrix);
-    for (int64_t i = 0; i < count; ++i)
+    const char* what = kind == INT8 ? "int8" : kind == BFLOAT16 ? "bfloat16" : "float32";
+    for (int64_t i = 0; i < count; ++i) {
+      heedful_linear(matrix, bias.data(), x.data() + i * k, 1, alone.data(), threads);
       for (int64_t j = 0; j < n; ++j) {
         double sum = 0;
-        for (int64_t l = 0; l < k; ++l) sum += x[i * k + l] * (whole ? (double)rows[j * k + l] : (double)floats[j * k + l]);
-        const double size = whole ? 1e-5 : 1e-5 * 127 * std::sqrt((double)k);
-        expect(near(found[i * n + j], sum * (whole ? scale[j] : 1) + bias[j], size), whole ? "bytes" : "floats");
+        for (int64_t l = 0; l < k; ++l) {
+          const float weight = floats[j * k + l];
+          sum += x[i * k + l] * (kind == INT8 ? (double)rows[j * k + l]
+                                              : (double)(kind == BFLOAT16 ? round_to_bfloat16(weight) : weight));
+        }
+        const double slack = kind == INT8 ? 1e-5 : 1e-5 * 127 * std::sqrt((double)k);
+        expect(near(found[i * n + j], sum * (kind == INT8 ? scale[j] : 1) + bias[j], slack), what);
+        expect(found[i * n + j] == alone[j], "a vector alone");
       }
+    }
+    heedful_free(matrix);
   }
 }
 
@@ -138,8 +157,10 @@ struct Weights {  // weights of a stack, and all that it points to
     Floats rows = chance.numbers(n * k), scale(n, 0.01f);
     std::vector<int8_t> bytes(n * k);
     for (int8_t& each : bytes) each = (int8_t)chance.whole(-127, 127);
-    matrices.push_back(chance.whole(0, 1) ? heedful_bytes(bytes.data(), scale.data(), n, k)
-                                          : heedful_floats(rows.data(), n, k));
+    const int64_t kind = chance.whole(0, 2);
+    matrices.push_back(kind == 0   ? heedful_pack_int8(bytes.data(), scale.data(), n, k)
+                       : kind == 1 ? heedful_pack_bfloat16(rows.data(), n, k)
+                                   : heedful_pack_float32(rows.data(), n, k));
     return {matrices.back(), chance.whole(0, 1) ? keep(chance.numbers(n)) : nullptr};
   }
   Norm norm(RandomSource& chance, int64_t width) {
@@ -169,13 +190,13 @@ void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear&
   Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
   std::vector<int32_t> present(rows * steps * 2);
   first.positions = positions.data();
-  const Writing how{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
-  const Growing before{starts.data(), lengths.data(), done.data()};
-  const Growing after{starts_after.data(), lengths_after.data(), done_after.data()};
+  const DecodingOptions how{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
+  const RowState before{starts.data(), lengths.data(), done.data()};
+  const RowState after{starts_after.data(), lengths_after.data(), done_after.data()};
   for (int32_t threads : {1, 3}) {
-    const Cache cache{pages.data(), rows, steps, rows * steps * 2 * width, nullptr, 0, present.data()};
-    const Status status = heedful_write(&stack, &output, &first, &cache, seen.data(), &how, &before, &after, ids.data(),
-                                        values.data(), at.data(), result.data(), threads);
+    const Cache cache{pages.data(), rows, steps, rows * steps * 2 * width, nullptr, nullptr, 0, present.data()};
+    const Status status = heedful_decode_greedy(&stack, &output, &first, &cache, seen.data(), &how, &before, &after,
+                                                ids.data(), values.data(), at.data(), result.data(), threads);
     if (status == POSITION_TOO_LARGE) return;
     expect(status == DONE && result[0] >= 1 && result[0] <= steps, "steps");
     std::vector<int64_t> taken(ids.begin(), ids.begin() + result[0] * rows);
@@ -184,6 +205,46 @@ void check_greedy_search(RandomSource& chance, const Stack& stack, const Linear&
       again = taken;
     else
       expect(again == taken, "threads pick the same tokens");
+  }
+}
+
+// Several steps of beam search; one thread and several threads must find the same beams.
+void check_beam_steps(RandomSource& chance, const Stack& stack, const Linear& output, const std::vector<Memory>& seen,
+                      Chunk first) {
+  const int64_t rows = first.rows, beam = rows % 2 ? 1 : 2, sentences = rows / beam, kept = chance.whole(1, beam);
+  const int64_t steps = chance.whole(1, 4), width = stack.key_value_heads * stack.head_width;
+  const std::vector<int64_t> positions(rows, 0), limits(sentences, chance.whole(1, 5)), forced(sentences, 0);
+  const std::vector<int64_t> forbidden{chance.whole(0, 10)};
+  const Floats divisors(20, 1.f);
+  std::vector<uint8_t> done(sentences), done_after(sentences);
+  for (uint8_t& each : done) each = (uint8_t)(chance.whole(0, 3) == 0);
+  std::vector<int64_t> counts(sentences), places(sentences * kept), last(sentences * kept), ids(steps * rows);
+  std::vector<int64_t> counts_after(sentences), places_after(sentences * kept), last_after(sentences * kept);
+  std::vector<int64_t> beams(steps * rows), result(3), again;
+  Floats live(rows), ended(sentences * kept * 3, -INFINITY), live_after(rows), ended_after(sentences * kept * 3);
+  Floats pages(stack.depth * rows * steps * 2 * width), values(steps * rows);
+  std::vector<int32_t> present(rows * steps * 2);
+  first.positions = positions.data();
+  const DecodingOptions options{limits.data(), forbidden.data(), 1, chance.whole(0, 10), steps};
+  const Beams before{counts.data(), live.data(), done.data(), ended.data(), places.data(), last.data()};
+  const Beams after{counts_after.data(), live_after.data(),   done_after.data(),
+                    ended_after.data(),  places_after.data(), last_after.data()};
+  for (int32_t threads : {1, 3}) {
+    const Cache cache{pages.data(), rows, steps, rows * steps * 2 * width, nullptr, nullptr, 0, present.data()};
+    const Status status = heedful_decode_beams(&stack, &output, &first, &cache, seen.data(), &options, beam, kept,
+                                               divisors.data(), forced.data(), &before, &after, ids.data(), values.data(),
+                                               beams.data(), result.data(), threads);
+    if (status == POSITION_TOO_LARGE) return;
+    expect(status == DONE && result[0] >= 0 && result[0] <= steps, "steps of beams");
+    expect(result[0] == steps || result[1] == sentences, "a search ends when all sentences are done");
+    std::vector<int64_t> taken(ids.begin(), ids.begin() + result[0] * rows);
+    taken.insert(taken.end(), beams.begin(), beams.begin() + result[0] * rows);
+    for (int64_t i = 0; i < result[0] * rows; ++i)
+      expect(beams[i] >= 0 && beams[i] < beam && ids[i] >= 0 && ids[i] < stack.words.entries, "beams and tokens");
+    if (threads == 1)
+      again = taken;
+    else
+      expect(again == taken, "threads find the same beams");
   }
 }
 
@@ -242,10 +303,10 @@ void check_forward(RandomSource& chance) {
   Floats pages(depth * rows * room * 2 * keys), prompt(rows * length * width), step(rows * width), again;
   for (int32_t threads : {1, 3}) {
     const Chunk first{ids.data(), positions.data(), nullptr, nullptr, rows, length};
-    const Cache empty{pages.data(), rows, room, rows * room * 2 * keys, nullptr, 0, past.data()};
+    const Cache empty{pages.data(), rows, room, rows * room * 2 * keys, nullptr, nullptr, 0, past.data()};
     expect(heedful_forward(&stack, &first, &empty, seen.data(), prompt.data(), threads) == DONE, "a prompt");
     const Chunk then{next.data(), behind.data(), nullptr, nullptr, rows, 1};
-    const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), length, present.data()};
+    const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), nullptr, length, present.data()};
     expect(heedful_forward(&stack, &then, &used, seen.data(), step.data(), threads) == DONE, "a step");
     for (float each : step) expect(std::isfinite(each), "finite numbers");
     if (threads == 1)
@@ -255,9 +316,11 @@ void check_forward(RandomSource& chance) {
   }
   check_greedy_search(chance, stack, weights.linear(chance, words, width), seen,
                       {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
+  check_beam_steps(chance, stack, weights.linear(chance, words, width), seen,
+                   {ids.data(), positions.data(), nullptr, nullptr, rows, 1});
   behind[0] = room + 1;
   const Chunk far{next.data(), behind.data(), nullptr, nullptr, rows, 1};
-  const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), length, present.data()};
+  const Cache used{pages.data(), rows, room, rows * room * 2 * keys, past.data(), nullptr, length, present.data()};
   expect(heedful_forward(&stack, &far, &used, seen.data(), step.data(), 1) == POSITION_TOO_LARGE, "positions");
 }
 

@@ -30,7 +30,7 @@ from heedful.attention.hooks import HookPoint, TraceableAttention
 from heedful.blocks.embedding import TokenEmbedding
 from heedful.engines import int8
 from heedful.engines.int8 import Int8Product
-from heedful.engines.native.plan import NativeProduct
+from heedful.engines.native.linear import NativeProduct, replace_linear_maps
 from heedful.engines.native.stack import replace_with_native
 from heedful.generation import (
     Ensemble,
@@ -320,10 +320,11 @@ NATIVE = (
 )
 """Variants that compute everything between tokens and hidden vectors in native code; others would compare
 single-precision sums in different orders, rounded to 8-bit integers."""
-WORLDS += [(name, "native") for name in NATIVE if load_library() is not None]
+NATIVE_WORLDS = ("native", "native-float32", "native-bfloat16")
+WORLDS += [(name, world) for world in NATIVE_WORLDS for name in NATIVE if load_library() is not None]
 """Worlds in which the laws hold: caches grow in place only without gradients. In the world of bands, windows are small,
 and also short texts are cut into blocks. In the worlds of int8 and native code, all matrices are 8-bit integers, and
-vectors are quantized before each product."""
+vectors are quantized before each product; in the other native worlds, they are floating-point numbers."""
 QUICK = {
     "inference": (
         *("sinusoidal-post_norm", "rotary-pre_norm", "shaw-post_norm", "mean-shared-shaw", "windows", "untied-gelu"),
@@ -337,6 +338,8 @@ QUICK = {
     "bands": ("windows", "gpt-window"),
     "int8": ("rotary-pre_norm", "luong-lstm", "convolutional", "gpt", "two-memories"),
     "native": ("rotary-pre_norm", "windows", "gpt", "decoder_only-gpt-rotary", "two-memories"),
+    "native-float32": ("rotary-pre_norm", "gpt"),
+    "native-bfloat16": ("windows", "two-memories"),
 }
 """Variants that run each path through the code once, by world; slow tests run the whole grid."""
 
@@ -382,6 +385,10 @@ def _open_world(name: str, world: str) -> Iterator[Case]:
         if world == "native":
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             int8.quantize_to_int8(case.model.float(), product_class=NativeProduct)
+            assert replace_with_native(case.model)
+        if world in ("native-float32", "native-bfloat16"):
+            patch.setattr(int8, "MIN_ELEMENTS", 1)
+            replace_linear_maps(case.model.float(), "float32" if world == "native-float32" else "bfloat16")
             assert replace_with_native(case.model)
         if world == "int8":
             patch.setattr(int8, "MIN_ELEMENTS", 1)

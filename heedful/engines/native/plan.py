@@ -1,12 +1,11 @@
-"""Int8 products in native code, and the description of a Transformer stack that native code reads."""
+"""Description of a Transformer stack that native code reads."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import torch
-from jaxtyping import Float, Int8
 from torch import Tensor, nn
 
 from heedful.attention.mask_functions import SlidingWindow, bidirectional, causal
@@ -17,40 +16,9 @@ from heedful.blocks.embedding import TokenEmbedding, VectorEmbedding
 from heedful.blocks.feedforward import FeedForward, GatedFeedForward
 from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
-from heedful.engines.int8 import Int8Embedding, Int8Linear, Int8Product
-from heedful.errors import RunError
-from heedful.native import data_pointer, load_library
-
-
-class NativeProduct(Int8Product):
-    """Product x W' + b in one native call; inputs have 127 levels on every processor.
-
-    Args:
-        rows: of W, integers from -127 to 127.
-        scale: scale of each row.
-    """
-
-    min_elements: ClassVar[int] = 0
-
-    def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
-        super().__init__(rows, scale)
-        native = load_library()
-        if native is None:
-            raise RunError("heedful-native: is not installed; install it with pip install ./native")
-        self._linear = native.linear
-        self.packed = native.Matrix.of_bytes(rows.data_ptr(), scale.data_ptr(), *rows.shape)
-        self._height = len(rows)
-
-    def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
-        """Return x W' + b for each input vector, without b if there is no bias."""
-        if x.dtype != torch.float32:
-            return super().__call__(x, bias)
-        x = x.contiguous()
-        out = x.new_empty(len(x), self._height)
-        threads = torch.get_num_threads()
-        self._linear(self.packed.address, data_pointer(bias), x.data_ptr(), len(x), out.data_ptr(), threads)
-        return out
-
+from heedful.engines.int8 import Int8Embedding
+from heedful.engines.native.linear import get_packed_matrix
+from heedful.native import data_pointer
 
 _INITIAL_POSITIONS: Final = 256
 """Number of positions that are computed at first."""
@@ -265,11 +233,7 @@ class NativePlan:
 
     def _build_linear(self, linear: nn.Linear) -> Any:
         """Build the native description of a linear map."""
-        if isinstance(linear, Int8Linear) and isinstance(linear.product, NativeProduct):
-            packed = linear.product.packed
-        else:
-            rows = linear.weight.detach().float().contiguous()
-            packed = self.library.Matrix.of_floats(rows.data_ptr(), *rows.shape)
+        packed = get_packed_matrix(linear)
         self._references.append(packed)
         return self.library.Linear(packed.address, self._address_of(linear.bias))
 

@@ -13,7 +13,20 @@ from heedful.blocks.transformer import StackState, TransformerStack
 from heedful.engines.native.plan import NativePlan, is_supported
 from heedful.engines.native.state import CrossMemory, KVPages, NativeState
 from heedful.native import data_pointer, load_library
-from heedful.tensors import FeatureBatch, Memories, Memory, MultiStepLimits, MultiStepOutput, Tokens, select_memories
+from heedful.recipes.recipe import EngineName
+from heedful.tensors import (
+    BeamSteps,
+    BeamStepsOutput,
+    FeatureBatch,
+    GreedySteps,
+    GreedyStepsOutput,
+    Memories,
+    Memory,
+    MultiStepSearch,
+    StepsOutput,
+    Tokens,
+    select_memories,
+)
 
 
 class NativeStack(TransformerStack):
@@ -21,9 +34,10 @@ class NativeStack(TransformerStack):
 
     Args:
         stack: the stack whose modules are used.
+        engine_name: name of the engine that it belongs to.
     """
 
-    def __init__(self, stack: TransformerStack) -> None:
+    def __init__(self, stack: TransformerStack, *, engine_name: EngineName = "native") -> None:
         nn.Module.__init__(self)
         for name, module in stack.named_children():
             self.add_module(name, module)
@@ -31,6 +45,7 @@ class NativeStack(TransformerStack):
         self.final_norm = stack.final_norm
         self.gradient_checkpointing = stack.gradient_checkpointing
         self.training = stack.training
+        self.engine_name = engine_name
         self._plan: NativePlan | None = None
         self._submodules = tuple(self.modules())
 
@@ -83,18 +98,23 @@ class NativeStack(TransformerStack):
                 out[:, :, 1] = values[:, :, 1]
         return CrossMemory.from_projection(numbers, memory.positions.int().contiguous())
 
-    def decode_greedy(  # type: ignore[override]
-        self, output: nn.Linear, tokens: Tokens, state: StackState | NativeState, *, limits: MultiStepLimits
-    ) -> tuple[MultiStepOutput, StackState | NativeState] | None:
-        """Run several steps of greedy search in one call, from the first token of each row and the state before it,
-        within the limits; `output` makes logits. None if hooks or gradients are needed or positions may run out.
+    def decode_steps(  # type: ignore[override]
+        self,
+        output: nn.Linear,
+        tokens: Tokens,
+        state: StackState | NativeState,
+        *,
+        search: MultiStepSearch[StepsOutput],
+    ) -> tuple[StepsOutput, StackState | NativeState] | None:
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it;
+        `output` makes logits. None if hooks or gradients are needed or positions may run out.
         """
         if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None
         plan = self._get_plan()
-        call = _NativeCall(plan, tokens, state, steps=limits.max_steps)
-        output_tokens = call.generate(plan.describe_output(output), limits)
-        return None if output_tokens is None else (output_tokens, call.build_state(len(output_tokens.ids)))
+        call = _NativeCall(plan, tokens, state, steps=search.max_steps)
+        result: Any = call.decode_steps(plan.describe_output(output), search)
+        return None if result is None else (result, call.build_state(len(result.ids)))
 
     def _run_native(self, tokens: Tokens | FeatureBatch, state: NativeState) -> tuple[Tensor, NativeState]:
         """Compute a chunk in native code."""
@@ -129,7 +149,7 @@ class _NativeCall:
         self._cache = native.Cache(
             numbers[:, :, self._first_column :].data_ptr(),
             *(numbers.size(1), numbers.size(2), 0 if plan.is_bidirectional else numbers.stride(0)),
-            *(data_pointer(state.table), state.num_columns, self._table.data_ptr()),
+            *(data_pointer(state.table), None, state.num_columns, self._table.data_ptr()),
         )
         self._memories = (native.Memory * len(state.memories))(
             *(memory.native_addresses for memory in state.memories.values())
@@ -146,26 +166,26 @@ class _NativeCall:
             plan.extend_positions(int(self._positions.max()) + 1)
         return hidden
 
-    def generate(self, output: Any, limits: MultiStepLimits) -> MultiStepOutput | None:
-        """Generate tokens greedily up to the given limits; None if they may exceed the number of positions. `output` is
-        the native description of the output layer.
+    def decode_steps(self, output: Any, search: MultiStepSearch[Any]) -> GreedyStepsOutput | BeamStepsOutput | None:
+        """Run several steps of a search; None if they may exceed the number of positions. `output` is the native
+        description of the output layer.
         """
-        plan, native = self._plan, self._plan.library
-        rows, steps, forbidden = len(limits.done), limits.max_steps, limits.suppressed_ids.contiguous()
-        old_rows = [tensor.contiguous() for tensor in (limits.positions, limits.lengths, limits.done)]
-        new_rows, row_limits = [torch.empty_like(tensor) for tensor in old_rows], limits.limits.contiguous()
-        options = native.Writing(row_limits.data_ptr(), forbidden.data_ptr(), len(forbidden), limits.eos, steps)
-        (ids, positions), values = torch.empty(2, steps, rows, dtype=torch.long).unbind(), torch.empty(steps, rows)
-        counts = torch.empty(2, dtype=torch.long)
+        plan, forbidden, limits = self._plan, search.suppressed_ids.contiguous(), search.limits.contiguous()
+        options = plan.library.DecodingOptions(
+            *(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), search.eos, search.max_steps)
+        )
         inputs = plan.stack, output, self._chunk, self._cache, self._memories, options
-        row_states = [native.Growing(*map(data_pointer, tensor)) for tensor in (old_rows, new_rows)]
-        outputs = *(tensor.data_ptr() for tensor in (ids, values, positions, counts)), torch.get_num_threads()
-        while not self._is_done(native.write(*inputs, *row_states, *outputs)):
+        steps: _GreedySteps | _BeamSteps
+        if isinstance(search, GreedySteps):
+            steps = _GreedySteps(search)
+        else:
+            assert isinstance(search, BeamSteps)
+            steps = _BeamSteps(search)
+        while not self._is_done(steps.run(plan.library, inputs)):
             if plan.is_bounded:
                 return None
-            plan.extend_positions(int(self._positions.max()) + 1 + steps)
-        num_steps, failed = counts.tolist()
-        return MultiStepOutput(ids[:num_steps], values[:num_steps], positions[:num_steps], new_rows[2], failed)
+            plan.extend_positions(int(self._positions.max()) + 1 + search.max_steps)
+        return steps.build_output()
 
     def build_state(self, steps: int | None = None) -> NativeState:
         """Return the state after this call: after all its tokens or, if given, after `steps` tokens of each row."""
@@ -185,6 +205,59 @@ class _NativeCall:
         return bool(status == self._plan.library.DONE)
 
 
+class _GreedySteps:
+    """Arguments and results of several steps of greedy search in native code."""
+
+    def __init__(self, search: GreedySteps) -> None:
+        steps, rows = search.max_steps, len(search.done)
+        self._before = [field.contiguous() for field in (search.positions, search.lengths, search.done)]
+        self._after = [torch.empty_like(field) for field in self._before]
+        self._ids, self._positions = torch.empty(2, steps, rows, dtype=torch.long).unbind()
+        self._values, self._counts = torch.empty(steps, rows), torch.empty(2, dtype=torch.long)
+
+    def run(self, library: Any, inputs: tuple[Any, ...]) -> int:
+        """Run the steps in the native library; return its status. `inputs` are its first arguments."""
+        row_states = [library.RowState(*map(data_pointer, fields)) for fields in (self._before, self._after)]
+        outputs = (self._ids, self._values, self._positions, self._counts)
+        status: int = library.decode_greedy(*inputs, *row_states, *map(data_pointer, outputs), torch.get_num_threads())
+        return status
+
+    def build_output(self) -> GreedyStepsOutput:
+        """Return the tokens of the steps that were run."""
+        steps, failed_row = self._counts.tolist()
+        ids, values, positions = (field[:steps] for field in (self._ids, self._values, self._positions))
+        return GreedyStepsOutput(ids, values, positions, self._after[2], failed_row)
+
+
+class _BeamSteps:
+    """Arguments and results of several steps of beam search in native code."""
+
+    def __init__(self, search: BeamSteps) -> None:
+        self._before = [field.contiguous() for field in search.fields]
+        self._after = [torch.empty_like(field) for field in self._before]
+        self._divisors, self._prefix_lengths = search.divisors.contiguous(), search.prefix_lengths.contiguous()
+        shape = (search.max_steps, *self._before[1].shape)
+        self._ids, self._beams = torch.empty(2, *shape, dtype=torch.long).unbind()
+        self._values, self._counts = torch.empty(shape), torch.empty(3, dtype=torch.long)
+
+    def run(self, library: Any, inputs: tuple[Any, ...]) -> int:
+        """Run the steps in the native library; return its status. `inputs` are its first arguments."""
+        beam_states = [library.Beams(*map(data_pointer, fields)) for fields in (self._before, self._after)]
+        width, n_best = self._beams.size(2), self._before[4].size(1)
+        outputs = (self._ids, self._values, self._beams, self._counts)
+        status: int = library.decode_beams(
+            *(*inputs, width, n_best, self._divisors.data_ptr(), self._prefix_lengths.data_ptr(), *beam_states),
+            *(*map(data_pointer, outputs), torch.get_num_threads()),
+        )
+        return status
+
+    def build_output(self) -> BeamStepsOutput:
+        """Return the live beams after each of the steps that were run."""
+        steps, num_done, needs_reorder = self._counts.tolist()
+        ids, values, beams = (field[:steps] for field in (self._ids, self._values, self._beams))
+        return BeamStepsOutput(ids, values, beams, tuple(self._after), num_done, bool(needs_reorder))
+
+
 def _reserve_pages(plan: NativePlan, state: NativeState, *, rows: int, new_tokens: int) -> tuple[KVPages, int]:
     """Return pages of a state with room for the newest tokens of `rows` rows, and the column of the first key; a text
     read at once reuses one layer.
@@ -202,12 +275,12 @@ def _input_tensors(tokens: Tokens | FeatureBatch) -> tuple[Tensor | None, Tensor
     return tokens.ids.contiguous(), None if tokens.segments is None else tokens.segments.contiguous(), None
 
 
-def replace_with_native(model: nn.Module) -> int:
-    """Replace all supported stacks of a model by native ones, in place; return their number."""
+def replace_with_native(model: nn.Module, *, engine_name: EngineName = "native") -> int:
+    """Replace all supported stacks of a model by native ones for an engine, in place; return their number."""
     count = 0
     for name, module in list(model.named_modules()):
         if type(module) is TransformerStack and is_supported(module):
             parent_name, _, attribute = name.rpartition(".")
-            setattr(model.get_submodule(parent_name), attribute, NativeStack(module))
+            setattr(model.get_submodule(parent_name), attribute, NativeStack(module, engine_name=engine_name))
             count += 1
     return count

@@ -136,7 +136,8 @@ def test_engines(tmp_path: Path) -> None:
     text, found = run_quick_benchmark("engines.py", tmp_path)
     rows = read_cells(text)
     native = find_spec("heedful_native") is not None
-    names = ["heedful torch", "heedful int8", *["heedful native"] * native, "ct2 float32", "ct2 int8"]
+    native_names = ["heedful native", "heedful native-float32", "heedful native-bfloat16"] if native else []
+    names = ["heedful torch", "heedful int8", *native_names, "ct2 float32", "ct2 int8"]
     names += ["products alone"] * native
     assert list(found["tiny"]) == names
     for name in names:

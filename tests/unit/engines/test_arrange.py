@@ -31,7 +31,7 @@ def weights(model: nn.Module) -> dict[str, torch.Tensor]:
 
 def test_int8_takes_what_is_asked_for_and_torch_stays_exact() -> None:
     given = weights(Two())
-    exact = select_engine.prepare_for_inference(Two(), given, engine=None, device=CPU, origin="here")
+    exact = select_engine.prepare_for_inference(Two(), given, engine="torch", device=CPU, origin="here")
     assert type(exact.map) is nn.Linear
     assert torch.equal(exact.map.weight, given["map.weight"])
     rounded = select_engine.prepare_for_inference(Two(), given, engine="int8", device=CPU, origin="here")
@@ -55,6 +55,26 @@ def test_stored_bytes_stay_bytes_unless_floating_point_is_asked_for() -> None:
     stored["map.weight"] = Int8Matrix.from_weight(torch.ones(70, 63))
     with pytest.raises(RunError, match=r"map\.weight has shape \(70, 63\), but config\.json needs \(70, 64\)"):
         select_engine.prepare_for_inference(Two(), given, stored, engine=None, device=CPU, origin="here")
+
+
+def test_the_default_is_native_code_that_rounds_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Two()
+    for library, stores_int8, name in (
+        (object(), False, "native-float32"),
+        (object(), True, "native"),
+        (None, False, "torch"),
+        (None, True, "int8"),
+    ):
+        monkeypatch.setattr(select_engine, "load_library", lambda library=library: library)
+        assert select_engine.get_default_engine(model, stores_int8=stores_int8, device=CPU) == name
+        gpu = torch.device("meta")
+        assert select_engine.get_default_engine(model, stores_int8=stores_int8, device=gpu) == "torch"
+    monkeypatch.setattr(select_engine, "load_library", object)
+    assert select_engine.get_default_engine(Two().bfloat16(), stores_int8=False, device=CPU) == "torch"
+    size = sum(parameter.numel() * 4 for parameter in model.parameters())
+    for limit, name in ((size, "native-float32"), (size - 1, "torch")):
+        monkeypatch.setattr(select_engine, "_MAX_COPIED_BYTES", limit)
+        assert select_engine.get_default_engine(model, stores_int8=False, device=CPU) == name
 
 
 @pytest.mark.parametrize(
@@ -101,7 +121,8 @@ def test_native_code_is_asked_for_and_not_here(monkeypatch: pytest.MonkeyPatch) 
 def test_what_cannot_be_is_an_error_and_a_gpu_computes_in_floating_point() -> None:
     given = weights(Two())
     with pytest.raises(
-        RecipeError, match=r"^engine 'int9': is not an engine; choose one of torch, int8, native, auto$"
+        RecipeError,
+        match=r"^engine 'int9': is not an engine; choose one of torch, int8, native, native-float32, .*, auto$",
     ):
         select_engine.prepare_for_inference(Two(), given, engine="int9", device=CPU, origin="here")
     gpu, said = torch.device("meta"), list[str]()

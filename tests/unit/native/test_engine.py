@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 import heedful
 from heedful import native as seam
 from heedful.__main__ import main
-from heedful.engines.native.plan import NativeProduct
+from heedful.engines.native.linear import NativeLinear, NativeProduct
 from heedful.engines.native.stack import NativeStack
+from heedful.engines.select_engine import detect_engine
 from heedful.errors import RunError
 
 SENTENCES = ["march 3, 1999", "3 june 2004", "1 may 1970", "", "on friday"]
@@ -39,6 +41,24 @@ def test_a_run_translates_by_native_code(trained: Path) -> None:
     for each, other in zip(found.align_all(pairs), exact.align_all(pairs), strict=True):
         for name, weights in each.weights.items():
             assert weights == pytest.approx(other.weights[name], abs=0.1)
+
+
+@pytest.mark.parametrize("engine", ["native-float32", "native-bfloat16"])
+def test_a_run_translates_by_native_code_without_quantization(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, engine: Any
+) -> None:
+    monkeypatch.setattr("heedful.engines.int8.MIN_ELEMENTS", 1)
+    exact = heedful.load(trained, kind=heedful.Translator, device="cpu")
+    found = heedful.load(trained, kind=heedful.Translator, device="cpu", engine=engine)
+    assert any(isinstance(module, NativeStack) for module in found.models[0].modules())
+    assert any(isinstance(module, NativeLinear) for module in found.models[0].modules())
+    assert detect_engine(found.models[0].modules()) == engine
+    mine, others = found.translate(SENTENCES), exact.translate(SENTENCES)
+    assert [each.text for each in mine] == [other.text for other in others]
+    slack = 1e-3 if engine == "native-float32" else 0.1
+    for each, other in zip(mine, others, strict=True):
+        for candidate, expected in zip(each.candidates, other.candidates, strict=True):
+            assert candidate.score == pytest.approx(expected.score, abs=slack)
 
 
 def test_auto_takes_it_where_it_is_faster(trained: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +94,7 @@ def test_a_library_of_another_version_or_in_pieces_says_what_to_do(
 ) -> None:
     monkeypatch.setattr(seam, "import_module", lambda _: SimpleNamespace(INTERFACE=0))
     with pytest.raises(
-        RunError, match=r"^heedful-native: has interface 0, this version of heedful knows 2; install it"
+        RunError, match=r"^heedful-native: has interface 0, this version of heedful knows 3; install it"
     ):
         seam.load_library()
 

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from heedful.engines.int8 import Int8Linear, Int8Matrix
-from heedful.engines.native.plan import NativeProduct
+from heedful.engines.native.linear import NativeLinear, NativeProduct
 
 SHAPES = [(1, 1, 1), (1, 64, 64), (2, 7, 5), (3, 65, 63), (6, 130, 66), (7, 16, 257), (13, 200, 4), (31, 33, 512)]
 
@@ -36,9 +36,45 @@ def test_it_is_the_sum_of_whole_numbers(library: Any, count: int, n: int, k: int
 @pytest.mark.parametrize(("count", "n", "k"), SHAPES)
 def test_floats_are_multiplied_as_they_are(library: Any, count: int, n: int, k: int) -> None:
     weight, x, bias = torch.randn(n, k), torch.randn(count, k), torch.randn(n)
-    matrix, found = library.Matrix.of_floats(weight.data_ptr(), n, k), torch.empty(count, n)
+    matrix, found = library.Matrix.from_float32(weight.data_ptr(), n, k), torch.empty(count, n)
     library.linear(matrix.address, bias.data_ptr(), x.data_ptr(), count, found.data_ptr(), 1)
     torch.testing.assert_close(found.double(), x.double() @ weight.double().t() + bias, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("count", "n", "k"), SHAPES)
+def test_bfloat16_products_round_both_sides_and_no_sum(library: Any, count: int, n: int, k: int) -> None:
+    weight, x, bias = torch.randn(n, k), torch.randn(count, k), torch.randn(n)
+    matrix, found = library.Matrix.to_bfloat16(weight.data_ptr(), n, k), torch.empty(count, n)
+    library.linear(matrix.address, bias.data_ptr(), x.data_ptr(), count, found.data_ptr(), 1)
+    expected = x.bfloat16().double() @ weight.bfloat16().double().t() + bias
+    torch.testing.assert_close(found.double(), expected, rtol=1e-5, atol=1e-5)
+
+
+def test_strange_numbers_stay_strange_in_bfloat16(library: Any) -> None:
+    weight, x = torch.eye(4), torch.tensor([[torch.nan, 1e39, -1e39, 1 + 2**-9]])
+    matrix, found = library.Matrix.to_bfloat16(weight.data_ptr(), 4, 4), torch.empty(1, 4)
+    library.linear(matrix.address, None, x.data_ptr(), 1, found.data_ptr(), 1)
+    assert found.isnan()[0].tolist() == [True] * 4, "0 times infinity is no number"
+    x[0, :3] = torch.tensor([3e38, -0.0, 5.0])
+    library.linear(matrix.address, None, x.data_ptr(), 1, found.data_ptr(), 1)
+    assert found[0].tolist()[1:] == [0.0, 5.0, 1.0], "half a step is rounded to the even number"
+
+
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_native_map_is_the_map_of_pytorch(library: Any, precision: Any) -> None:
+    linear = nn.Linear(90, 70)
+    native, x = NativeLinear(linear, precision), torch.randn(2, 3, 90)
+    rounding = 0.05 if precision == "bfloat16" else 1e-5  # 90 products, each with a relative error of 2^-8
+    with torch.no_grad():
+        torch.testing.assert_close(native(x), linear(x), rtol=0, atol=rounding)
+        copy = deepcopy(native)
+        assert copy.packed is not native.packed
+        assert torch.equal(copy(x), native(x))
+        assert torch.equal(native(x.transpose(0, 1)), native(x).transpose(0, 1))
+    native(x.requires_grad_()).sum().backward()
+    assert x.grad is not None
+    torch.testing.assert_close(x.grad, linear.weight.sum(0).expand_as(x))
+    assert list(native.state_dict()) == list(linear.state_dict())
 
 
 def test_zeros_are_zeros_and_nothing_is_nothing(library: Any) -> None:

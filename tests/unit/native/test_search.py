@@ -31,8 +31,8 @@ from heedful.generation import (
     RollingContextEngine,
     SuppressTokens,
     TopKFilter,
+    decode_batch,
     native_kernels,
-    sampling,
 )
 from heedful.generation.lexical_constraints import LexicalConstraints
 from heedful.generation.prefill import GenerationRequest, StopOnToken
@@ -41,7 +41,7 @@ from heedful.generation.samplers import GreedySampler
 from heedful.generation.sampling import stream_samples
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
 from heedful.generation.topk import compute_logsumexp, top_k
-from heedful.tensors import MultiStepLimits, Tokens
+from heedful.tensors import GreedySteps, Tokens
 
 WORDS, EOS = 70, 2
 
@@ -246,10 +246,13 @@ def models() -> dict[str, Any]:
     return {**found, "windowed": RollingContextEngine(found["writer"], max_context=9, kept_tokens=4)}
 
 
+@pytest.mark.parametrize("width", [0, 1, 4], ids=["greedy", "beam-1", "beam-4"])
 @pytest.mark.parametrize("name", ["translator", "writer", "decoder-only", "windowed"])
 @pytest.mark.parametrize("rows", [1, 3, 20])
 @torch.inference_mode()
-def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int) -> None:
+def test_several_steps_in_one_call_find_the_same(
+    library: Any, monkeypatch: pytest.MonkeyPatch, name: str, rows: int, width: int
+) -> None:
     engine = models()[name]
     source = None if name in ("writer", "windowed") else Tokens.from_ids(torch.randint(3, WORDS, (rows, 4)), pad=0)
     prompt = Tokens.from_ids(torch.randint(3, WORDS, (rows, 3)), pad=0)
@@ -257,26 +260,29 @@ def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: 
     calls = []
 
     def searched(ahead: int, *, eos: int, forbidden: tuple[int, ...]) -> Any:
-        monkeypatch.setattr(sampling, "_LOOKAHEAD_TOKENS", ahead)
+        monkeypatch.setattr(decode_batch, "_LOOKAHEAD_TOKENS", ahead)
+        monkeypatch.setattr(decode_batch, "_MIN_LOOKAHEAD_STEPS", 0)
         step = engine.step
         # what matters is the last that is forbidden and, with three rows, the only one
-        search = GreedySearch(eos, (SuppressTokens(forbidden), *([] if rows == 3 else [SuppressTokens((0, 1))])))
+        filters = (SuppressTokens(forbidden), *([] if rows == 3 else [SuppressTokens((0, 1))]))
+        search = BeamSearch(eos, width, GNMTLengthPenalty(0.6), width, filters) if width else GreedySearch(eos, filters)
         first = search.decode_with_state(
             step, engine.init_state(source), prompt, max_new_tokens=limit, prefix=None, rng_streams=torch.arange(rows)
         )
-        again = torch.ones(len(first.resume_state.positions), 1, dtype=torch.long)
+        count = len(first.resume_state.positions)
+        again = torch.ones(count, 1, dtype=torch.long)
         more = search(
             step,
             first.resume_state.state,
             first.resume_state.build_prompt(Tokens(again, torch.zeros_like(again))),
-            max_new_tokens=torch.full((rows,), 4),
+            max_new_tokens=torch.full((count,), 4),
             prefix=None,
-            rng_streams=torch.arange(rows),
+            rng_streams=torch.arange(count),
         )
         return [*first.hypotheses, *more]
 
-    stride = type(engine).decode_greedy
-    monkeypatch.setattr(type(engine), "decode_greedy", lambda *a, **b: calls.append(stride(*a, **b)) or calls[-1])
+    decode = type(engine).decode_steps
+    monkeypatch.setattr(type(engine), "decode_steps", lambda *a, **b: calls.append(decode(*a, **b)) or calls[-1])
     usual = [row[0].ids for row in searched(0, eos=0, forbidden=())]
     second = max((ids[1] for ids in usual if len(ids) > 1), default=usual[0][0])
     # what would be written, so that it matters; and so with what ends a row
@@ -287,16 +293,20 @@ def test_strides_are_steps(library: Any, monkeypatch: pytest.MonkeyPatch, name: 
     expected = searched(0, eos=eos, forbidden=forbidden)
     assert not calls
     found = searched(640, eos=eos, forbidden=forbidden)
-    assert any(call is not None for call in calls), "or nothing is compared"
+    is_supported = not (name == "windowed" and width)  # beams are not decoded ahead in a context that moves on
+    assert any(call is not None for call in calls) == is_supported, "or nothing is compared"
     for mine, others in zip(found, expected, strict=True):
-        assert (mine[0].ids, mine[0].finished) == (others[0].ids, others[0].finished)
-        assert mine[0].log_probability == pytest.approx(others[0].log_probability, rel=1e-4, abs=1e-4)
+        for one, other in zip(mine, others, strict=True):
+            assert one.log_probability == pytest.approx(other.log_probability, rel=1e-4, abs=1e-4)
+            assert one.score == pytest.approx(other.score, rel=1e-4, abs=1e-4)
+            equal = [each for each in others if each.score == pytest.approx(one.score, rel=1e-4, abs=1e-4)]
+            assert (one.ids, one.finished) in [(each.ids, each.finished) for each in equal], "in any order"
 
 
 @torch.inference_mode()
-def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_several_steps_in_one_call_are_for_plain_searches(monkeypatch: pytest.MonkeyPatch) -> None:
     engine = models()["writer"]
-    monkeypatch.setattr(type(engine), "decode_greedy", lambda *_, **__: pytest.fail("somebody is asked between tokens"))
+    monkeypatch.setattr(type(engine), "decode_steps", lambda *_, **__: pytest.fail("the search is not plain"))
     prompt = Tokens(torch.ones(1, 1, dtype=torch.long), torch.zeros(1, 1, dtype=torch.long))
     for search, options in (
         (GreedySearch(EOS, (MinimumLength(3, EOS),)), {}),
@@ -304,6 +314,12 @@ def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPat
         (GreedySearch(EOS, logits_masks=(NoRepeatNGram(2),)), {}),
         (GreedySearch(EOS), {"until": lambda: False}),
         (SamplingSearch(EOS, MultinomialSampler(), 2), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), filters=(MinimumLength(3, EOS),)), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), on_step=lambda _: None), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), penalties=(RepetitionPenalty(1.5),)), {}),
+        (BeamSearch(EOS, 2, NoLengthPenalty(), logits_masks=(NoRepeatNGram(2),)), {}),
+        (BeamSearch(EOS, 33, NoLengthPenalty()), {}),
+        (DiverseBeamSearch(EOS, 4, 2, 0.5, NoLengthPenalty()), {}),
     ):
         search(
             engine.step,
@@ -321,7 +337,7 @@ def test_strides_are_for_plain_greedy_search_alone(monkeypatch: pytest.MonkeyPat
 
 
 @torch.inference_mode()
-def test_a_last_position_ends_no_stride_too_early() -> None:
+def test_too_few_positions_are_no_error() -> None:
     """Rows may end before they come to it, so it is no error that they could."""
     config = TypeAdapter(LanguageModelConfig).validate_python(
         {"kind": "transformer", "d_model": 12, "heads": 2, "layers": 1, "positions": {"kind": "learned", "length": 8}}
@@ -331,7 +347,7 @@ def test_a_last_position_ends_no_stride_too_early() -> None:
     tokens = Tokens(torch.full((1, 1), 5), torch.zeros(1, 1, dtype=torch.long))
     _, state = engine.step(tokens, engine.init_state())
     numbers = torch.tensor([1])
-    bounds = MultiStepLimits(numbers, numbers, numbers + 19, numbers < 0, EOS, torch.tensor([0]), 12)
-    assert engine.decode_greedy(Tokens(tokens.ids, tokens.positions + 1), state, limits=bounds) is None
+    steps = GreedySteps(numbers + 19, EOS, torch.tensor([0]), 12, numbers, numbers, numbers < 0)
+    assert engine.decode_steps(Tokens(tokens.ids, tokens.positions + 1), state, search=steps) is None
     logits, _ = engine.step(Tokens(tokens.ids, tokens.positions + 1), state)
     assert bool(logits.isfinite().all())

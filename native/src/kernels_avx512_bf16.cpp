@@ -1,0 +1,19 @@
+// For x86 processors with AVX-512, VNNI and products of bf16 numbers.
+#include "kernels.h"
+
+#if defined(__AVX512BF16__) && defined(__AVX512VNNI__) && defined(__AVX512BW__)
+#include <immintrin.h>
+#include <math.h>
+#include <string.h>
+
+namespace {
+
+#define NAME "avx512_bf16"
+#define HERE has_avx512_bf16()
+#include "avx512.inc"
+#include "kernels.inc"
+
+}  // namespace
+
+const Kernels AVX512_BF16 = KERNELS;
+#endif
