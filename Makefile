@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize dist audit
+.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize dist wheels audit
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -32,6 +32,7 @@ help:
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
 	@echo 'make sanitize    native code under sanitizers, with random shapes'
 	@echo 'make dist        the source archive and the wheel, into dist, and the wheel is tested in an environment of its own'
+	@echo 'make wheels      wheels of native code for Linux (x86-64, ARM) and macOS (ARM), into dist; they need no compiler'
 	@echo 'make audit       asks for known vulnerabilities of the versions in constraints.txt'
 	@echo
 	@echo 'PYTHON=python3.12 chooses the interpreter, ARGS=... is handed on to the program that runs.'
@@ -87,6 +88,10 @@ dist: $(VENV)/.dev
 	@rm -rf dist
 	@$(BIN)/python -m hatchling build -d dist
 	@$(BIN)/python .ci/wheel.py dist/heedful-*.whl
+
+wheels: $(VENV)/.dev
+	@$(INSTALL) ziglang setuptools
+	@$(BIN)/python native/build_wheels.py dist
 
 # What pip-audit brings along is not needed for anything else, and not installed where it cannot be had.
 audit: $(VENV)/.dev

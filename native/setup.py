@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,21 @@ from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 
 SOURCES = sorted(Path("src").glob("*.cpp"))
-X86 = platform.machine() in ("x86_64", "AMD64")
+
 AVX2 = ["-mavx2", "-mfma"]
 AVX512 = [*AVX2, "-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni"]
-INSTRUCTIONS = {  # the library checks the processor before it uses these files
+X86 = {
     "kernels_avx2.cpp": AVX2,
     "kernels_avx512.cpp": AVX512,
     "kernels_avx512_bf16.cpp": [*AVX512, "-mavx512bf16"],
     "kernels_amx.cpp": [*AVX512, "-mavx512bf16", "-mamx-tile", "-mamx-int8", "-mamx-bf16"],
 }
+ARM = {"kernels_neon.cpp": os.environ.get("HEEDFUL_NEON_FLAGS", "-march=armv8.2-a+dotprod").split()}
+
+MACHINE = os.environ.get("HEEDFUL_MACHINE") or platform.machine()
+"""Machine to build for; `build_wheels.py` names another one than this."""
+INSTRUCTIONS = {"x86_64": X86, "AMD64": X86, "aarch64": ARM, "arm64": ARM}.get(MACHINE, {})
+"""Flags for the instruction set of each file; the library checks the processor before it uses one."""
 FLAGS = ["-std=c++17", "-O3", "-ffp-contract=fast", "-fvisibility=hidden", "-pthread", "-Wno-psabi"]
 
 
@@ -32,7 +39,7 @@ class BuildLibrary(build_ext):
 
         def compile_for(obj: str, src: str, *given: Any) -> None:
             ext, cc_args, extra, pp_opts = given
-            own = INSTRUCTIONS.get(Path(src).name, []) if X86 else []
+            own = INSTRUCTIONS.get(Path(src).name, [])
             compile_one(obj, src, ext, cc_args, [*extra, *own], pp_opts)
 
         self.compiler._compile = compile_for
@@ -48,7 +55,7 @@ class UniversalWheel(bdist_wheel):
 
     def get_tag(self) -> tuple[str, str, str]:
         """Return the tags of Python, its binary interface and the machine."""
-        return "py3", "none", super().get_tag()[2]
+        return "py3", "none", os.environ.get("HEEDFUL_WHEEL_TAG") or super().get_tag()[2]
 
 
 class NativeDistribution(Distribution):

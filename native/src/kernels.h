@@ -44,4 +44,4 @@ struct Kernels {
 constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `weights` has this many extra entries
 constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
-extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX;
+extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON;

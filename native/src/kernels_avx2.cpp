@@ -1,5 +1,6 @@
 // For x86 processors with AVX2 and FMA.
 #include "kernels.h"
+#include "processor.h"
 
 #if defined(__AVX2__) && defined(__FMA__)
 #include <immintrin.h>
@@ -9,7 +10,7 @@
 namespace {
 
 #define NAME "avx2"
-#define HERE __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")
+#define HERE processor().avx2
 #define WIDTH 8
 #define VECTORS 2
 #define ROWS 4

@@ -1,5 +1,6 @@
 // For x86 processors with AVX-512 and VNNI.
 #include "kernels.h"
+#include "processor.h"
 
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__)
 #include <immintrin.h>
@@ -9,7 +10,7 @@
 namespace {
 
 #define NAME "avx512"
-#define HERE has_avx512()
+#define HERE processor().avx512_vnni
 #include "avx512.inc"
 #include "kernels.inc"
 

@@ -14,6 +14,8 @@ const std::vector<const Kernels*>& list_kernels() {
 #if defined(__x86_64__)
     for (const Kernels* each : {&AMX, &AVX512_BF16, &AVX512, &AVX2})
       if (each->here()) all.push_back(each);
+#elif defined(__aarch64__)
+    if (NEON.here()) all.push_back(&NEON);
 #endif
     all.push_back(&PLAIN);
     return all;

@@ -8,7 +8,8 @@ avx512="-mavx512f -mavx512bw -mavx512dq -mavx512vl -mavx512vnni -mavx2 -mfma"
 objects=$(mktemp -d)
 for source in "$here"/../src/*.cpp "$here"/fuzz.cpp; do
   own=
-  case "$(uname -m)/$(basename "$source")" in
+  case "$("${CXX:-c++}" -dumpmachine | cut -d- -f1)/$(basename "$source")" in
+    aarch64/kernels_neon.cpp) own="-march=armv8.2-a+dotprod" ;;
     x86_64/kernels_avx2.cpp) own="-mavx2 -mfma" ;;
     x86_64/kernels_avx512.cpp) own="$avx512" ;;
     x86_64/kernels_avx512_bf16.cpp) own="$avx512 -mavx512bf16" ;;

@@ -23,3 +23,16 @@ def test_random_shapes_under_a_sanitizer(kind: str, tmp_path: Path) -> None:
     found = subprocess.run([program, "40", "1"], check=False, capture_output=True, text=True, timeout=600)
     assert found.returncode == 0, found.stdout + found.stderr
     assert found.stdout.endswith("plain: 40 rounds\n")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(shutil.which("aarch64-linux-gnu-g++") is None, reason="there is no C++ compiler for ARM")
+@pytest.mark.skipif(shutil.which("qemu-aarch64-static") is None, reason="there is no emulator of ARM")
+def test_random_shapes_on_an_emulated_arm_processor(tmp_path: Path) -> None:
+    program, environment = tmp_path / "fuzz", {**os.environ, "CXX": "aarch64-linux-gnu-g++"}
+    subprocess.run([TESTS / "build.sh", program, "-static"], check=True, timeout=600, env=environment)
+    found = subprocess.run(
+        ["qemu-aarch64-static", program, "20", "1"], check=False, capture_output=True, text=True, timeout=600
+    )
+    assert found.returncode == 0, found.stdout + found.stderr
+    assert found.stdout == "neon: 20 rounds\nplain: 20 rounds\n"
