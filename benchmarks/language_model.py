@@ -49,7 +49,7 @@ SIZES: dict[str, dict[str, int]] = {
     "small": {"d_model": 256, "heads": 4, "layers": 4, "length": 128, "rows": 16},
     "tiny": {"d_model": 16, "heads": 2, "layers": 1, "length": 8, "rows": 4},
 }
-"""nanoGPT's sizes for a CPU, those of recipes/shakespeare-gpt.toml, and small ones for trying out the benchmark."""
+"""nanoGPT's sizes for a CPU, twice these, and small ones for trying out the benchmark."""
 VOCABULARY, CHARACTERS, RATE = 69, 200_000, 1e-3
 
 
