@@ -15,7 +15,7 @@ PYTEST := OMP_NUM_THREADS=1 $(BIN)/python -m pytest --numprocesses auto --maxpro
 # What the interpreter itself may change: how classes, protocols and annotations are made, and what depends on them.
 QUICK := tests/unit/inspection tests/unit/recipes tests/unit/training tests/unit/cli/test_inspect.py
 
-.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize dist wheels audit
+.PHONY: help quickstart test quick slow everything browser pages lint types javascript docs mutants sanitize gpu dist wheels audit
 
 help:
 	@echo 'make quickstart  train a small Transformer on made-up text, in about two minutes'
@@ -31,6 +31,7 @@ help:
 	@echo 'make docs        the documentation, into docs/_build/html'
 	@echo 'make mutants     plants known bugs, and sees whether the tests find them'
 	@echo 'make sanitize    native code under sanitizers, with random shapes'
+	@echo 'make gpu         each task on a GPU with CUDA'
 	@echo 'make dist        the source archive and the wheel, into dist, and the wheel is tested in an environment of its own'
 	@echo 'make wheels      wheels of native code for Linux (x86-64, ARM) and macOS (ARM), into dist; they need no compiler'
 	@echo 'make audit       asks for known vulnerabilities of the versions in constraints.txt'
@@ -83,6 +84,9 @@ mutants: $(VENV)/.dev $(VENV)/.native
 
 sanitize: $(VENV)/.dev $(VENV)/.native
 	@$(BIN)/python -m pytest tests/unit/native/test_sanitized.py $(ARGS)
+
+gpu: $(VENV)/.dev
+	@$(PYTEST) -m gpu tests/gpu $(ARGS)
 
 dist: $(VENV)/.dev
 	@rm -rf dist
