@@ -175,12 +175,12 @@ class _NativeCall:
             *(limits.data_ptr(), forbidden.data_ptr(), len(forbidden), search.eos, search.max_steps)
         )
         inputs = plan.stack, output, self._chunk, self._cache, self._memories, options
-        steps: _GreedySteps | _BeamSteps
+        steps: _GreedyArguments | _BeamArguments
         if isinstance(search, GreedySteps):
-            steps = _GreedySteps(search)
+            steps = _GreedyArguments(search)
         else:
             assert isinstance(search, BeamSteps)
-            steps = _BeamSteps(search)
+            steps = _BeamArguments(search)
         while not self._is_done(steps.run(plan.library, inputs)):
             if plan.is_bounded:
                 return None
@@ -205,7 +205,7 @@ class _NativeCall:
         return bool(status == self._plan.library.DONE)
 
 
-class _GreedySteps:
+class _GreedyArguments:
     """Arguments and results of several steps of greedy search in native code."""
 
     def __init__(self, search: GreedySteps) -> None:
@@ -229,7 +229,7 @@ class _GreedySteps:
         return GreedyStepsOutput(ids, values, positions, self._after[2], failed_row)
 
 
-class _BeamSteps:
+class _BeamArguments:
     """Arguments and results of several steps of beam search in native code."""
 
     def __init__(self, search: BeamSteps) -> None:
