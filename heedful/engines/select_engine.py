@@ -126,11 +126,11 @@ class NativeInt8Engine(InferenceEngine):
 
     def convert(self, model: nn.Module, int8_weights: Mapping[str, Int8Matrix]) -> None:
         """Quantize matrices and replace Transformers by native ones."""
-        from heedful.engines.native.linear import NativeProduct  # few installations have it
+        from heedful.engines.native.linear import NativeProduct, replace_linear_maps  # few installations have it
         from heedful.engines.native.stack import replace_with_native
 
         quantize_to_int8(model, int8_weights, product_class=NativeProduct)
-        store_column_major(model)
+        replace_linear_maps(model, "float32", engine_name="native")
         replace_with_native(model, engine_name="native")
 
 
@@ -152,9 +152,9 @@ class NativeFloatEngine(InferenceEngine):
         from heedful.engines.native.linear import replace_linear_maps  # few installations have it
         from heedful.engines.native.stack import replace_with_native
 
-        replace_linear_maps(model, self.precision)
-        store_column_major(model)  # of the small ones that are left
         name: EngineName = "native-bfloat16" if self.precision == "bfloat16" else "native-float32"
+        replace_linear_maps(model, self.precision, engine_name=name)
+        store_column_major(model)  # weights that are parametrized become plain ones
         replace_with_native(model, engine_name=name)
 
 

@@ -388,8 +388,9 @@ def _open_world(name: str, world: str) -> Iterator[Case]:
             assert replace_with_native(case.model)
         if world in ("native-float32", "native-bfloat16"):
             patch.setattr(int8, "MIN_ELEMENTS", 1)
-            replace_linear_maps(case.model.float(), "float32" if world == "native-float32" else "bfloat16")
-            assert replace_with_native(case.model)
+            precision = "float32" if world == "native-float32" else "bfloat16"
+            replace_linear_maps(case.model.float(), precision, engine_name=world)
+            assert replace_with_native(case.model, engine_name=world)
         if world == "int8":
             patch.setattr(int8, "MIN_ELEMENTS", 1)
             patch.setattr(Int8Product, "min_elements", 1)

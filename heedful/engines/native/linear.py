@@ -59,22 +59,18 @@ class NativeLinear(nn.Linear):
     Args:
         linear: the map whose weight and bias are shared.
         precision: of the weights in products.
+        engine_name: name of the engine that it belongs to.
     """
 
-    def __init__(self, linear: nn.Linear, precision: FloatPrecision) -> None:
+    def __init__(self, linear: nn.Linear, precision: FloatPrecision, *, engine_name: EngineName) -> None:
         nn.Module.__init__(self)  # nn.Linear would create a weight
         self.in_features, self.out_features = linear.in_features, linear.out_features
         self.weight, self.bias = linear.weight, linear.bias
-        self.precision = precision
+        self.precision, self.engine_name = precision, engine_name
         self._packed: Any = None
 
     def __getstate__(self) -> dict[str, Any]:  # a packed matrix is freed with its owner
         return {**self.__dict__, "_packed": None}
-
-    @property
-    def engine_name(self) -> EngineName:
-        """Name of the engine that uses such maps."""
-        return "native-bfloat16" if self.precision == "bfloat16" else "native-float32"
 
     @property
     def packed(self) -> Any:
@@ -98,13 +94,20 @@ def get_packed_matrix(linear: nn.Linear) -> Any:
     return linear.packed if isinstance(linear, NativeLinear) else _pack_matrix(linear.weight, "float32")
 
 
-def replace_linear_maps(model: nn.Module, precision: FloatPrecision) -> None:
-    """Replace the linear maps of a model that have at least 4,096 weights by native ones, in place."""
-    replacements: dict[int, NativeLinear] = {}
-    for name, module in find_quantizable(model).items():
-        if isinstance(module, nn.Linear):
+def replace_linear_maps(model: nn.Module, precision: FloatPrecision, *, engine_name: EngineName) -> None:
+    """Replace the linear maps of a model by native ones for an engine, in place; those of fewer than 4,096 weights stay
+    in fp32.
+
+    All are replaced, so that a step gives the same numbers as one of several steps in one native call.
+    """
+    large, replacements = find_quantizable(model), dict[int, NativeLinear]()
+    for name, module in list(model.named_modules(remove_duplicate=False)):
+        if type(module) is nn.Linear:
+            own_precision = precision if name in large else "float32"
+            replacement = replacements.setdefault(
+                id(module), NativeLinear(module, own_precision, engine_name=engine_name)
+            )
             parent_name, _, attribute = name.rpartition(".")
-            replacement = replacements.setdefault(id(module), NativeLinear(module, precision))
             setattr(model.get_submodule(parent_name), attribute, replacement)
 
 
