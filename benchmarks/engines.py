@@ -111,13 +111,14 @@ def _compare_engines(size: str, folder: Path, options: Options, report: Report) 
         [f"{name} / {other}", *(f"{a / b:.2f}" for a, b in zip(best[name], best[other], strict=True))]
         for name, other in (
             ("heedful torch", "ct2 float32"),
+            ("heedful native-float32", "ct2 float32"),
             ("heedful int8", "ct2 int8"),
             ("heedful native", "ct2 int8"),
             *((name, "products alone") for name in best if name != "products alone"),
         )
         if name in best and other in best
     ]
-    for name in ("heedful int8", "heedful native"):
+    for name in ("heedful int8", "heedful native", "heedful native-float32"):
         if name in measured:
             ratios.append([f"same as torch: {name}", *(f"{each['same']:.2f}" for each in measured[name])])
     report.tables.append((f"{size}: ratios", ["", *head], ratios))
