@@ -44,8 +44,8 @@ class GenerativeModel(nn.Module):
     def decode_steps(
         self, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
     ) -> tuple[StepsOutput, State] | None:
-        """Run the next steps of a search in one call, from the newest token of each row and the state before it; None
-        if the decoder cannot.
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it.
+        Return None if the decoder cannot.
         """
         return self.decoder.decode_steps(self.output, tokens, state, search=search)
 
@@ -142,8 +142,8 @@ class DecoderOnly(ConditionalModel[Tokens]):
     def decode_steps(
         self, tokens: Tokens, state: DecoderOnlyState, *, search: MultiStepSearch[StepsOutput]
     ) -> tuple[StepsOutput, DecoderOnlyState] | None:
-        """Run the next steps of a search in one call, from the newest token of each row and the state before it; None
-        if the decoder cannot.
+        """Run the next steps of a search in one call, from the newest token of each row and the state before it.
+        Return None if the decoder cannot.
         """
         result = self.decoder.decode_steps(
             self.output, _shift_positions(tokens, state.target_start), state.decoder_state, search=search

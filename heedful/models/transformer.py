@@ -292,6 +292,6 @@ class TransformerDecoder(Decoder):
         self, output: nn.Linear, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
     ) -> tuple[StepsOutput, State] | None:
         """Run the next steps of a search in one call, from the newest token of each row and the state before it;
-        `output` makes logits. None if the stack cannot.
+        `output` makes logits. Return None if the stack cannot.
         """
         return self.stack.decode_steps(output, tokens, state, search=search)

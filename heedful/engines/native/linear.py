@@ -39,14 +39,14 @@ class NativeProduct(Int8Product):
 
     def __init__(self, rows: Int8[Tensor, "n k"], scale: Float[Tensor, " n"]) -> None:
         super().__init__(rows, scale)
-        self.packed = require_library().Matrix.from_int8(rows.data_ptr(), scale.data_ptr(), *rows.shape)
+        self.packed_matrix = require_library().Matrix.from_int8(rows.data_ptr(), scale.data_ptr(), *rows.shape)
         self._height = len(rows)
 
     def __call__(self, x: Float[Tensor, "N k"], bias: Float[Tensor, " n"] | None) -> Float[Tensor, "N n"]:
         """Return x W' + b for each input vector, without b if there is no bias."""
         if x.dtype != torch.float32:
             return super().__call__(x, bias)
-        return _multiply(self.packed, x, bias, self._height)
+        return _multiply(self.packed_matrix, x, bias, self._height)
 
 
 @final
@@ -73,7 +73,7 @@ class NativeLinear(nn.Linear):
         return {**self.__dict__, "_packed": None}
 
     @property
-    def packed(self) -> Any:
+    def packed_matrix(self) -> Any:
         """The weight as native code reads it; it is packed at the first use."""
         if self._packed is None:
             self._packed = _pack_matrix(self.weight, self.precision)
@@ -83,15 +83,15 @@ class NativeLinear(nn.Linear):
         """Return one vector for each input vector."""
         if torch.is_grad_enabled() or x.dtype != torch.float32:
             return functional.linear(x, self.weight, self.bias)
-        out = _multiply(self.packed, x.reshape(-1, self.in_features), self.bias, self.out_features)
+        out = _multiply(self.packed_matrix, x.reshape(-1, self.in_features), self.bias, self.out_features)
         return out.view(*x.shape[:-1], self.out_features)
 
 
 def get_packed_matrix(linear: nn.Linear) -> Any:
     """Return the weight of a linear map as native code reads it."""
     if isinstance(linear, Int8Linear) and isinstance(linear.product, NativeProduct):
-        return linear.product.packed
-    return linear.packed if isinstance(linear, NativeLinear) else _pack_matrix(linear.weight, "float32")
+        return linear.product.packed_matrix
+    return linear.packed_matrix if isinstance(linear, NativeLinear) else _pack_matrix(linear.weight, "float32")
 
 
 def replace_linear_maps(model: nn.Module, precision: FloatPrecision, *, engine_name: EngineName) -> None:

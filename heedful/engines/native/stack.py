@@ -107,7 +107,7 @@ class NativeStack(TransformerStack):
         search: MultiStepSearch[StepsOutput],
     ) -> tuple[StepsOutput, StackState | NativeState] | None:
         """Run the next steps of a search in one call, from the newest token of each row and the state before it;
-        `output` makes logits. None if hooks or gradients are needed or positions may run out.
+        `output` makes logits. Return None if hooks or gradients are needed, or if positions may run out.
         """
         if isinstance(state, StackState) or torch.is_grad_enabled() or has_weight_hooks() or output._forward_hooks:
             return None

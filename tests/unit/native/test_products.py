@@ -69,7 +69,7 @@ def test_a_native_map_is_the_map_of_pytorch(library: Any, precision: Any) -> Non
         weight = linear.weight.to(dtype).float()
         torch.testing.assert_close(native(x), nn.functional.linear(x.to(dtype).float(), weight, linear.bias))
         copy = deepcopy(native)
-        assert copy.packed.address != native.packed.address, "each frees its own"
+        assert copy.packed_matrix.address != native.packed_matrix.address, "each frees its own"
         assert torch.equal(copy(x), native(x))
         assert torch.equal(native(x.transpose(0, 1)), native(x).transpose(0, 1))
     native(x.requires_grad_()).sum().backward()
