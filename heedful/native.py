@@ -11,7 +11,7 @@ from torch import Tensor
 
 from heedful.errors import RunError
 
-_INTERFACE_VERSION: Final = 3
+_INTERFACE_VERSION: Final = 4
 
 
 @cache
@@ -36,6 +36,14 @@ def load_library() -> Any | None:
             "install it again with pip install ./native"
         )
     return module
+
+
+def require_library() -> Any:
+    """Return the native library; raise `RunError` if it is not installed."""
+    library = load_library()
+    if library is None:
+        raise RunError("heedful-native: is not installed; install it with pip install ./native")
+    return library
 
 
 def find_library_for(tensor: Tensor) -> Any | None:

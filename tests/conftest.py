@@ -33,6 +33,8 @@ from time_limits import (  # noqa: E402, F401 - hooks
     pytest_unconfigure,
 )
 
+from heedful import fused_operators  # noqa: E402
+
 torch.set_num_threads(1)
 gc.set_threshold(10_000)  # Python looks for garbage every 700 objects
 atexit.register(gc.freeze)  # or all that lives is looked through once more at the end
@@ -57,6 +59,14 @@ def _set_seeds() -> None:
     torch.default_generator.manual_seed(1)  # `torch.manual_seed` would visit every device, which takes time
     if torch.cuda.is_available():
         torch.cuda.manual_seed_all(1)
+
+
+@pytest.fixture(params=["native code", "PyTorch"])
+def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run a test with the fused operators of training, and again with those of PyTorch."""
+    if request.param == "PyTorch":
+        monkeypatch.setattr(fused_operators, "load_library", lambda: None)
+    return str(request.param)
 
 
 @pytest.fixture(name="unchecked")

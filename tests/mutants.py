@@ -43,6 +43,7 @@ class Mutant:
     tests: tuple[str, ...]
 
 
+OPERATORS = "tests/unit/native/test_training_operators.py"
 FINE_TUNED = "tests/reference/test_fine_tuned_hugging_face.py"
 PUBLISHED = "tests/reference/test_published_vocabularies.py"
 SAMPLED = "tests/unit/data/test_subword_sampling.py"
@@ -1128,8 +1129,8 @@ ATTENTION = (
     Mutant(
         "keys and values are exchanged",
         "attention/multihead.py",
-        "key, value = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)",
-        "value, key = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)",
+        "key, value = torch.split(apply_linear(keys, linear), [d_keys, self.key_value_heads * self.d_v], -1)",
+        "value, key = torch.split(apply_linear(keys, linear), [d_keys, self.key_value_heads * self.d_v], -1)",
         (f"{TORCH}::test_multi_head_attention",),
     ),
     Mutant(
@@ -1425,8 +1426,8 @@ MODELS = (
     Mutant(
         "the activation comes last",
         "blocks/feedforward.py",
-        "self.outer(self.dropout(self.activation(self.inner(x))))",
-        "self.activation(self.outer(self.dropout(self.inner(x))))",
+        "apply_linear(self.dropout(apply_linear(x, self.inner, self.activation)), self.outer)",
+        "apply_linear(self.dropout(apply_linear(x, self.inner)), self.outer, self.activation)",
         (f"{BLOCKS}::test_feed_forward",),
     ),
     Mutant(
@@ -1611,7 +1612,7 @@ TASKS = (
     Mutant(
         "smoothing takes nothing from the label",
         "models/predictions.py",
-        "margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias",
+        "margins = label_logits - h.to(exact) @ mean_weight - mean_bias",
         "margins = -(h.to(exact) @ mean_weight + mean_bias)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
@@ -1639,15 +1640,15 @@ TASKS = (
     Mutant(
         "the gradient of the label is not smoothed",
         "models/predictions.py",
-        "probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))",
-        "probable.scatter_(1, columns, (chosen - 1).unsqueeze(1))",
+        "labels] = chosen - confidence",
+        "labels] = chosen - 1",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
         "the output's bias hears of the last chunk alone",
         "models/predictions.py",
-        "d_bias += probable.sum(0)",
-        "d_bias = probable.sum(0)",
+        "d_bias += d_logits.sum(0)",
+        "d_bias = d_logits.sum(0)",
         (f"{LIKELIHOOD}::test_values_and_gradients",),
     ),
     Mutant(
@@ -5083,6 +5084,41 @@ ADAPTED = (
 )
 
 NATIVE = (
+    Mutant(
+        "native: the gradient of dropout has a mask of its own",
+        "fused_operators.py",
+        "_drop(ctx.seed, ctx.p, branch=gradient",
+        "_drop(ctx.seed + 1, ctx.p, branch=gradient",
+        (f"{OPERATORS}::test_a_dropped_residual_and_its_gradients_have_one_mask",),
+    ),
+    Mutant(
+        "native: attention forgets its scale in the backward pass",
+        "fused_operators.py",
+        "factors=factors, scale=ctx.scale)",
+        "factors=factors, scale=1.0)",
+        (f"{OPERATORS}::test_attention",),
+    ),
+    Mutant(
+        "native: the mask of another query hides keys",
+        "fused_operators.py",
+        "batch.hidden_row, _, batch.hidden_query, batch.hidden_key = hidden.stride()",
+        "batch.hidden_row, batch.hidden_query, _, batch.hidden_key = hidden.stride()",
+        (f"{OPERATORS}::test_attention",),
+    ),
+    Mutant(
+        "native: all kinds of GELU are one",
+        "fused_operators.py",
+        'getattr(activation, "approximate", "none") == "tanh"',
+        "False",
+        (f"{OPERATORS}::test_linear_maps_with_an_activation",),
+    ),
+    Mutant(
+        "native: hooks of linear maps are forgotten",
+        "fused_operators.py",
+        "type(linear) is nn.Linear and not linear._forward_hooks",
+        "type(linear) is nn.Linear",
+        (f"{OPERATORS}::test_where_native_code_is_not_used",),
+    ),
     Mutant(
         "native: two continuations write to one place",
         "engines/native/state.py",

@@ -83,6 +83,7 @@ from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection, Token
 from heedful.blocks.transformer import ParallelTransformerLayer, TransformerLayer, TransformerStack
 from heedful.blocks.vision import PatchProjection
 from heedful.errors import RecipeError
+from heedful.fused_operators import LayerNorm
 from heedful.models.generative import LanguageModel, SequenceToSequence
 from heedful.models.parameters import Initializer, init_bert, init_gpt2, init_modern
 from heedful.models.transformer import Pooler, SubsampledEncoder, TransformerDecoder, TransformerEncoder
@@ -308,10 +309,10 @@ def _build_layer(
 def build_activation(name: Activation | SummaryActivation) -> nn.Module:
     """Build the activation of this name."""
     builders: dict[Activation | SummaryActivation, Callable[[], nn.Module]] = {
-        "relu": lambda: nn.ReLU(inplace=True),
+        "relu": nn.ReLU,
         "gelu": nn.GELU,
         "gelu_tanh": lambda: nn.GELU(approximate="tanh"),
-        "silu": lambda: nn.SiLU(inplace=True),
+        "silu": nn.SiLU,
         "tanh": nn.Tanh,
     }
     return builders[name]()
@@ -363,7 +364,7 @@ def build_norm(config: StackConfig, width: int) -> nn.Module:
     """
     match config.norm:
         case "layer":
-            return nn.LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
+            return LayerNorm(width, eps=config.norm_epsilon, bias=config.bias)
         case "rms":
             return nn.RMSNorm(width, eps=config.norm_epsilon)
         case "batch":

@@ -16,6 +16,8 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heedful import fused_operators
+
 _LEVELS = 256
 
 
@@ -41,6 +43,8 @@ class Dropout(nn.Module):
             return x
         if x.device.type != "cpu":
             return functional.dropout(x, self.p, training=True)
+        if fused_operators.find_training_library(x) is not None:
+            return fused_operators.drop(x, self.p)
         keep, scale = _draw_mask(x.shape, self.p, dtype=x.dtype)
         return x * keep.mul_(scale)
 
@@ -52,6 +56,8 @@ class Dropout(nn.Module):
             return None
         if reference.device.type != "cpu":
             return functional.dropout(reference.new_ones(shape), self.p, training=True)
+        if fused_operators.find_training_library(reference) is not None:
+            return fused_operators.draw_dropout_factors(shape, self.p, reference=reference)
         keep, scale = _draw_mask(shape, self.p, dtype=reference.dtype)
         return keep.mul_(scale)
 
@@ -61,6 +67,8 @@ class Dropout(nn.Module):
             return x + branch
         if x.device.type != "cpu":
             return x + functional.dropout(branch, self.p, training=True)
+        if x.dtype == branch.dtype and fused_operators.find_training_library(branch) is not None:
+            return fused_operators.add_dropped(x, branch, self.p)
         keep, scale = _draw_mask(branch.shape, self.p, dtype=branch.dtype)
         result: Tensor = _AddScaled.apply(x, branch, keep, scale)  # type: ignore[no-untyped-call]  # torch's
         return result

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from heedful.attention.mask_functions import SlidingWindow
+from heedful.fused_operators import native_attention, prefer_native_attention
 
 _MIN_FUSED_KEYS = 64
 """Number of keys from which torch's fused kernel is faster on a CPU without gradients."""
@@ -65,6 +66,8 @@ def prefer_fused(query: Float[Tensor, "B H Q d_k"], key: Float[Tensor, "B H_kv K
     """
     if query.device.type != "cpu" or is_tracing():
         return True
+    if prefer_native_attention(query, key):
+        return False
     if dropout > 0 or query.size(2) == 1:
         return False
     if needs_grad(query):
@@ -117,6 +120,8 @@ def explicit_attention(
     Its gradient copies each input once and passes over the weights as often as necessary; that of the single operations
     would also mask the gradient of the scores, which is zero there already.
     """
+    if prefer_native_attention(query, key):
+        return native_attention(query, key, value=value, scale=scale, hidden=hidden, factors=factors)
     node = _ExplicitAttention.apply
     result: Tensor = node(query, key, value, scale, hidden, fully_masked, factors)  # type: ignore[no-untyped-call]  # torch's
     return result

@@ -16,6 +16,7 @@ from heedful.attention.kv_cache import KVCache
 from heedful.attention.mask import AttentionMask, BandedMask
 from heedful.attention.positions import NoPosition, RelativePosition
 from heedful.attention.scores import ScaledSoftmax, WeightFunction
+from heedful.fused_operators import apply_linear
 
 
 class HeadAggregation(nn.Module, ABC):
@@ -62,8 +63,7 @@ class ProjectionAggregation(HeadAggregation):
 
     def forward(self, contexts: Float[Tensor, "B Q H d_v"]) -> Float[Tensor, "B Q d_model"]:
         """Concatenate the heads and multiply by W_O."""
-        mixed: Tensor = self.output(contexts.flatten(2))
-        return mixed
+        return apply_linear(contexts.flatten(2), self.output)
 
 
 class HeadedAttention(TraceableAttention):
@@ -264,7 +264,7 @@ class MultiHeadAttention(HeadedAttention):
             key = linear(keys)
             value = key if values is keys else linear(values)
         elif values is keys:
-            key, value = linear(keys).split([d_keys, self.key_value_heads * self.d_v], -1)
+            key, value = torch.split(apply_linear(keys, linear), [d_keys, self.key_value_heads * self.d_v], -1)
         else:
             key, value = linear(keys)[..., :d_keys], linear(values)[..., d_keys:]
         key = self._split_heads(key, self.d_k)
@@ -292,7 +292,7 @@ class MultiHeadAttention(HeadedAttention):
 
     def _project_queries(self, x: Tensor, *, mask: AttentionMask) -> Float[Tensor, "G H Q d_k"]:
         """Return the queries of `x` at the positions of the mask, normalised and rotated."""
-        query = self._split_heads(self.query(x), self.d_k)
+        query = self._split_heads(apply_linear(x, self.query), self.d_k)
         if self.query_norm is not None:
             query = self.query_norm(query)
         return self.relative.rotate(query, mask.positions)

@@ -10,6 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.fused_operators import apply_linear
 
 
 def build_xavier_linear(d_input: int, d_output: int, *, bias: bool = True, parts: int = 1) -> nn.Linear:
@@ -50,8 +51,7 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """Apply the network to each token separately."""
-        result: Tensor = self.outer(self.dropout(self.activation(self.inner(x))))
-        return result
+        return apply_linear(self.dropout(apply_linear(x, self.inner, self.activation)), self.outer)
 
 
 class GatedFeedForward(FeedForward):
@@ -74,8 +74,8 @@ class GatedFeedForward(FeedForward):
 
     def forward(self, x: Float[Tensor, "B T d_model"]) -> Float[Tensor, "B T d_model"]:
         """Apply the network to each token separately."""
-        result: Tensor = self.outer(self.dropout(self.activation(self.inner(x)) * self.gate(x)))
-        return result
+        gated = apply_linear(x, self.inner, self.activation) * apply_linear(x, self.gate)
+        return apply_linear(self.dropout(gated), self.outer)
 
 
 class Readout(nn.Module, ABC):

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from heedful.attention.dropout import Dropout
+from heedful.fused_operators import LayerNorm
 
 Sublayer = Callable[[Tensor], Tensor]
 
@@ -93,7 +94,7 @@ class NormalizedResidual(ResidualConnection):
 
     def __init__(self, d_model: int, dropout: float = 0.0, *, norm: nn.Module | None = None) -> None:
         super().__init__()
-        self.norm = norm or nn.LayerNorm(d_model)
+        self.norm = norm or LayerNorm(d_model)
         self.dropout = Dropout(dropout)
 
 

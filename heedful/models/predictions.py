@@ -13,6 +13,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.utils.checkpoint import checkpoint
 
+from heedful import fused_operators
+
 
 class Predictions(ABC):
     """The distributions that a model predicts for some tokens, a row for each.
@@ -213,32 +215,31 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_weight = torch.zeros_like(weight) if wants_weight else None
         d_bias = torch.zeros_like(bias, dtype=exact) if wants_bias and bias is not None else None
         size = _choose_chunk_rows(hidden.device, weight.size(0))
-        room = hidden.new_empty(2, min(size, hidden.size(0)), weight.size(0))
+        is_native = fused_operators.find_library(hidden) is not None
+        compute_gradient = _compute_native_gradient if is_native else _compute_logit_gradient
+        wants_gradient = wants_hidden or wants_weight or wants_bias
+        room = hidden.new_empty(1 if is_native else 2, min(size, hidden.size(0)), weight.size(0))
         for start in range(0, hidden.size(0), size):
             h, label = hidden[start : start + size], labels[start : start + size]
             row_weights = None if weights is None else weights[start : start + size].to(exact)
-            logits, probable = room[:, : h.size(0)]
+            logits, out = room[0, : h.size(0)], room[-1, : h.size(0)]
             _ = torch.mm(h, weight.T, out=logits) if bias is None else torch.addmm(bias, h, weight.T, out=logits)
-            torch.softmax(logits, -1, out=probable)
-            columns = label.unsqueeze(1)
-            chosen = probable.gather(1, columns).squeeze(1)
-            log_probs = _log_probability(chosen.to(exact), logits, label=label)
+            log_probs, label_logits, d_logits = compute_gradient(
+                logits, label, confidence=1 - smoothing, weights=row_weights, out=out if wants_gradient else None
+            )
             plain -= log_probs.sum()
             total -= _sum_weighted(log_probs, row_weights)
             if smoothing:
-                margins = logits.gather(1, columns).squeeze(1).to(exact) - h.to(exact) @ mean_weight - mean_bias
+                margins = label_logits - h.to(exact) @ mean_weight - mean_bias
                 spread += _sum_weighted(margins, row_weights)
-            if not (wants_hidden or wants_weight or wants_bias):
+            if d_logits is None:
                 continue
-            probable.scatter_(1, columns, (chosen - (1 - smoothing)).unsqueeze(1))
-            if row_weights is not None:
-                probable.mul_(row_weights.unsqueeze(1).to(probable.dtype))
             if d_hidden is not None:
-                torch.mm(probable, weight, out=d_hidden[start : start + size])
+                torch.mm(d_logits, weight, out=d_hidden[start : start + size])
             if d_weight is not None:
-                d_weight.addmm_(probable.T, h)
+                d_weight.addmm_(d_logits.T, h)
             if d_bias is not None:
-                d_bias += probable.sum(0)
+                d_bias += d_logits.sum(0)
         if smoothing and d_hidden is not None:
             shift = smoothing * mean_weight
             d_hidden.sub_((shift if weights is None else weights.unsqueeze(1) * shift).to(d_hidden.dtype))
@@ -258,6 +259,51 @@ class _ProjectedCrossEntropy(torch.autograd.Function):
         d_hidden, d_weight, d_bias = (None if d is None else d.mul_(factor.to(d.dtype)) for d in ctx.gradients)
         ctx.gradients = ()
         return d_hidden, d_weight, d_bias, None, None, None, None
+
+
+_LogitGradient = tuple[Float[Tensor, " N"], Float[Tensor, " N"], Float[Tensor, "N V"] | None]
+"""Log-probabilities and logits of labels, and the gradient of all logits if it is needed."""
+
+
+def _compute_logit_gradient(
+    logits: Float[Tensor, "N V"],
+    labels: Int[Tensor, " N"],
+    *,
+    confidence: float,
+    weights: Float[Tensor, " N"] | None,
+    out: Float[Tensor, "N V"] | None,
+) -> _LogitGradient:
+    """Return the log-probabilities of labels, their logits, and the gradient weights (softmax(logits) - confidence
+    onehot(label)), which is written to `out`; none without `out`.
+    """
+    columns = labels.unsqueeze(1)
+    probable = logits.softmax(-1) if out is None else torch.softmax(logits, -1, out=out)
+    chosen = probable.gather(1, columns).squeeze(1)
+    exact = torch.promote_types(logits.dtype, torch.float32)
+    log_probs = _log_probability(chosen.to(exact), logits, label=labels)
+    label_logits = logits.gather(1, columns).squeeze(1).to(exact)
+    if out is None:
+        return log_probs, label_logits, None
+    # scatter_ would copy all of a bf16 tensor twice
+    probable[torch.arange(len(labels), device=labels.device), labels] = chosen - confidence
+    if weights is not None:
+        probable.mul_(weights.unsqueeze(1).to(probable.dtype))
+    return log_probs, label_logits, probable
+
+
+def _compute_native_gradient(
+    logits: Float[Tensor, "N V"],
+    labels: Int[Tensor, " N"],
+    *,
+    confidence: float,
+    weights: Float[Tensor, " N"] | None,
+    out: Float[Tensor, "N V"] | None,
+) -> _LogitGradient:
+    """Compute the same in native code; `out` must be the logits, which are overwritten."""
+    log_probs, label_logits = fused_operators.cross_entropy_gradient(
+        logits, labels, confidence=confidence, weights=weights, has_gradient=out is not None
+    )
+    return log_probs, label_logits, out
 
 
 def _sum_weighted(terms: Float[Tensor, " N"], weights: Float[Tensor, " N"] | None) -> Float[Tensor, ""]:

@@ -1,4 +1,4 @@
-"""Transformer steps, int8 matrix products and the ranking of logits, in native code.
+"""Transformer steps, int8 matrix products, the ranking of logits and operators of training, in native code.
 
 The arguments are memory addresses: this package uses neither torch nor NumPy. The structures and functions are those of
 `src/native.h`, which documents them. `heedful` uses this package if it is installed.
@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
 _LIBRARY: Final = ctypes.CDLL(str(Path(__file__).with_name("library.so")))
-INTERFACE: Final = 3
+INTERFACE: Final = 4
 """Version of the interface; it grows with each change of structures and functions, and `heedful` checks it."""
 DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY = range(3)
 """Return values of `forward`."""
@@ -177,6 +177,58 @@ class Candidates(Structure):
     ]
 
 
+class HeadVectors(Structure):
+    """Vectors [rows, tokens, heads, width] with strides; each vector is dense."""
+
+    _fields_ = [("numbers", c_void_p), ("row", c_int64), ("token", c_int64), ("head", c_int64)]
+
+
+class AttentionBatch(Structure):
+    """Attention that is trained: its operands, its mask, and its weights."""
+
+    _fields_ = [
+        ("query", HeadVectors),
+        ("key", HeadVectors),
+        ("value", HeadVectors),
+        ("context", HeadVectors),
+        ("rows", c_int64),
+        ("heads", c_int64),
+        ("queries", c_int64),
+        ("keys", c_int64),
+        ("width", c_int64),
+        ("value_width", c_int64),
+        ("hidden", c_void_p),
+        ("hidden_row", c_int64),
+        ("hidden_query", c_int64),
+        ("hidden_key", c_int64),
+        ("factors", c_void_p),
+        ("weights", c_void_p),
+        ("scale", c_float),
+        ("bfloat16", c_int32),
+    ]
+
+
+class Dropout(Structure):
+    """Dropout, whose mask depends on the seed and on the place of a number."""
+
+    _fields_ = [("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float)]
+
+
+class NormBatch(Structure):
+    """LayerNorm of vectors [rows, width], with the moments that its gradient needs."""
+
+    _fields_ = [
+        ("x", c_void_p),
+        ("gain", c_void_p),
+        ("bias", c_void_p),
+        ("moments", c_void_p),
+        ("rows", c_int64),
+        ("width", c_int64),
+        ("epsilon", c_float),
+        ("bfloat16", c_int32),
+    ]
+
+
 def _declare(name: str, *arguments: Any, result: Any = None) -> Any:
     """Return a function of the library with the types of its arguments and result set."""
     function = getattr(_LIBRARY, name)
@@ -251,6 +303,34 @@ select = _declare(
 )
 """Advance each sentence of a beam search by a token: `select(found, sentences, width, kept, divisors, forced, limits,
 before, after, chosen, result)`."""
+
+attention = _declare("heedful_attention", POINTER(AttentionBatch), c_int32)
+"""Compute contexts and weights: `attention(batch, threads)`."""
+attention_backward = _declare("heedful_attention_backward", POINTER(AttentionBatch), POINTER(HeadVectors), c_int32)
+"""Compute the gradients of query, key and value: `attention_backward(batch, gradients, threads)`."""
+dropout = _declare("heedful_dropout", POINTER(Dropout), c_void_p, c_void_p, c_int64, c_void_p, c_int32, c_int32)
+"""Compute x + dropout(branch): `dropout(dropout, x, branch, count, out, bfloat16, threads)`."""
+norm = _declare("heedful_norm", POINTER(NormBatch), c_void_p, c_int32)
+"""Compute LayerNorm: `norm(batch, out, threads)`."""
+norm_backward = _declare("heedful_norm_backward", POINTER(NormBatch), c_void_p, c_void_p, c_void_p, c_void_p, c_int32)
+"""Compute the gradients of LayerNorm: `norm_backward(batch, gradient, d_x, d_gain, d_bias, threads)`."""
+bias_activation = _declare(
+    "heedful_bias_activation", c_void_p, c_int64, c_int64, c_void_p, c_int32, c_void_p, c_int32, c_int32
+)
+"""Add a bias and compute an activation:
+`bias_activation(x, rows, width, bias, activation, out, bfloat16, threads)`."""
+bias_activation_backward = _declare(
+    "heedful_bias_activation_backward",
+    *(c_void_p, c_void_p, c_int64, c_int64, c_int32, c_void_p, c_void_p, c_int32, c_int32),
+)
+"""Compute the gradients of input and bias:
+`bias_activation_backward(gradient, x, rows, width, activation, d_x, d_bias, bfloat16, threads)`."""
+cross_entropy = _declare(
+    "heedful_cross_entropy",
+    *(c_void_p, c_int64, c_int64, c_void_p, c_float, c_void_p, c_int32, c_void_p, c_void_p, c_int32, c_int32),
+)
+"""Compute log-probabilities of labels, and the gradient of the logits in their place: `cross_entropy(logits, rows,
+columns, labels, confidence, weights, gradient, log_probabilities, chosen, bfloat16, threads)`."""
 
 
 def processors() -> tuple[str, ...]:

@@ -5,6 +5,27 @@
 
 #include "native.h"  // activations
 
+// Operators of training, of floats or bf16 numbers; see `native.h`. A pointer to numbers is void*.
+struct TrainingKernels {
+  // One row. `scratch` has memory for nine matrices of each head, padded to PADDING columns.
+  void (*attend)(const AttentionBatch& batch, int64_t row, float* scratch);
+  void (*attend_backward)(const AttentionBatch& batch, const HeadVectors* gradients, int64_t row, float* scratch);
+  // Numbers from `begin` to `end`; `begin` is a multiple of DROPOUT_BLOCK.
+  void (*drop)(const Dropout& dropout, const void* x, const void* branch, int64_t begin, int64_t end, void* out,
+               bool bfloat16);
+  // A few rows; the gradients of gain and bias are added.
+  void (*norm)(const NormBatch& batch, int64_t begin, int64_t end, void* out);
+  void (*norm_backward)(const NormBatch& batch, const void* gradient, int64_t begin, int64_t end, void* d_x,
+                        float* d_gain, float* d_bias);
+  void (*activate)(void* x, int64_t begin, int64_t end, int64_t width, const float* bias, int32_t activation, void* out,
+                   bool bfloat16);
+  void (*activate_backward)(const void* gradient, const void* x, int64_t begin, int64_t end, int64_t width,
+                            int32_t activation, void* d_x, float* d_bias, bool bfloat16);
+  // One row; `scratch` has `columns` floats and PADDING more.
+  void (*cross_entropy)(void* logits, int64_t columns, int64_t label, float confidence, float weight, bool gradient,
+                        float* log_probability, float* logit, float* scratch, bool bfloat16);
+};
+
 struct Kernels {
   const char* name;
   bool (*here)();      // returns whether this processor has the instructions
@@ -39,9 +60,11 @@ struct Kernels {
   float (*normaliser)(const float* x, int64_t n);
   // Returns the first index from `from` on where x + offset is not at most `least`; n if there is none.
   int64_t (*exceeds)(const float* x, int64_t from, int64_t n, float offset, float least);
+  const TrainingKernels* training;
 };
 
 constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `weights` has this many extra entries
+constexpr int64_t DROPOUT_BLOCK = 64;  // numbers whose masks are drawn together, at most
 constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
 extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON;

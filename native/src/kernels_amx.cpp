@@ -6,6 +6,8 @@
 #include <immintrin.h>
 #include <math.h>
 #include <string.h>
+
+#include <utility>
 #ifdef HEEDFUL_EMULATE_AMX
 #include "../tests/amx_emulation.h"
 #define HERE processor().avx512_bf16

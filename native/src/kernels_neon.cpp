@@ -7,6 +7,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <utility>
+
 namespace {
 
 #define NAME "neon"

@@ -2,6 +2,8 @@
 #include <math.h>
 #include <string.h>
 
+#include <utility>
+
 #include "kernels.h"
 
 namespace {

@@ -43,7 +43,7 @@ struct Layer {
   Norm norm;
 };
 
-enum Activation : int32_t { RELU, GELU, GELU_TANH, SILU };
+enum Activation : int32_t { RELU, GELU, GELU_TANH, SILU, NO_ACTIVATION };
 
 struct Stack {
   Table words, segments;
@@ -110,6 +110,37 @@ struct Candidates {  // candidate continuations, best first
   int64_t* ranks;
 };
 
+struct HeadVectors {          // [rows, tokens, heads, width]; each vector is dense
+  void* numbers;
+  int64_t row, token, head;   // strides
+};
+
+struct AttentionBatch {       // attention that is trained
+  HeadVectors query, key, value, context;
+  int64_t rows, heads, queries, keys, width, value_width;
+  const uint8_t* hidden;      // true for a key that a query does not see; null: none
+  int64_t hidden_row, hidden_query, hidden_key;  // strides
+  const void* factors;        // of the weights, [rows, heads, queries, keys]; null: none
+  void* weights;              // before the factors, of the same shape
+  float scale;                // of the scores
+  int32_t bfloat16;           // type of all numbers: bf16 or float
+};
+
+struct Dropout {              // the mask of a number depends on the seed and on its place
+  uint64_t seed;
+  uint32_t threshold;         // of 256: share that is dropped
+  float scale;                // of the others
+};
+
+struct NormBatch {            // LayerNorm of [rows, width]
+  const void* x;
+  const float *gain, *bias;   // bias may be null
+  float* moments;             // [rows, 2]: mean, and one divided by the standard deviation
+  int64_t rows, width;
+  float epsilon;
+  int32_t bfloat16;
+};
+
 enum Status : int32_t { DONE, POSITION_TOO_LARGE, NO_SUCH_ENTRY };
 
 #pragma GCC visibility push(default)
@@ -169,6 +200,33 @@ void heedful_append_tokens(const float* logits, const float* normalisers, int64_
 void heedful_select(const Candidates* found, int64_t sentences, int64_t width, int64_t kept, const float* divisors,
                     const int64_t* forced, const int64_t* limits, const Beams* before, const Beams* after,
                     const Candidates* chosen, int64_t* result);
+
+// Operators of training. Their numbers are floats, or bf16 if `bfloat16`; sums are floats. Gradients of gains and biases
+// are sums over blocks of rows, so they do not depend on the number of threads.
+
+// Computes context = (softmax(scale q k) factors) v and the weights. Queries that see no key get zeros.
+void heedful_attention(const AttentionBatch* batch, int32_t threads);
+// Computes the gradients of query, key and value from that of the context, which is in `context`.
+void heedful_attention_backward(const AttentionBatch* batch, const HeadVectors* gradients, int32_t threads);
+// Computes out = x + dropout(branch), or dropout(branch) if x is null; out may be x or branch.
+void heedful_dropout(const Dropout* dropout, const void* x, const void* branch, int64_t count, void* out,
+                     int32_t bfloat16, int32_t threads);
+// Computes LayerNorm, and the moments that its gradient needs.
+void heedful_norm(const NormBatch* batch, void* out, int32_t threads);
+void heedful_norm_backward(const NormBatch* batch, const void* gradient, void* d_x, float* d_gain, float* d_bias,
+                           int32_t threads);
+// Adds the bias to x [rows, width], which changes, then computes the activation; out may be x.
+void heedful_bias_activation(void* x, int64_t rows, int64_t width, const float* bias, int32_t activation, void* out,
+                             int32_t bfloat16, int32_t threads);
+// Computes the gradients of x and of the bias from that of the activation of x; x is the result for RELU. For NO_ACTIVATION
+// only that of the bias.
+void heedful_bias_activation_backward(const void* gradient, const void* x, int64_t rows, int64_t width,
+                                      int32_t activation, void* d_x, float* d_bias, int32_t bfloat16, int32_t threads);
+// Outputs the logit and the log-probability of the label of each row. If `gradient`, the logits are replaced by
+// weight (softmax(logits) - confidence onehot(label)); weights may be null.
+void heedful_cross_entropy(void* logits, int64_t rows, int64_t columns, const int64_t* labels, float confidence,
+                           const float* weights, int32_t gradient, float* log_probabilities, float* chosen,
+                           int32_t bfloat16, int32_t threads);
 
 #pragma GCC visibility pop
 }

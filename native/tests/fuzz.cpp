@@ -324,6 +324,123 @@ void check_forward(RandomSource& chance) {
   expect(heedful_forward(&stack, &far, &used, seen.data(), step.data(), 1) == POSITION_TOO_LARGE, "positions");
 }
 
+// Numbers of operands in the type of an operator, and back.
+struct Numbers {
+  bool bfloat16;
+  Floats floats;
+  std::vector<uint16_t> halves;
+
+  Numbers(bool half, const Floats& all) : bfloat16(half), floats(all), halves(half ? all.size() : 0) {
+    for (size_t i = 0; half && i < all.size(); ++i) {
+      floats[i] = round_to_bfloat16(all[i]);
+      uint32_t bits;
+      std::memcpy(&bits, &floats[i], 4);
+      halves[i] = (uint16_t)(bits >> 16);
+    }
+  }
+
+  void* data() { return bfloat16 ? (void*)halves.data() : floats.data(); }
+
+  float at(int64_t i) const {
+    if (!bfloat16) return floats[i];
+    const uint32_t bits = (uint32_t)halves[i] << 16;
+    float x;
+    std::memcpy(&x, &bits, 4);
+    return x;
+  }
+};
+
+// Attention whose values are the same for all keys returns these values, and has no gradient of queries and keys.
+void check_attention(RandomSource& chance, bool half, int32_t threads) {
+  const int64_t rows = chance.whole(1, 4), heads = chance.whole(1, 3), queries = chance.whole(1, 40);
+  const int64_t keys = chance.whole(1, 40), width = chance.whole(1, 40), wide = chance.whole(1, 40);
+  const Floats constant = chance.numbers(wide);
+  Floats same(rows * keys * heads * wide);
+  for (size_t i = 0; i < same.size(); ++i) same[i] = constant[i % wide];
+  Numbers query(half, chance.numbers(rows * queries * heads * width)), key(half, chance.numbers(rows * keys * heads * width));
+  Numbers value(half, same), context(half, Floats(rows * queries * heads * wide));
+  Numbers weights(half, Floats(rows * heads * queries * keys));
+  std::vector<uint8_t> hidden(queries * keys);
+  for (uint8_t& each : hidden) each = (uint8_t)(chance.whole(0, 2) == 0);
+  const auto heads_of = [&](Numbers& x, int64_t tokens, int64_t size) {
+    return HeadVectors{x.data(), tokens * heads * size, heads * size, size};
+  };
+  AttentionBatch batch{heads_of(query, queries, width), heads_of(key, keys, width), heads_of(value, keys, wide),
+                       heads_of(context, queries, wide), rows, heads, queries, keys, width, wide, hidden.data(),
+                       0, keys, 1, nullptr, weights.data(), .3f, half};
+  heedful_attention(&batch, threads);
+  const double slack = half ? 2e-2 : 1e-4;
+  for (int64_t q = 0; q < queries; ++q) {
+    bool sees = false;
+    for (int64_t k = 0; k < keys; ++k) sees |= !hidden[q * keys + k];
+    for (int64_t i = 0; i < heads * wide; ++i)
+      expect(near(context.at(q * heads * wide + i), sees ? value.at(i % wide) : 0, slack), "contexts of equal values");
+  }
+  Numbers d_query = query, d_key = key, d_value = value;
+  const HeadVectors gradients[] = {heads_of(d_query, queries, width), heads_of(d_key, keys, width),
+                                   heads_of(d_value, keys, wide)};
+  heedful_attention_backward(&batch, gradients, threads);
+  for (int64_t i = 0; i < rows * queries * heads * width; ++i)
+    expect(near(d_query.at(i), 0, half ? .3 : 1e-3), "gradients of queries");
+}
+
+// Operators whose results are compared with doubles.
+void check_training(RandomSource& chance) {
+  const bool half = chance.whole(0, 1);
+  const int32_t threads = (int32_t)chance.whole(1, 4), activation = (int32_t)chance.whole(RELU, NO_ACTIVATION);
+  const int64_t rows = chance.whole(1, 300), width = chance.whole(1, 80), count = rows * width;
+  const double slack = half ? 2e-2 : 1e-4;
+  check_attention(chance, half, threads);
+  Numbers x(half, chance.numbers(count)), gradient(half, chance.numbers(count)), out(half, Floats(count));
+  Numbers d_x(half, Floats(count));
+  const Floats gain = chance.numbers(width), bias = chance.numbers(width);
+  Floats moments(rows * 2), d_gain(width), d_bias(width);
+  const NormBatch norm{x.data(), gain.data(), bias.data(), moments.data(), rows, width, 1e-3f, half};
+  heedful_norm(&norm, out.data(), threads);
+  heedful_norm_backward(&norm, gradient.data(), d_x.data(), d_gain.data(), d_bias.data(), threads);
+  for (int64_t j = 0; j < width; ++j) {
+    double sum = 0, scaled = 0;
+    for (int64_t i = 0; i < rows; ++i) {
+      const double normal = (x.at(i * width + j) - moments[2 * i]) * (double)moments[2 * i + 1];
+      sum += gradient.at(i * width + j), scaled += gradient.at(i * width + j) * normal;
+      expect(near(out.at(i * width + j), normal * gain[j] + bias[j], slack), "norm");
+    }
+    expect(near(d_bias[j], sum, 1e-4 * rows) && near(d_gain[j], scaled, 1e-4 * rows), "gradients of a norm");
+  }
+  const Dropout dropout{(uint64_t)chance.whole(0, INT64_MAX), (uint32_t)chance.whole(0, 255), 2.f};
+  Numbers again = out;
+  heedful_dropout(&dropout, x.data(), gradient.data(), count, out.data(), half, threads);
+  heedful_dropout(&dropout, nullptr, gradient.data(), count, again.data(), half, 1);
+  for (int64_t i = 0; i < count; ++i) {
+    expect(again.at(i) == 0 || again.at(i) == 2 * gradient.at(i), "dropout");
+    expect(near(out.at(i), x.at(i) + again.at(i), slack), "a sum with dropout");
+  }
+  Numbers inner = x;
+  heedful_bias_activation(inner.data(), rows, width, bias.data(), activation, out.data(), half, threads);
+  heedful_bias_activation_backward(gradient.data(), inner.data(), rows, width, activation, d_x.data(), d_bias.data(), half,
+                                   threads);
+  for (int64_t i = 0; i < count; ++i) {
+    const double v = x.at(i) + bias[i % width];
+    const double y = activation == NO_ACTIVATION ? v
+                     : activation == RELU        ? std::max(v, 0.)
+                     : activation == SILU        ? v / (1 + std::exp(-v))
+                                                 : v * .5 * std::erfc(-v * M_SQRT1_2);
+    expect(near(out.at(i), y, activation == GELU_TANH ? slack + 1e-3 : slack), "activation");
+  }
+  std::vector<int64_t> labels(rows);
+  for (int64_t& each : labels) each = chance.whole(0, width - 1);
+  Numbers logits = x;
+  Floats log_probabilities(rows), chosen(rows), row_weights = chance.numbers(rows);
+  heedful_cross_entropy(logits.data(), rows, width, labels.data(), .9f, row_weights.data(), 1, log_probabilities.data(),
+                        chosen.data(), half, threads);
+  for (int64_t i = 0; i < rows; ++i) {
+    double total = 0, rest = 0;
+    for (int64_t j = 0; j < width; ++j) total += std::exp((double)x.at(i * width + j)), rest += logits.at(i * width + j);
+    expect(near(log_probabilities[i], x.at(i * width + labels[i]) - std::log(total), 1e-4), "log-probabilities of labels");
+    expect(near(rest, .1 * row_weights[i], slack * 4), "gradients of logits");
+  }
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -333,7 +450,7 @@ int main(int count, char** words) {
   for (std::string name; names >> name;) {
     expect(heedful_use(name.c_str()), "an instruction set of this processor");
     for (int64_t round = 0; round < rounds; ++round)
-      check_linear(chance), check_ranking(chance), check_beam_search(chance), check_forward(chance);
+      check_linear(chance), check_ranking(chance), check_beam_search(chance), check_forward(chance), check_training(chance);
     std::printf("%s: %lld rounds\n", name.c_str(), (long long)rounds);
   }
   return 0;

@@ -10,7 +10,7 @@ from architecture.sources import find_modules, format_dotted_name, list_nodes
 
 # Modules that a room may import besides itself and errors, as prefixes of module names below heedful. A file that
 # is listed has its own rule instead of the rule of its room.
-BELOW_MODELS = ("blocks", "attention", "tensors")
+BELOW_MODELS = ("blocks", "attention", "fused_operators", "tensors")
 BELOW_ARCHITECTURES = ("recipes", "registry", "models", *BELOW_MODELS)
 BELOW_TASKS = (
     "characters",
@@ -41,14 +41,16 @@ ALLOWED: dict[str, tuple[str, ...]] = {
     "memory_limits": (),
     "atomic_io": ("files", "memory_limits"),
     "native": (),
+    "fused_operators": ("native",),
     "bundled": ("english_words",),
     "english_words": (),
     "registry": ("english_words",),
     "attention": (
         "deprecation",
+        "fused_operators",
         "tensors",
     ),
-    "blocks": ("attention", "tensors"),
+    "blocks": ("attention", "fused_operators", "tensors"),
     "adapters": BELOW_MODELS,
     "models": BELOW_MODELS,
     "localisation": ("characters", "language_tags"),
@@ -67,6 +69,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "attention",
         "tensors",
         "atomic_io",
+        "fused_operators",
         "native",
         "recipes.recipe",
     ),  # names of engines

@@ -200,5 +200,7 @@ def test_only_training_computes_layers_again_and_never_watched_ones() -> None:
     assert watched_calls == calls
     assert all(len(recorded) == 1 for recorded in weights.values())
     for key, gradient in found.items():
-        torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-6)
+        # fp32 sums in the order of another kernel, whose terms are as large as the largest gradient
+        largest = max(1.0, float(expected[key].abs().max()))
+        torch.testing.assert_close(gradient, expected[key], rtol=1e-4, atol=1e-5 * largest)
     assert compute_gradients(model.eval(), read)[1] == calls

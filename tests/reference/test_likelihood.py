@@ -11,6 +11,8 @@ from torch import Tensor, nn
 from heedful.models import predictions
 from heedful.models.predictions import SoftmaxPredictions, _choose_chunk_rows, cross_entropy
 
+pytestmark = pytest.mark.usefixtures("operators")
+
 D_MODEL = 5
 CHUNK = 4
 

@@ -10,20 +10,11 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.engines.int8 import Int8Linear, Int8Product, find_quantizable
-from heedful.errors import RunError
-from heedful.native import data_pointer, load_library
+from heedful.native import data_pointer, require_library
 from heedful.recipes.recipe import EngineName
 
 FloatPrecision: TypeAlias = Literal["float32", "bfloat16"]
 """Precision of weights in native code that are not int8."""
-
-
-def require_library() -> Any:
-    """Return the native library; raise `RunError` if it is not installed."""
-    library = load_library()
-    if library is None:
-        raise RunError("heedful-native: is not installed; install it with pip install ./native")
-    return library
 
 
 class NativeProduct(Int8Product):

@@ -18,6 +18,7 @@ from heedful.blocks.residual import PostNorm, PreNorm, ResidualConnection
 from heedful.blocks.transformer import TransformerLayer, TransformerStack
 from heedful.engines.int8 import Int8Embedding
 from heedful.engines.native.linear import get_packed_matrix
+from heedful.fused_operators import LayerNorm
 from heedful.native import data_pointer
 
 _INITIAL_POSITIONS: Final = 256
@@ -87,7 +88,7 @@ def _get_shape(attention: MultiHeadAttention) -> tuple[int, int, int]:
 
 
 def _is_supported_norm(norm: object) -> bool:
-    is_known = type(norm) in (nn.LayerNorm, nn.RMSNorm)
+    is_known = type(norm) in (LayerNorm, nn.LayerNorm, nn.RMSNorm)
     return norm is None or (is_known and getattr(norm, "weight", None) is not None)
 
 

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor
 
+from heedful import fused_operators
 from heedful.attention import (
     AttentionMask,
     MultiHeadAttention,
@@ -111,6 +112,7 @@ def test_the_softmax_in_place_is_the_softmax(mask: str, dtype: torch.dtype, monk
     assert (found.sum(-1) == 0).any() == (mask == "blind queries" or bool((~visible.any(-1)).any()))
 
 
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("relative", ["unaware", "rotary"])
 def test_a_module_gives_the_same_with_either_kernel(mask: str, relative: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -132,6 +134,7 @@ def test_a_module_gives_the_same_with_either_kernel(mask: str, relative: str, mo
 
 
 def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(fused_operators, "load_library", lambda: None)
     calls: list[int] = []
     fused = kernels.fused_attention
 
@@ -173,8 +176,11 @@ def test_the_fused_kernel_runs_where_it_is_faster_and_nobody_watches(monkeypatch
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_in_bf16_the_gradient_of_explicit_products_is_the_faster_one(dtype: torch.dtype) -> None:
+def test_in_bf16_the_gradient_of_explicit_products_is_the_faster_one(
+    dtype: torch.dtype, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On a CPU, and as long as the weights need not much memory."""
+    monkeypatch.setattr(fused_operators, "load_library", lambda: None)
     query = torch.zeros(1, 1, 2, D_K, dtype=dtype)
     short, long, very_long = (torch.zeros(1, 1, keys, D_K, dtype=dtype) for keys in (64, 2048, 2049))
     assert kernels.prefer_fused(query, short, 0.0), "nobody wants a gradient"
@@ -185,6 +191,7 @@ def test_in_bf16_the_gradient_of_explicit_products_is_the_faster_one(dtype: torc
     assert kernels.prefer_fused(query.to("meta"), short.to("meta"), 0.1)
 
 
+@pytest.mark.usefixtures("operators")
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("many", [0, 10**9])
