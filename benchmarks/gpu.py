@@ -1,13 +1,13 @@
 """Measure training, translation and continuous batching on one GPU, and compare them with its peak and with others.
 
-    python benchmarks/gpu.py                                    # small and base, in ten minutes at most
+    python benchmarks/gpu.py                                    # small and base; nothing begins after ten minutes
     python benchmarks/gpu.py --size big --minutes 20 --json gpu.json --markdown gpu.md
     python benchmarks/gpu.py --contestants heedful-bf16 plain-bf16 --batch-tokens 25000
     python benchmarks/gpu.py --quick --device cpu               # checks in half a minute, without a GPU
 
 All work runs in one process, one contestant after the other. Clocks are read when the GPU has finished. Speeds are the
-median and the range of rounds. Before them, some updates, or the same outputs, warm up. What is not begun within the
-given minutes is left out, and the report says so.
+median and the range of rounds. The updates and outputs before the first round are not measured. What would begin after
+the given minutes is left out, and the report says so.
 
 Training: all contestants have the same batches with the same padding, the same sizes, dropout, label smoothing and
 Adam. Speeds count target tokens without padding. TFLOP/s count the matrix products of heedful's updates, padding and
@@ -57,7 +57,6 @@ from comparison import (
 from gpu_decoding import build_translation_subject, build_writer, measure_continuous_batch, measure_translation
 from peaks import Peaks, get_device_name, measure_peaks
 from products import count_operations
-from torch._dynamo.exc import TorchDynamoException
 from training_loops import TrainingWork, build_training_loop, iterate_batches, list_batch_products
 
 from heedful.cli.arguments import parse_script_arguments
@@ -102,7 +101,7 @@ class Options:
     forced: int = 20
     """number of tokens of each translation; texts of a continuous batch have one to three times as many"""
     minutes: float = 10.0
-    """time after which nothing more is measured"""
+    """time after which no measurement begins"""
     compiler: str = "inductor"
     """torch.compile's backend for heedful-compiled"""
     json: Path | None = None
@@ -136,7 +135,11 @@ class TimedRunner:
                 return measure()
             except torch.OutOfMemoryError:
                 reason = "the memory was too small"
-            except TorchDynamoException as error:
+            except RuntimeError as error:
+                from torch._dynamo.exc import TorchDynamoException  # only here, because it takes a second
+
+                if not isinstance(error, TorchDynamoException):
+                    raise
                 reason = f"torch could not compile it: {str(error).strip().splitlines()[0]}"
         self.report.notes.append(f"left out: {about}: {reason}")
         return None

@@ -26,6 +26,11 @@ GPU. From NVIDIA's data sheets of these products; for the RTX 4090 from the whit
 data sheet gives only the number with sparsity, half of it. "H100 80GB HBM3" is the SXM module."""
 
 
+def find_data_sheet_peak(name: str) -> float | None:
+    """Return the peak of a GPU for bf16 in operations per second by the driver's name of it; None if unknown."""
+    return 1e12 * PEAKS[name] if name in PEAKS else None
+
+
 @dataclass(frozen=True)
 class Peaks:
     """Peaks of a device for bf16 in operations per second; `data_sheet` is None if unknown."""
@@ -36,16 +41,15 @@ class Peaks:
 
 def measure_peaks(device: torch.device, *, quick: bool) -> Peaks:
     """Return the peak in the data sheet and the speed of the fastest square product in bf16."""
-    sizes, known = (64,) if quick else (4096, 8192), PEAKS.get(get_device_name(device))
     speeds = []
-    for size in sizes:
+    for size in (64,) if quick else (4096, 8192):
         a, b = (torch.randn(size, size, dtype=torch.bfloat16, device=device) for _ in range(2))
         for _ in range(4):  # the first round is the warm-up
             start = read_clocks(device).wall
             for _ in range(10):
                 torch.mm(a, b)
             speeds.append(10 * 2 * size**3 / (read_clocks(device).wall - start))
-    return Peaks(None if known is None else 1e12 * known, max(speeds))
+    return Peaks(find_data_sheet_peak(get_device_name(device)), max(speeds))
 
 
 def get_device_name(device: torch.device) -> str:
