@@ -1,6 +1,6 @@
 """Measure training, translation and continuous batching on one GPU, and compare them with its peak and with others.
 
-    python benchmarks/gpu.py                                    # small and base; nothing begins after ten minutes
+    python benchmarks/gpu.py                                    # small and base, in about ten minutes
     python benchmarks/gpu.py --size big --minutes 20 --json gpu.json --markdown gpu.md
     python benchmarks/gpu.py --contestants heedful-bf16 plain-bf16 --batch-tokens 25000
     python benchmarks/gpu.py --quick --device cpu               # checks in half a minute, without a GPU
@@ -11,10 +11,11 @@ the given minutes is left out, and the report says so.
 
 Training: all contestants have the same batches with the same padding, the same sizes, dropout, label smoothing and
 Adam. Speeds count target tokens without padding. TFLOP/s count the matrix products of heedful's updates, padding and
-masked positions included, for all contestants alike. They are compared with the peak for bf16 in the data sheet of the
-GPU, if the benchmark knows it, and with the fastest bf16 product that the GPU reaches here; so is fp32. The memory is
-the peak of all tensors. The last table compares the losses of heedful's contestants over the same updates from the same
-weights; dropout may draw different numbers in other precisions and in compiled layers.
+masked positions included, for all contestants alike. The model FLOPs utilisation (MFU) is their share of the peak for
+bf16, also for fp32: of that in the data sheet of the GPU, if the benchmark knows it, and of the fastest bf16 product
+that the GPU reaches here. The memory is the peak of all tensors. The first table compares the losses of heedful's
+contestants over the same updates from the same weights; dropout may draw different numbers in other precisions and in
+compiled layers.
 
 products               only the matrix products of heedful's updates, in bf16: the upper limit
 heedful-bf16           as `heedful train` trains on a GPU with fast bf16
@@ -100,8 +101,8 @@ class Options:
     """widths of the beam; 1 is greedy search"""
     forced: int = 20
     """number of tokens of each translation; texts of a continuous batch have one to three times as many"""
-    minutes: float = 10.0
-    """time after which no measurement begins"""
+    minutes: float = 8.0
+    """time after which no measurement begins; the last ones take up to two minutes more"""
     compiler: str = "inductor"
     """torch.compile's backend for heedful-compiled"""
     json: Path | None = None
@@ -109,7 +110,7 @@ class Options:
     markdown: Path | None = None
     """Markdown file for the tables"""
     quick: bool = False
-    """check with a tiny model, one round and a fast compiler backend that the benchmark works"""
+    """check with a tiny model, two rounds and a fast compiler backend that the benchmark works"""
 
 
 class TimedRunner:
@@ -128,9 +129,9 @@ class TimedRunner:
         """Return what is measured, or None: this share of the time is over, the memory is too small, or torch cannot
         compile the model.
         """
-        print_progress(about)
-        reason = "the time was over"
-        if time.monotonic() - self._start < share * self._seconds:
+        seconds, reason = time.monotonic() - self._start, "the time was over"
+        print_progress(f"{seconds:.0f} s: {about}")
+        if seconds < share * self._seconds:
             try:
                 return measure()
             except torch.OutOfMemoryError:
@@ -161,16 +162,18 @@ def main() -> None:
         raw={"options": options_to_json(options), "peaks": vars(peaks)},
     )
     runner, checks = TimedRunner(report, options.minutes), list[list[str]]()
-    for size in options.size:
-        for tokens in options.batch_tokens:
-            checks += _compare_training(size, tokens, options=options, peaks=peaks, runner=runner)
-    with torch.no_grad():
-        for size in options.size:
-            _compare_translation(size, options, runner)
-        for size in options.size:
-            _measure_continuous_batches(size, options, runner)
     report.tables.append(("Losses of heedful's contestants", ["updates", "largest difference", "equal"], checks))
-    report.publish(markdown=options.markdown, json_file=options.json)
+    try:
+        for size in options.size:
+            for tokens in options.batch_tokens:
+                checks += _compare_training(size, tokens, options=options, peaks=peaks, runner=runner)
+        with torch.no_grad():
+            for size in options.size:
+                _compare_translation(size, options, runner)
+            for size in options.size:
+                _measure_continuous_batches(size, options, runner)
+    finally:  # an error must not lose what was measured
+        report.publish(markdown=options.markdown, json_file=options.json)
     if any(check[-1] == "no" for check in checks):
         raise SystemExit(f"losses of heedful's contestants differ by more than {MAX_LOSS_DIFFERENCE:.0%}")
 
@@ -253,7 +256,7 @@ def build_training_table(
             ]
         )
     over = [f"x {rival}" for rival in present]
-    shares = ["of the data sheet", "of the measured peak"]
+    shares = ["MFU (data sheet)", "MFU (measured peak)"]
     return ["contestant", "tokens/s: median (range)", *over, "TFLOP/s", *shares, "GiB", "loss"], rows
 
 
@@ -337,7 +340,7 @@ def _describe_conditions(options: Options) -> list[str]:
     return [
         f"training: synthetic sentences, vocabulary {options.vocabulary}, dropout {options.dropout}, "
         f"{options.warmup} updates, then {options.rounds} rounds of {options.updates}",
-        f"translation: {options.forced} tokens each, fp32; at most {options.minutes:g} minutes in all",
+        f"translation: {options.forced} tokens each, fp32; no measurement begins after {options.minutes:g} minutes",
     ]
 
 

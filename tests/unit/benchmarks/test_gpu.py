@@ -60,8 +60,8 @@ def test_a_training_table_has_shares_of_both_peaks(gpu: Any) -> None:
             "tokens/s: median (range)": speed,
             "x plain-bf16": ratio,
             "TFLOP/s": rate,
-            "of the data sheet": share,
-            "of the measured peak": measured_share,
+            "MFU (data sheet)": share,
+            "MFU (measured peak)": measured_share,
             "GiB": "1.50",
             "loss": loss,
         }
@@ -71,7 +71,7 @@ def test_a_training_table_has_shares_of_both_peaks(gpu: Any) -> None:
         )
     ]
     rows = gpu.build_training_table(measured, [1, 1], gpu.Peaks(None, 4e12))[1]
-    assert [row[head.index("of the data sheet")] for row in rows] == ["-", "-"]
+    assert [row[head.index("MFU (data sheet)")] for row in rows] == ["-", "-"]
 
 
 def test_losses_of_heedful_are_compared(gpu: Any) -> None:
