@@ -28,9 +28,10 @@ JobResult = dict[str, Any]
 SIZES: dict[str, dict[str, Any]] = {
     "small": {"d_model": 256, "heads": 4, "d_ff": 1024, "layers": 3},
     "base": {"d_model": 512, "heads": 8, "d_ff": 2048, "layers": 6},
+    "big": {"d_model": 1024, "heads": 16, "d_ff": 4096, "layers": 6},
     "tiny": {"d_model": 32, "heads": 2, "d_ff": 64, "layers": 1},
 }
-"""Sizes of models: base is that of Vaswani et al. 2017; tiny is for trying out a benchmark."""
+"""Sizes of models: base and big are those of Vaswani et al. 2017; tiny is for trying out a benchmark."""
 _QUIET = {"HF_HUB_OFFLINE": "1", "TRANSFORMERS_VERBOSITY": "error", "PYTHONWARNINGS": "ignore"}
 
 

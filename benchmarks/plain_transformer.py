@@ -33,7 +33,7 @@ class PlainTransformer(nn.Module):
                 module.dropout = nn.Dropout(inner_dropout)
 
     def forward(self, source: Tensor, target: Tensor) -> Tensor:
-        causal = nn.Transformer.generate_square_subsequent_mask(target.size(1), dtype=torch.bool)
+        causal = nn.Transformer.generate_square_subsequent_mask(target.size(1), target.device, torch.bool)
         hidden = self.transformer(
             self.embed(source),
             self.embed(target),

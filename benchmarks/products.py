@@ -64,15 +64,26 @@ def list_language_model_products(model: dict[str, int], rows: int, length: int, 
     return [*stack, LinearProduct(rows * length, model["d_model"], vocabulary)]
 
 
+def count_operations(products: Sequence[Product]) -> int:
+    """Count the operations of an update, forward and backward, two for each pair of numbers."""
+    return sum(
+        6 * each.rows * each.d_in * each.d_out
+        if isinstance(each, LinearProduct)
+        else 12 * each.heads * each.queries * each.keys * each.width
+        for each in products
+    )
+
+
 class ProductRunner:
     """Computes products of random numbers in memory that is allocated once.
 
     Args:
         dtype: type of all numbers; the library decides how it accumulates.
+        device: where to compute.
     """
 
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
+    def __init__(self, dtype: torch.dtype, device: torch.device | str = "cpu") -> None:
+        self._dtype, self._device = dtype, device
         self._buffers: dict[object, Tensor] = {}
 
     def run(self, products: Sequence[Product]) -> None:
@@ -124,5 +135,5 @@ class ProductRunner:
         """Return a tensor with this shape in the memory with this name, which grows if necessary."""
         size = torch.Size(shape).numel()
         if name not in self._buffers or self._buffers[name].numel() < size:
-            self._buffers[name] = torch.randn(size, dtype=self._dtype)
+            self._buffers[name] = torch.randn(size, dtype=self._dtype, device=self._device)
         return self._buffers[name][:size].view(shape)

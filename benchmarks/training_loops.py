@@ -13,18 +13,22 @@ from typing import Any
 
 import torch
 from plain_transformer import PlainTransformer
-from products import ProductRunner, list_translation_products
+from products import Product, ProductRunner, list_translation_products
 from synthetic_data import build_corpus
 from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
+from heedful.blocks.transformer import TransformerLayer
 from heedful.data.batches import PairBatch, batch_by_size, collate_pairs
 from heedful.data.corpus import Corpus
 from heedful.data.tokenizers import BOS
 from heedful.runs.device import tune_malloc
+from heedful.runs.trainer_factory import set_gradient_checkpointing
 from heedful.tasks.generation_objective import GenerationObjective, LikelihoodCriterion
+from heedful.tasks.translation.recipe import TranslationTrainingConfig
+from heedful.tensors import move_to_device
 from heedful.training.callbacks import (
     Callback,
     CheckpointSaver,
@@ -50,6 +54,8 @@ class TrainingWork:
         batch_tokens: padded target tokens of a batch.
         text: folder of an encoded corpus; None for a synthetic one.
         seed: seed of the order of batches.
+        device: where to compute.
+        pairs: sentence pairs of the synthetic corpus.
     """
 
     model: dict[str, Any]
@@ -57,9 +63,11 @@ class TrainingWork:
     batch_tokens: int
     text: str | None
     seed: int
+    device: str = "cpu"
+    pairs: int = 20_000
 
     def open_corpus(self) -> Corpus:
-        return build_corpus(20_000, self.vocabulary, seed=1) if self.text is None else Corpus.open(Path(self.text))
+        return build_corpus(self.pairs, self.vocabulary, seed=1) if self.text is None else Corpus.open(Path(self.text))
 
 
 @dataclass(frozen=True)
@@ -68,7 +76,7 @@ class TrainingMeasurement:
 
     Attributes:
         tokens: target tokens without padding.
-        seconds: wall-clock time.
+        seconds: wall-clock time until the device has finished.
         processor: processor seconds of all threads.
         loss: mean of the training loss.
     """
@@ -77,6 +85,21 @@ class TrainingMeasurement:
     seconds: float
     processor: float
     loss: float
+
+
+@dataclass(frozen=True)
+class Clocks:
+    """Wall-clock time and processor seconds of this process."""
+
+    wall: float
+    processor: float
+
+
+def read_clocks(device: torch.device) -> Clocks:
+    """Return the times at which the device has finished its work."""
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+    return Clocks(time.perf_counter(), time.process_time())
 
 
 class TrainingLoop(ABC):
@@ -93,10 +116,11 @@ class HeedfulLoop(TrainingLoop, Callback, CheckpointSaver):
     def __init__(self, model: nn.Module, work: TrainingWork, *, precision: str) -> None:
         tune_malloc()
         self._updates: list[StepMetrics] = []
-        self._start = self._end = 0.0
-        self._world = init_distributed(torch.device("cpu"))  # stays open until the process ends
+        self._start = self._end = Clocks(0.0, 0.0)
+        self._world = init_distributed(torch.device(work.device))  # stays open until the process ends
         here = self._world.__enter__()
-        use_bf16 = _computes_in_bf16(model, precision)
+        model.to(here.device)
+        use_bf16 = _computes_in_bf16(model, precision, here.device)
         masters = BF16WithMasters(model) if use_bf16 else FullPrecision(model)
         self._trainer = Trainer(
             model,
@@ -125,17 +149,17 @@ class HeedfulLoop(TrainingLoop, Callback, CheckpointSaver):
         self._trainer.run()
         tokens = sum(update.labels for update in self._updates)
         loss = sum(update.loss * update.labels for update in self._updates) / tokens
-        return TrainingMeasurement(
-            tokens, sum(update.seconds for update in self._updates), self._end - self._start, loss
-        )
+        seconds, processor = self._end.wall - self._start.wall, self._end.processor - self._start.processor
+        return TrainingMeasurement(tokens, seconds, processor, loss)
 
     def on_epoch_begin(self, plan: EpochPlan) -> None:
         if not self._updates:
-            self._start = time.process_time()
+            self._start = read_clocks(self._trainer.distributed.device)
 
     def on_step_end(self, update: StepMetrics) -> None:
         self._updates.append(update)
-        self._end = time.process_time()
+        if update.step == self._trainer.limits.steps:
+            self._end = read_clocks(self._trainer.distributed.device)
 
     def on_evaluate(self, evaluation: ValidationResult) -> None: ...
 
@@ -148,19 +172,21 @@ class PlainTrainingLoop(TrainingLoop):
     def __init__(self, model: nn.Module, work: TrainingWork, *, bf16: bool, keep: bool) -> None:
         if keep:
             tune_malloc()
-        self._model = model.train()
+        self._device = torch.device(work.device)
+        self._model = model.to(self._device).train()
         self._adam = torch.optim.Adam(model.parameters(), RATE, BETAS, EPSILON)
-        self._batches = _iterate_batches(work)
-        self._autocast = torch.autocast("cpu", torch.bfloat16, enabled=bf16)
+        self._batches = iterate_batches(work)
+        self._autocast = torch.autocast(self._device.type, torch.bfloat16, enabled=bf16)
 
     def train(self, updates: int) -> TrainingMeasurement:
-        tokens, losses, start, before = 0, 0.0, time.perf_counter(), time.process_time()
+        tokens, losses, start = 0, 0.0, read_clocks(self._device)
         for _ in range(updates):
             batch = next(self._batches)()
             count = int((batch.labels >= 0).sum())
-            losses += self._update(batch) * count
+            losses += self._update(move_to_device(batch, self._device)) * count
             tokens += count
-        return TrainingMeasurement(tokens, time.perf_counter() - start, time.process_time() - before, losses / tokens)
+        end = read_clocks(self._device)
+        return TrainingMeasurement(tokens, end.wall - start.wall, end.processor - start.processor, losses / tokens)
 
     def _update(self, batch: PairBatch) -> float:
         self._adam.zero_grad()
@@ -179,22 +205,25 @@ class ProductsLoop(TrainingLoop):
 
     def __init__(self, model: nn.Module, work: TrainingWork, *, precision: str) -> None:
         tune_malloc()
-        self._work = work
-        self._products = ProductRunner(torch.bfloat16 if _computes_in_bf16(model, precision) else torch.float32)
-        self._batches = _iterate_batches(work)
+        self._work, self._device = work, torch.device(work.device)
+        use_bf16 = _computes_in_bf16(model, precision, self._device)
+        self._products = ProductRunner(torch.bfloat16 if use_bf16 else torch.float32, self._device)
+        self._batches = iterate_batches(work)
 
     def train(self, updates: int) -> TrainingMeasurement:
-        tokens, start, before = 0, time.perf_counter(), time.process_time()
+        tokens, start = 0, read_clocks(self._device)
         for batch in [next(self._batches)() for _ in range(updates)]:
-            source, target = batch.source.ids.shape, batch.target.ids.shape
-            labels = int((batch.labels >= 0).sum())
-            self._products.run(
-                list_translation_products(
-                    self._work.model, source, target, labels=labels, vocabulary=self._work.vocabulary
-                )
-            )
-            tokens += labels
-        return TrainingMeasurement(tokens, time.perf_counter() - start, time.process_time() - before, math.nan)
+            self._products.run(list_batch_products(self._work, batch))
+            tokens += int((batch.labels >= 0).sum())
+        end = read_clocks(self._device)
+        return TrainingMeasurement(tokens, end.wall - start.wall, end.processor - start.processor, math.nan)
+
+
+def list_batch_products(work: TrainingWork, batch: PairBatch) -> list[Product]:
+    """List the products of an update on a batch."""
+    source, target = batch.source.ids.shape, batch.target.ids.shape
+    labels = int((batch.labels >= 0).sum())
+    return list_translation_products(work.model, source, target, labels=labels, vocabulary=work.vocabulary)
 
 
 class MarianLogits(nn.Module):
@@ -235,28 +264,48 @@ class MarianLogits(nn.Module):
 
 def build_job_runner(settings: dict[str, Any]) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a function that does jobs {"updates": n} for the contestant in the settings."""
+    loop = build_training_loop(settings)
+    return lambda job: vars(loop.train(job["updates"]))
+
+
+def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
+    """Build the loop of a contestant from its settings.
+
+    Args:
+        settings: `loop`, `work`, `precision`; `keep` (whether glibc keeps freed pages); for heedful also
+            `checkpointing` (gradient checkpointing) and `compiler` (torch.compile's backend for each layer).
+    """
     torch.manual_seed(1)
     work = TrainingWork(**settings["work"])
-    loop: TrainingLoop
     match settings["loop"]:
         case "heedful" | "products" as name:
             model = build_sequence_to_sequence(
                 _build_config(work.model), DataSizes(work.vocabulary, work.vocabulary, 128)
             )
-            loop = (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
+            checkpointing = settings.get("checkpointing", False)
+            set_gradient_checkpointing(model, TranslationTrainingConfig(steps=1, gradient_checkpointing=checkpointing))
+            if settings.get("compiler"):
+                _compile_layers(model, settings["compiler"])
+            return (HeedfulLoop if name == "heedful" else ProductsLoop)(model, work, precision=settings["precision"])
         case "plain" | "marian" as name:
             other = _build_plain_model(work) if name == "plain" else MarianLogits(work)
-            loop = PlainTrainingLoop(
+            return PlainTrainingLoop(
                 other, work, bf16=settings["precision"] == "bf16", keep=settings.get("keep", False)
             )
         case unknown:
             raise ValueError(f"unknown loop {unknown}")
-    return lambda job: vars(loop.train(job["updates"]))
 
 
-def _computes_in_bf16(model: nn.Module, precision: str) -> bool:
+def _compile_layers(model: nn.Module, backend: str) -> None:
+    """Let torch compile each Transformer layer at its first call, for batches of any shape."""
+    for module in model.modules():
+        if isinstance(module, TransformerLayer):
+            module.compile(dynamic=True, backend=backend)
+
+
+def _computes_in_bf16(model: nn.Module, precision: str, device: torch.device) -> bool:
     """Return whether heedful's trainer computes in bf16."""
-    return is_faster_in_bf16(model, torch.device("cpu")) if precision == "auto" else precision == "bf16"
+    return is_faster_in_bf16(model, device) if precision == "auto" else precision == "bf16"
 
 
 def _build_plain_model(work: TrainingWork) -> PlainTransformer:
@@ -270,7 +319,7 @@ def _build_config(sizes: dict[str, Any]) -> TransformerConfig:
     return TransformerConfig.model_validate({**kept, "attention_dropout": inner, "activation_dropout": inner})
 
 
-def _iterate_batches(work: TrainingWork) -> Iterator[Callable[[], PairBatch]]:
+def iterate_batches(work: TrainingWork) -> Iterator[Callable[[], PairBatch]]:
     """Yield functions that build the batches of heedful's trainer, in its order; building counts as training."""
     text = work.open_corpus()
     epoch = 0

@@ -25,6 +25,7 @@ from heedful.generation.search import BeamSearch, GreedySearch, SearchStrategy
 from heedful.recipes.recipe import EngineName
 from heedful.runs.device import tune_malloc
 from heedful.tasks.search_factory import LengthLimits
+from heedful.tensors import move_to_device
 
 Batches = list[list[str]]
 
@@ -57,9 +58,11 @@ class Engine(ABC):
 class HeedfulEngine(Engine):
     """`heedful.load(run).translate(sentences)` for each batch, with the memory settings of `heedful translate`."""
 
-    def __init__(self, run: Path, rules: SearchRules, *, engine: EngineName = "torch") -> None:
+    def __init__(
+        self, run: Path, rules: SearchRules, *, engine: EngineName = "torch", device: torch.device | str = "cpu"
+    ) -> None:
         tune_malloc()
-        self._model = heedful.load(run, device="cpu", engine=engine)
+        self._model = heedful.load(run, device=device, engine=engine)
         self._model.length = LengthLimits(0.0, rules.limit)
         self._filters = (SuppressTokens(rules.forbidden),)
 
@@ -143,18 +146,21 @@ class CTranslate2Engine(Engine):
 class TransformersEngine(Engine):
     """`MarianMTModel.generate`."""
 
-    def __init__(self, folder: Path, tokenizer: Tokenizer, rules: SearchRules) -> None:
+    def __init__(
+        self, folder: Path, tokenizer: Tokenizer, rules: SearchRules, *, device: torch.device | str = "cpu"
+    ) -> None:
         from transformers import MarianMTModel
 
         model: Any = MarianMTModel.from_pretrained(folder)
-        self._model = model.eval()
-        self._tokenizer, self._rules = tokenizer, rules
+        self._model = model.to(device).eval()
+        self._tokenizer, self._rules, self._device = tokenizer, rules, device
 
     def translate(self, batches: Batches, *, beam: int) -> list[str]:
         return [text for batch in batches for text in self._translate_batch(batch, beam)]
 
     def _translate_batch(self, sentences: Sequence[str], beam: int) -> list[str]:
         source = collate_sources([self._tokenizer.encode(sentence) for sentence in sentences], eos=EOS)
+        source = move_to_device(source, self._device)
         rules = self._rules
         output = self._model.generate(
             source.ids,

@@ -145,3 +145,24 @@ def test_engines(tmp_path: Path) -> None:
         assert [(each["beam"], each["batch"]) for each in found["tiny"][name]] == [(1, 1), (1, 4), (2, 1), (2, 4)]
     greedy = [each["same"] for name in ("heedful torch", "ct2 float32") for each in found["tiny"][name][:2]]
     assert greedy == [1.0] * 4, "engines with the same weights have the same output"
+
+
+@pytest.mark.slow
+def test_gpu(tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="transformers is not installed")
+    text, found = run_quick_benchmark("gpu.py", tmp_path, "--device", "cpu")
+    assert not [note for note in found["notes"] if "left out" in note]
+    rows, training = read_cells(text), found["tiny, training, 256 tokens a batch"]
+    names = ["heedful-bf16", "heedful-fp32", "heedful-checkpointing", "plain-bf16", "marian-bf16", "heedful-compiled"]
+    assert list(training) == ["products", *names]
+    assert len({tuple(each["tokens"] for each in training[name]["rounds"]) for name in training}) == 1
+    assert [rows[name][-1] for name in names] == [f"{training[name]['loss']:.3f}" for name in names]
+    # neither computing layers again nor compiling them changes the updates
+    losses = {name: training[name]["loss"] for name in names}
+    assert losses["heedful-checkpointing"] == pytest.approx(losses["heedful-bf16"], rel=1e-4)
+    assert losses["heedful-compiled"] == pytest.approx(losses["heedful-bf16"], rel=1e-3)
+    assert rows["tiny, training, 256 tokens a batch"][-1] == "yes"
+    translation = found["tiny, translation"]
+    assert list(translation) == ["1 x 1", "4 x 1", "1 x 2", "4 x 2"]
+    assert all(each["transformers"]["same"] == 1.0 for each in translation.values()), "the weights are the same"
+    assert [len(speeds) for speeds in found["tiny, continuous batching"].values()] == [2, 2]
