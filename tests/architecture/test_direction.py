@@ -68,6 +68,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "tensors",
         "atomic_io",
         "native",
+        "models.placeholders",
         "recipes.recipe",
     ),  # names of engines
     "runs": ("english_words", *BELOW_RUNS),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from annotated_types import MaxLen
@@ -13,6 +14,7 @@ from heedful.recipes.generation import ContinuationConfig, GenerationConfig, ove
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import MAX_INTEGER, RequestContext, StrictMessage, add_search_fields, read_search_options
+from heedful.tasks.batch_executor import run_call
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
@@ -229,7 +231,7 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
     request = InspectRequest(
         message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection
     )
-    return lambda: predictor.inspect_request(request)
+    return partial(run_call, partial(predictor.inspect_request, request))
 
 
 def prepare_inspection(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -38,6 +39,7 @@ from heedful.serving.capabilities import Capability, declare_model_route, find_c
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
+from heedful.tasks.batch_executor import run_call
 from heedful.tasks.captioning.predictor import (
     BaseCaptioner,
     Captioner,
@@ -108,12 +110,11 @@ def _prepare_caption_inspection(
 
     def inspect_content() -> InspectionRecord:
         if name == "image":
-            record: InspectionRecord = predictor.inspect(
-                _load_picture(context, predictor, content), message.pair, **options
-            )
+            picture = _load_picture(context, predictor, content)
+            record: InspectionRecord = run_call(partial(predictor.inspect, picture, message.pair, **options))
         else:
             with _open_clip(context, predictor, content, name=name) as path:
-                record = predictor.inspect(path, message.pair, **options)
+                record = run_call(partial(predictor.inspect, path, message.pair, **options))
         return replace(record, title="1")  # and not where the file was
 
     return inspect_content
@@ -215,7 +216,7 @@ def _prepare_look_inspection(
             raise bad_request(f"{name}: this model does not write text; leave it out", param=name)
     predictor, image = model.predictor, message.image
     assert image is not None, "it is perceived"
-    return lambda: predictor.inspect(_load_pixels(context, predictor, image), title="1")
+    return lambda: run_call(partial(predictor.inspect, _load_pixels(context, predictor, image), title="1"))
 
 
 @declare_model_route(
@@ -275,9 +276,8 @@ def _prepare_speech_inspection(
 
     def inspect_sound() -> InspectionRecord:
         with open_sound(content, context, frontend=frontend, max_seconds=predictor.max_seconds, name="sound") as sound:
-            record: InspectionRecord = predictor.inspect(
-                sound, message.pair, scope=InspectionSelection(attribution="auto")
-            )
+            selection = InspectionSelection(attribution="auto")
+            record: InspectionRecord = run_call(partial(predictor.inspect, sound, message.pair, scope=selection))
             return record
 
     return inspect_sound

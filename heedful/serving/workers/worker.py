@@ -18,7 +18,7 @@ from typing import Any, Final, NoReturn, final
 
 from heedful.errors import HeedfulError
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
-from heedful.serving.inference_request import InferenceRequest
+from heedful.serving.inference_request import InferenceRequest, run_calls
 from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.scheduler import Scheduler
@@ -106,8 +106,9 @@ class WorkerRequestHandler:
         self._send_lock = threading.Lock()
         self._batch_counts: deque[tuple[str, int]] = deque()
         self._token_counts: deque[tuple[str, int]] = deque()
+        self._models = registry.models_and_indices
         self._schedulers: dict[str, Scheduler] = {}
-        for name, model in registry.models_and_indices.items():
+        for name, model in self._models.items():
             assert isinstance(model.backend, Scheduler), "models run in this process"
             self._schedulers[name] = model.backend
             model.backend.on_batch = partial(self._record_batch, name)
@@ -160,7 +161,10 @@ class WorkerRequestHandler:
         )
         request = InferenceRequest(job, deadline, on_done=send_result)
         self._deadlines[request_number] = deadline
-        self._schedulers[message.model].submit(request)
+        if answer_batch is run_calls:
+            self._models[message.model].submit(deadline, partial(_run_calls, request))
+        else:
+            self._schedulers[message.model].submit(request)
 
     def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
         """Send the answers of a finished request, or its error if it failed or an answer cannot be pickled."""
@@ -190,6 +194,16 @@ class WorkerRequestHandler:
         """Remember a number of generated tokens, for the parent's metrics."""
         if num_tokens:
             self._token_counts.append((model, num_tokens))
+
+
+def _run_calls(request: InferenceRequest) -> None:
+    """Answer a request whose examples are calls, unless its deadline is over."""
+    try:
+        request.deadline.raise_if_over()
+        for index, result in enumerate(run_calls(request.job.examples)):
+            request.set_answer(index, result)
+    except Exception as error:  # the caller gets the error
+        request.fail(error)
 
 
 def _drain(queue: deque[tuple[str, int]]) -> list[tuple[str, int]]:

@@ -18,6 +18,8 @@ from torch import nn
 
 from heedful.engines.select_engine import detect_engine
 from heedful.errors import RunError
+from heedful.models.placeholders import load_placeholders
+from heedful.runs.device import trim_malloc
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import unavailable
 from heedful.serving.inference_request import InferenceRequest, SchedulerClient
@@ -50,8 +52,8 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_workers: int) -> None:
-    """Load the models into `num_workers` worker processes, and into the registry, whose predictors prepare requests and
-    are inspected; `log` is called with messages about assumptions.
+    """Load the models into `num_workers` worker processes, and without their weights into the registry, whose
+    predictors prepare requests; `log` is called with messages about assumptions.
 
     Raises:
         RecipeError: something cannot be computed on the device in the settings.
@@ -59,7 +61,9 @@ def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_w
     """
     pool = WorkerPool(num_workers, metrics=registry.metrics)
     try:
-        load_into(registry, log, pool.build_backend)
+        with load_placeholders():
+            load_into(registry, log, pool.build_backend)
+        trim_malloc()
         pool.start(registry)
     except BaseException:
         pool.close()
@@ -165,7 +169,7 @@ class RemoteBackend:
 
     def build_executor(self, deadline: RequestDeadline) -> SchedulerClient:
         """Return an executor for one thread, whose calls wait until the deadline at most."""
-        return SchedulerClient(partial(self._pool.submit, self._model), deadline)
+        return SchedulerClient(partial(self._pool.submit, self._model), deadline, sends_calls=True)
 
     @property
     def is_ready(self) -> bool:

@@ -324,8 +324,9 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
             assert answer.json["error"]["message"].startswith((*given,)), answer.body
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr("heedful.tasks.captioning.task.load_backbone_weights", lambda _, network: network.eval())
     shown = np.stack([np.full((16, 24, 3), 40 * number, np.uint8) for number in range(6)])
@@ -333,13 +334,15 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
     frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}
     run = watcher(tmp_path, {"b.mp4": content}, data={}, frames=frozen)
     (expected,) = written(run, str(tmp_path / "a.mp4"))
-    with run_server(open_registry({"watch": run})) as live:
+    registry = open_registry({"watch": run}, workers=workers)
+    with run_server(registry) as live:
         assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
         record = ask(live, "inspect", clip=content).json["record"]
         assert any(axis.get("pictures") for axis in record["axes"]), "one sees the frames"
         half = ask(live, "caption", clip=content[: len(content) // 2])
         assert half.status == 400
         assert half.json["error"]["message"].startswith("clip: is damaged, or not a video")
+    registry.models["watch"].close()
 
 
 def test_what_is_seen_is_that_of_the_command(live: LiveServer, made: dict[str, Path], tmp_path: Path) -> None:
