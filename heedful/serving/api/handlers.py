@@ -14,7 +14,9 @@ from heedful.recipes.generation import ContinuationConfig, GenerationConfig, ove
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import MAX_INTEGER, RequestContext, StrictMessage, add_search_fields, read_search_options
+from heedful.serving.sse import NamedEvent
 from heedful.tasks.batch_executor import run_call
+from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
@@ -218,6 +220,18 @@ def compute_records(context: RequestContext, line_format: LineFormat[Input, Any]
         )
         num_done += len(chunk)
     return results
+
+
+def report_growth(context: RequestContext, emit: Callable[[NamedEvent], None]) -> Callable[[int, TextCandidate], None]:
+    """Return a function that emits an event with the best text so far of the only input of a request, and that raises
+    an error if the deadline of the request is over.
+    """
+
+    def emit_candidate(_index: int, candidate: TextCandidate) -> None:
+        context.deadline.raise_if_over()
+        emit(("growing", {"text": candidate.text, "tokens": list(candidate.tokens)}))
+
+    return emit_candidate
 
 
 def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -> Callable[[], InspectionRecord]:

@@ -111,6 +111,11 @@ def near(found: Any, expected: Any) -> bool:
     return bool(found == (pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else expected))
 
 
+def events(body: bytes) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n") for block in body.decode().strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
 def frames(count: int, *, size: int = 12) -> list[bytes]:
     return [encode_png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
 
@@ -239,6 +244,30 @@ def test_options_of_a_transcript(live: LiveServer, made: dict[str, Path]) -> Non
         for seed in (1, 1, 2)
     ]
     assert drawn[0] == drawn[1] != drawn[2]
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+@pytest.mark.parametrize("name", ["caption", "watch", "transcribe"])
+def test_texts_are_told_while_they_grow(live: LiveServer, made: dict[str, Path], name: str, search: str) -> None:
+    folder = made[name].parent
+    sent: dict[str, Any] = {
+        "caption": {"image": read_picture(folder)},
+        "watch": {"clip": read_clip(folder), "align": True},
+        "transcribe": {"sound": read_recording(folder)},
+    }[name]
+    route = "transcribe" if name == "transcribe" else "caption"
+    message = {**sent, "model": name, "search": search}
+    whole = answers(live, route, **message)
+    answer = ask(live, route, **message, stream=True)
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/event-stream")
+    *growing, (last, record) = events(answer.body)
+    assert (last, record["model"]) == ("record", name)
+    assert near(record["answers"], whole)
+    tokens = whole[0]["candidates"][0]["tokens"]
+    assert len(growing) >= len(tokens) - 1 > 0
+    for event, told in growing:
+        assert event == "growing"
+        assert search == "beam" or told["tokens"] == tokens[: len(told["tokens"])]
 
 
 def test_clips_are_captioned_however_they_are_sent(live: LiveServer, made: dict[str, Path]) -> None:
