@@ -16,7 +16,6 @@ from heedful.serving.load_models import load_registry
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.server import HTTPServer, build_server
 from heedful.serving.settings import ServerSettings
-from heedful.serving.workers.worker_pool import load_into_workers
 
 
 @dataclass(frozen=True)
@@ -86,6 +85,8 @@ def open_registry(
     table: dict[str, Any] = {"models": given, "port": 0, "device": "cpu", "log": "none", **settings}
     if not workers:
         return load_registry(ServerSettings.model_validate(table))
+    from heedful.serving.workers.worker_pool import load_into_workers  # which reads torch
+
     registry = ModelRegistry(ServerSettings.model_validate(table), {}, {})
     load_into_workers(registry, lambda _: None, workers)
     registry.state = "ready"

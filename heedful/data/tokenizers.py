@@ -275,6 +275,7 @@ class SentencePieceTokenizer(Tokenizer):
 
     def __init__(self, model: bytes) -> None:
         self.model = model
+        self._pieces: dict[int, str] = {}  # since the processor takes 2 µs for each
         self._processor = sentencepiece.SentencePieceProcessor(model_proto=model)
         size, get_piece = self._processor.vocab_size(), self._processor.id_to_piece
         has_mask = size > MASK and get_piece(MASK) == _MASK_PIECE
@@ -312,7 +313,10 @@ class SentencePieceTokenizer(Tokenizer):
         return str(self._processor.decode(ids))
 
     def _get_piece(self, token_id: int) -> str:
-        return str(self._processor.id_to_piece(token_id))
+        piece = self._pieces.get(token_id)
+        if piece is None:
+            piece = self._pieces[token_id] = str(self._processor.id_to_piece(token_id))
+        return piece
 
     def _is_continuation(self, token_id: int) -> bool:
         return not self._get_piece(token_id).startswith(_SPACE)

@@ -131,7 +131,7 @@ class WorkerPool:
             return
         worker, request_number = min(ready_workers, key=lambda candidate: candidate.load), next(self._request_numbers)
         worker.submit(request_number, model, request)
-        request.add_done_callback(partial(self._cancellations.put, (worker, request_number)))
+        request.add_done_callback(partial(self._cancel_if_pending, worker, request_number))
 
     def close(self) -> None:
         """End all workers."""
@@ -144,6 +144,11 @@ class WorkerPool:
                 deadline = time.monotonic() + _CLOSE_SECONDS
                 for worker in self._workers:
                     worker.close(deadline)
+
+    def _cancel_if_pending(self, worker: WorkerProcess, request_number: int) -> None:
+        """Queue the cancellation of a request that its worker has not answered."""
+        if worker.is_pending(request_number):
+            self._cancellations.put((worker, request_number))
 
     def _send_cancellations(self) -> None:
         """Send cancellations of requests to their workers until the pool is closed; runs in a thread, since the threads
@@ -243,10 +248,13 @@ class WorkerProcess:
 
     def cancel(self, request_number: int) -> None:
         """Tell the process that a request was cancelled, unless it is answered."""
-        with self._lock:
-            is_pending = request_number in self._requests
-        if is_pending:
+        if self.is_pending(request_number):
             self._send(CancelMessage(request_number))
+
+    def is_pending(self, request_number: int) -> bool:
+        """Return whether the process has not answered a request yet."""
+        with self._lock:
+            return request_number in self._requests
 
     def send_shutdown(self) -> None:
         """Ask the process to end. This may block for ever if the process is stopped and its pipe is full."""

@@ -49,7 +49,13 @@ from heedful.serving.http_errors import HTTPError
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import SERVER_LOGGER
 from heedful.serving.settings import ServerSettings
-from heedful.serving.workers.messages import SharedObjects, collect_shared_objects
+from heedful.serving.workers.messages import (
+    AnswersMessage,
+    ErrorMessage,
+    SharedObjects,
+    collect_shared_objects,
+)
+from heedful.serving.workers.worker import WorkerRequestHandler
 from heedful.serving.workers.worker_pool import (
     WorkerDied,
     WorkerPool,
@@ -252,6 +258,48 @@ def test_passages_are_found_by_vectors_that_are_computed_there(tmp_path: Path) -
         assert answer.status == 200, answer.body
         found = answer.json["answers"][0]["orders"]["encoder"]
         assert [hit["id"] for hit in found] == [hit.passage.id for hit in expected]
+
+
+class Pipe:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send_bytes(self, content: bytes) -> None:
+        self.sent.append(content)
+
+
+def test_answers_of_one_step_are_sent_together() -> None:
+    with closing(open_registry({"a": RUNS["translation-transformer"]}, threads=1)) as registry:
+        parts, pipe = collect_shared_objects(registry), Pipe()
+        handler = WorkerRequestHandler(pipe, registry, parts)  # type: ignore[arg-type]
+        handler._answers += [AnswersMessage(1, b"a"), AnswersMessage(2, b"b")]
+        handler.send_answers()
+        handler.send_answers()
+        handler._answers += [AnswersMessage(3, b"c")]
+        handler.send(ErrorMessage(4, ValueError("no")))
+    first, second = map(parts.loads, pipe.sent)
+    assert first == [AnswersMessage(1, b"a"), AnswersMessage(2, b"b")]
+    assert [message.request_number for message in second] == [3, 4]
+
+
+def test_only_what_is_not_answered_is_cancelled(there: ModelRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled, cancel = list[int](), WorkerProcess.cancel
+
+    def note(member: WorkerProcess, number: int) -> None:
+        cancelled.append(number)
+        cancel(member, number)
+
+    monkeypatch.setattr(WorkerProcess, "cancel", note)
+    with company(there):
+        assert texts(endless(3), [4, 5]) == texts(endless(3), [4, 5])
+        assert cancelled == []
+        stream = stream_one(endless(), 3)
+        next(stream)
+        stream.close()  # type: ignore[attr-defined]
+        until(lambda: idle(there))
+    assert len(set(cancelled)) == 1
 
 
 def test_what_computes_there_is_counted_here(there: ModelRegistry) -> None:
