@@ -233,13 +233,14 @@ def test_models_are_inspected_there_as_here(here: ModelRegistry, there: ModelReg
     assert records(there, inputs) == records(here, inputs)
 
 
+def weights(registry: ModelRegistry) -> list[Tensor]:
+    parts = collect_shared_objects(registry).iter_objects()
+    modules = [part for part in parts if isinstance(part, nn.Module)]
+    return [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+
+
 def test_no_weight_is_held_here(there: ModelRegistry) -> None:
-    modules = [
-        shared_object
-        for shared_object in collect_shared_objects(there).iter_objects()
-        if isinstance(shared_object, nn.Module)
-    ]
-    tensors = [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+    tensors = weights(there)
     assert len(tensors) > 100 and all(isinstance(tensor, WeightPlaceholder) for tensor in tensors)
     translator = there.models["translation-transformer"].predictor
     with pytest.raises(RuntimeError, match="another process holds this weight"):
@@ -253,6 +254,7 @@ def test_passages_are_found_by_vectors_that_are_computed_there(tmp_path: Path) -
     build_index(folder, PassageLines(tmp_path / "passages.txt"), encoder=encoder, model=run)
     expected = heedful.load_index(folder, device="cpu").search("b a", by="encoder")
     with closing(open_registry({}, workers=1, indices={"notes": {"folder": str(folder)}})) as registry:
+        assert {type(tensor) for tensor in weights(registry)} == {WeightPlaceholder}, "it is loaded before requests"
         with run_server(registry) as live:
             answer = live.ask("/v1/heedful/search", {"query": "b a", "by": "encoder"})
         assert answer.status == 200, answer.body
