@@ -68,10 +68,10 @@ def list_processes(pid: int) -> list[int]:
     return [pid, *(int(each) for listed in lists for each in listed.read_text().split())]
 
 
-def measure_processor_seconds(pid: int) -> float:
-    """Return the processor seconds of a process and its child processes."""
+def measure_processor_seconds(pids: Sequence[int]) -> float:
+    """Return the processor seconds of processes."""
     seconds = 0
-    for each in list_processes(pid):
+    for each in pids:
         fields = Path(f"/proc/{each}/stat").read_text().rpartition(")")[2].split()
         seconds += int(fields[11]) + int(fields[12])
     return seconds / _SECOND
@@ -246,15 +246,17 @@ def main() -> None:
     print(f"in Python, all at once, {threads} threads: {len(texts) / seconds:.0f} a second", end=", ")
     print(f"{len(texts) / processor_seconds:.0f} a second of processor")
     with start_server(options) as (pid, port):
-        print("| clients | requests | lost | wrong | a second | a second of processor | p50 ms | p99 ms | MiB |")
-        print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
+        print("| clients | requests | lost | wrong | a second | ms of HTTP | ms of others | p50 ms | p99 ms | MiB |")
+        print("|---:|---:|---:|---:|---:|---:|---:|---:|---:|---:|")
         for clients in options.concurrency:
             requests = options.alone if clients == 1 else options.requests
-            before = measure_processor_seconds(pid)
+            others = list_processes(pid)[1:]
+            before = [measure_processor_seconds(pids) for pids in ([pid], others)]
             result = asyncio.run(send_requests(options, port, texts, expected, clients=clients, requests=requests))
-            used = measure_processor_seconds(pid) - before
+            after = [measure_processor_seconds(pids) for pids in ([pid], others)]
+            used = [1000 * (end - start) / requests for start, end in zip(before, after, strict=True)]
             numbers = [f"{clients}", f"{requests:,}", f"{result.lost}", f"{result.wrong}"]
-            numbers += [f"{requests / result.seconds:.0f}", f"{requests / max(used, 0.01):.0f}"]
+            numbers += [f"{requests / result.seconds:.0f}", *(f"{milliseconds:.2f}" for milliseconds in used)]
             numbers += [f"{result.quantile(0.5):.0f}", f"{result.quantile(0.99):.0f}", f"{measure_memory(pid):.0f}"]
             print(f"| {' | '.join(numbers)} |", flush=True)
         asyncio.run(measure_rude_clients(options, port, texts, expected))

@@ -77,8 +77,17 @@ def run_server(registry: ModelRegistry) -> Iterator[LiveServer]:
         thread.join(20)
 
 
-def open_registry(models: Mapping[str, Path | Mapping[str, Any]], **settings: Any) -> ModelRegistry:
-    """Load a registry of runs by name, for a server on a free port."""
+def open_registry(
+    models: Mapping[str, Path | Mapping[str, Any]], *, workers: int = 0, **settings: Any
+) -> ModelRegistry:
+    """Load a registry of runs by name, for a server on a free port, whose models so many worker processes compute."""
     given = {name: {"run": str(each)} if isinstance(each, Path) else dict(each) for name, each in models.items()}
     table: dict[str, Any] = {"models": given, "port": 0, "device": "cpu", "log": "none", **settings}
-    return load_registry(ServerSettings.model_validate(table))
+    if not workers:
+        return load_registry(ServerSettings.model_validate(table))
+    from heedful.serving.workers.worker_pool import load_into_workers  # which reads torch
+
+    registry = ModelRegistry(ServerSettings.model_validate(table), {}, {})
+    load_into_workers(registry, lambda _: None, workers)
+    registry.state = "ready"
+    return registry

@@ -15,6 +15,7 @@ from torch.nn.utils.parametrize import is_parametrized, remove_parametrizations
 from heedful.atomic_io import load_parameters
 from heedful.engines.int8 import Int8Linear, Int8Matrix, Int8Product, find_quantizable, quantize_to_int8, time_calls
 from heedful.errors import RecipeError
+from heedful.models.placeholders import loads_placeholders, replace_weights
 from heedful.native import load_library
 from heedful.recipes.recipe import EngineName
 
@@ -179,7 +180,7 @@ def prepare_for_inference(
     log: Callable[[str], None] | None = None,
 ) -> nn.Module:
     """Load weights, some of which may be int8, into a model and convert it for an engine on a device; return the model.
-    `origin` names the weights in errors.
+    `origin` names the weights in errors. Inside `load_placeholders` the model gets no weights and is not converted.
 
     Args:
         model: with any parameter values.
@@ -214,7 +215,12 @@ def prepare_for_inference(
         location=origin,
         provided={weight_name: matrix.rows for weight_name, matrix in kept_int8.items()},
     )
-    model.to(device).eval()
+    model.eval()
+    if loads_placeholders():
+        for module in model.modules() if name != "torch" else ():
+            vars(module)["engine_name"] = name  # for `detect_engine`, which may see a part of the model only
+        return replace_weights(model, device)
+    model.to(device)
     chosen.convert(model, kept_int8)
     return model
 

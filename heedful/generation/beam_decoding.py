@@ -208,31 +208,32 @@ class BeamBatch(DecodeBatch):
         return BeamBatch(self.width, self.merge_key, group, self.options, banks, self.prompt_state), result
 
     def advance_ahead(
-        self, engine: MultiStepDecoder, tokens: Tokens, state: State
+        self, engine: MultiStepDecoder, tokens: Tokens, state: State, *, max_steps: int
     ) -> tuple[BeamBatch, StepResult, State] | None:
-        """Decode several tokens of each beam in one call of the engine; `tokens` are the next input tokens. Return the
-        new batch, the step result and the new model state, or None where that is not possible.
+        """Decode several tokens of each beam, at most `max_steps`, in one call of the engine; `tokens` are the next
+        input tokens. Return the new batch, the step result and the new model state, or None where that is not possible.
 
         It needs a search without anything that looks at each token.
         """
-        search = self._build_lookahead()
-        result = None if search is None else engine.decode_steps(tokens, state, search=search)
-        if result is None:
+        search = self._build_lookahead(max_steps)
+        ahead = None if search is None else engine.decode_steps(tokens, state, search=search)
+        if ahead is None:
             return None
-        output, state = result
+        output, state = ahead
         group = self.group.extend(output)
         tokens = build_beam_inputs(output.ids[-1], group.beam_state.input_positions, self.prefill)
         beams = output.beams[-1] if output.needs_reorder else None
-        return replace(self, group=group), StepResult(tokens, output.num_done, beams), state
+        result = StepResult(tokens, output.num_done, beams, num_steps=len(output.ids))
+        return replace(self, group=group), result, state
 
-    def _build_lookahead(self) -> BeamSteps | None:
-        """Return the next steps to run in one call; None if the search is not plain (`BeamOptions.suppressed_ids`), has
-        lexical constraints or a wide beam, or if at most one step is possible.
+    def _build_lookahead(self, max_steps: int) -> BeamSteps | None:
+        """Return the next steps to run in one call, at most `max_steps`; None if the search is not plain
+        (`BeamOptions.suppressed_ids`), has lexical constraints or a wide beam, or if at most one step is possible.
         """
         beam_state, options, prefill = self.group.beam_state, self.options, self.prefill
         if self.constraint_banks is not None or 2 * self.width > native_kernels.MAX_TOP_K:
             return None
-        steps = count_lookahead_steps(beam_state.live_scores.numel())
+        steps = min(count_lookahead_steps(beam_state.live_scores.numel()), max_steps)
         steps = min(steps, int((prefill.limits - beam_state.lengths).amax()))
         if options.suppressed_ids is None or steps < 2:
             return None

@@ -6,6 +6,7 @@ The rows of all its sentences are read by the model together. What comes out of 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, final
@@ -144,6 +145,9 @@ class ContinuousBatch:
     Args:
         step: `Engine.step` of the model.
         width: rows of each sentence, equal for all searches that are added.
+
+    Attributes:
+        num_steps: number of steps that were decoded so far.
     """
 
     def __init__(self, step: Step, *, width: int) -> None:
@@ -155,6 +159,7 @@ class ContinuousBatch:
         self._entries: list[_BatchEntry] = []
         self._state: State = None
         self._next_id = 0
+        self.num_steps = 0
 
     def __len__(self) -> int:
         """Return the number of sentences that are still decoded."""
@@ -210,10 +215,15 @@ class ContinuousBatch:
         return request_ids, finished
 
     @torch.inference_mode()
-    def step(self) -> list[FinishedRequest]:
-        """Decode one token of every row; return the sentences that have finished."""
+    def step(self, max_tokens: int = 1) -> list[FinishedRequest]:
+        """Decode one token of every row, or up to `max_tokens` in one call of the engine if it supports that; return
+        the sentences that have finished.
+        """
         finished = self._prepare_step()
-        return finished + self._decode_one() if self._entries else finished
+        if not self._entries:
+            return finished
+        ahead = self._decode_ahead(max_tokens) if max_tokens > 1 else None
+        return finished + (self._decode_one() if ahead is None else ahead)
 
     @torch.inference_mode()
     def run(self) -> list[FinishedRequest]:
@@ -227,7 +237,7 @@ class ContinuousBatch:
             while self._entries:
                 finished += self._prepare_step()
                 if self._entries:
-                    ahead = self._decode_ahead()
+                    ahead = self._decode_ahead(sys.maxsize)
                     finished += self._decode_one() if ahead is None else ahead
         finally:
             self._builds_together = False
@@ -258,6 +268,7 @@ class ContinuousBatch:
 
     def _decode_one(self) -> list[FinishedRequest]:
         """Decode one token of every row, and return the sentences that have finished."""
+        self.num_steps += 1
         logits, self._state = self._step(_concat_tokens([entry.tokens for entry in self._entries]), self._state)
         logits, finished, beams, row = upcast_logits(logits[:, -1]), list[FinishedRequest](), [], 0
         for entry in self._entries:
@@ -270,20 +281,21 @@ class ContinuousBatch:
         self._reorder_state(beams)
         return finished
 
-    def _decode_ahead(self) -> list[FinishedRequest] | None:
-        """Decode several tokens of every row in one call of the engine, and return the sentences that have finished;
-        None where that is not possible.
+    def _decode_ahead(self, max_tokens: int) -> list[FinishedRequest] | None:
+        """Decode several tokens of every row, at most `max_tokens`, in one call of the engine, and return the sentences
+        that have finished; None where that is not possible.
         """
         if self._engine is None or len(self._entries) > 1 or self._entries[0].until is not never_interrupt:
             return None
         (entry,) = self._entries
         try:
-            ahead = entry.batch.advance_ahead(self._engine, entry.tokens, self._state)
+            ahead = entry.batch.advance_ahead(self._engine, entry.tokens, self._state, max_steps=max_tokens)
         except HeedfulError as error:
             return self._fail(entry, error)
         if ahead is None:
             return None
         entry.batch, result, self._state = ahead
+        self.num_steps += result.num_steps
         entry.tokens = result.next_tokens
         finished = self._finish_done(entry, result.num_done)
         self._reorder_state([result.beams])

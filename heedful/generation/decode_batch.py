@@ -111,11 +111,13 @@ class StepResult:
         next_tokens: the next input tokens of all rows; position -1 where a sentence is done.
         num_done: number of sentences that are done.
         beams: the row of the same sentence that each row continues; None if every row continues itself.
+        num_steps: number of steps, where several were decoded in one call.
     """
 
     next_tokens: Tokens
     num_done: int
     beams: Int[Tensor, "G width"] | None = None
+    num_steps: int = 1
 
 
 class DecodeBatch(ABC):
@@ -153,15 +155,16 @@ class DecodeBatch(ABC):
         """
 
     def advance_ahead(
-        self, engine: MultiStepDecoder, tokens: Tokens, state: State
+        self, engine: MultiStepDecoder, tokens: Tokens, state: State, *, max_steps: int
     ) -> tuple[DecodeBatch, StepResult, State] | None:
-        """Decode several tokens of each row in one call of the engine; return the new batch, the step result and the
-        new model state, or None where that is not possible.
+        """Decode several tokens of each row, at most `max_steps`, in one call of the engine; return the new batch, the
+        step result and the new model state, or None where that is not possible.
 
         Args:
             engine: that may support it.
             tokens: the next input tokens.
             state: model state before these tokens.
+            max_steps: tokens of each row at most.
 
         Raises:
             RunError: no token may follow in some row.

@@ -183,14 +183,15 @@ class SamplingBatch(DecodeBatch):
         return batch, StepResult(_build_inputs(row_state, sampled.ids, sampled.positions), num_done)
 
     def advance_ahead(
-        self, engine: MultiStepDecoder, tokens: Tokens, state: State
+        self, engine: MultiStepDecoder, tokens: Tokens, state: State, *, max_steps: int
     ) -> tuple[DecodeBatch, StepResult, State] | None:
-        """Decode several greedy tokens of each row in one call of the engine; `tokens` are the next input tokens.
-        Return the new batch, the step result and the new model state, or None where that is not possible.
+        """Decode several greedy tokens of each row, at most `max_steps`, in one call of the engine; `tokens` are the
+        next input tokens. Return the new batch, the step result and the new model state, or None where that is not
+        possible.
 
         It needs greedy search without anything that looks at each token.
         """
-        search = self._build_lookahead()
+        search = self._build_lookahead(max_steps)
         result = None if search is None else engine.decode_steps(tokens, state, search=search)
         if result is None:
             return None
@@ -202,7 +203,8 @@ class SamplingBatch(DecodeBatch):
         )
         history = self.history.extend((output.ids.T, output.positions.T, output.log_probabilities.T))
         tokens = _build_inputs(row_state, output.ids[-1], output.positions[-1])
-        return replace(self, row_state=row_state, history=history), StepResult(tokens, int(output.done.sum())), state
+        step_result = StepResult(tokens, int(output.done.sum()), num_steps=num_steps)
+        return replace(self, row_state=row_state, history=history), step_result, state
 
     def keep_rows(self, indices: Int[Tensor, " G"]) -> SamplingBatch:
         """Keep only the sentences at these indices."""
@@ -263,11 +265,11 @@ class SamplingBatch(DecodeBatch):
         if failed_row >= 0:
             raise NoTokenError(int(self.row_state.row_indices[failed_row]) // self.width)
 
-    def _build_lookahead(self) -> GreedySteps | None:
-        """Return the next steps to run in one call; None if the search is not plain
+    def _build_lookahead(self, max_steps: int) -> GreedySteps | None:
+        """Return the next steps to run in one call, at most `max_steps`; None if the search is not plain
         (`find_suppressed_ids`), has several samples, or if at most one step is possible.
         """
-        rows, steps = self.row_state, count_lookahead_steps(len(self.row_state.done))
+        rows, steps = self.row_state, min(count_lookahead_steps(len(self.row_state.done)), max_steps)
         steps = min(steps, int((rows.limits - rows.lengths).amax()))
         if self.suppressed_ids is None or steps < 2:
             return None

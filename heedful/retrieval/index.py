@@ -165,7 +165,7 @@ class PassageIndex:
         for batch in iter_chunks(queries, _QUERY_BATCH):
             cosines: Sequence[Float[np.ndarray, " N"] | None] = [None] * len(batch)
             if self.has_vectors and not words_only:
-                query_vectors = normalize_vectors(self._encoder.embed(batch, first=start, cut=lambda _: None))
+                query_vectors = normalize_vectors(self._checked_encoder.embed(batch, first=start, cut=lambda _: None))
                 cosines = list(query_vectors @ self._vectors.T)
             for query, cosine in zip(batch, cosines, strict=True):
                 yield PassageScores(self._bm25_index.score_passages(term.text for term in extract_terms(query)), cosine)
@@ -215,21 +215,26 @@ class PassageIndex:
         return vectors
 
     @cached_property
-    def _encoder(self) -> TextEmbedder:
+    def encoder(self) -> TextEmbedder:
+        """The encoder of the queries, loaded on first access; raises `RunError` if there is none."""
+        if isinstance(self.model, TextEmbedder):
+            return self.model
+        model_folder = self.manifest.model if self.model is None else self.model
+        if model_folder is None:
+            raise RunError(
+                f"{self.folder}: does not name the model that computed its vectors; give its folder with --model"
+            )
+        check_path_name(Path(model_folder))
+        if not Path(model_folder).is_dir():
+            raise RunError(
+                f"{model_folder}: the model of this index does not exist there; give its folder with --model"
+            )
+        return load_embedder(Path(model_folder), **self.encoder_options)
+
+    @cached_property
+    def _checked_encoder(self) -> TextEmbedder:
         """The encoder, checked to be the one that made the vectors by encoding a passage again."""
-        encoder = self.model
-        if not isinstance(encoder, TextEmbedder):
-            model_folder = self.manifest.model if encoder is None else encoder
-            if model_folder is None:
-                raise RunError(
-                    f"{self.folder}: does not name the model that computed its vectors; give its folder with --model"
-                )
-            check_path_name(Path(model_folder))
-            if not Path(model_folder).is_dir():
-                raise RunError(
-                    f"{model_folder}: the model of this index does not exist there; give its folder with --model"
-                )
-            encoder = load_embedder(Path(model_folder), **self.encoder_options)
+        encoder = self.encoder
         (vector,) = normalize_vectors(encoder.embed([self[0].full_text], cut=lambda _: None))
         if len(vector) != self.manifest.dimensions or not float(vector @ self._vectors[0]) >= _MIN_SAME_MODEL_COSINE:
             raise RunError(

@@ -112,6 +112,7 @@ class ServerApp:
         self._origins = OriginPolicy(registry.settings)
         self._proxies = TrustedProxies(registry.settings.access)
         self._paths: list[PathRoutes] = []
+        self._fixed_paths: Mapping[str, PathRoutes] = {}
         self._body_budget = BodyBudget(registry.settings.limits.bodies)
 
     def set_routes(self, routes: Sequence[Route]) -> None:
@@ -120,6 +121,9 @@ class ServerApp:
         for route in routes:
             routes_by_path.setdefault(route.path, {})[route.method] = route
         self._paths = [PathRoutes.from_path(path, methods) for path, methods in routes_by_path.items()]
+        self._fixed_paths = {
+            path: path_routes for path, path_routes in zip(routes_by_path, self._paths, strict=True) if "{" not in path
+        }
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """Handle one ASGI request; only the HTTP protocol is supported."""
@@ -180,8 +184,7 @@ class ServerApp:
             key_in_body = (
                 key is None and self._registry.authenticator.requires_key and route is not None and route.key_in_body
             )
-            max_bytes, excess = self._body_limit(route, headers, key_in_body=key_in_body)
-            limited_receive = _limit_body(receive, max_bytes, excess)
+            limited_receive = _limit_body(receive, *self._body_limit(route, headers, key_in_body=key_in_body))
             response = self._check_access(scope, headers, route, key=key, key_in_body=key_in_body)
             if response is None:
                 response = await self._dispatch(scope, limited_receive, send, path_routes=path_routes, route=route)
@@ -232,26 +235,33 @@ class ServerApp:
         scope["path_params"] = path_routes.parse_parameters(scope["path"])
         return await route.respond(self._registry, Request(scope, receive, send))
 
-    def _body_limit(self, route: Route | None, headers: Headers, *, key_in_body: bool) -> tuple[int, HTTPError]:
-        """Return how many bytes the body may have, and the error for a larger one; raise it if the Content-Length
-        header is larger, and a 400 error if that is no number. Routes that accept files have a higher limit, but not
-        while the key may still be in the body (`key_in_body`).
+    def _body_limit(
+        self, route: Route | None, headers: Headers, *, key_in_body: bool
+    ) -> tuple[int, Callable[[], HTTPError]]:
+        """Return how many bytes the body may have, and a function that makes the error for a larger one; raise it if
+        the Content-Length header is larger, and a 400 error if that is no number. Routes that accept files have a
+        higher limit, but not while the key may still be in the body (`key_in_body`).
         """
         limits = self._registry.settings.limits
         accepts_files = route is not None and route.accepts_files and limits.file > limits.body
         max_bytes = min(limits.file if accepts_files and not key_in_body else limits.body, limits.bodies)
-        error = keyless_upload_too_large(max_bytes) if accepts_files and key_in_body else payload_too_large(max_bytes)
+        build_error = partial(
+            keyless_upload_too_large if accepts_files and key_in_body else payload_too_large, max_bytes
+        )
         length = headers.get("content-length", "0")
         if not (length.isascii() and length.isdigit() and len(length) <= _MAX_LENGTH_DIGITS):
             raise bad_request("Content-Length: is not a number of bytes")
         if int(length) > max_bytes:
-            raise error
-        return max_bytes, error
+            raise build_error()
+        return max_bytes, build_error
 
     def _find_path(self, path: str, method: str) -> PathRoutes | None:
         """Return the routes of the first path pattern that matches and has the method, else of the first that matches,
         else None.
         """
+        fixed_path = self._fixed_paths.get(path)
+        if fixed_path is not None and fixed_path.get_route(method):
+            return fixed_path
         matches = [path_routes for path_routes in self._paths if path_routes.pattern.match(path)]
         return next(
             (path_routes for path_routes in matches if path_routes.get_route(method)), matches[0] if matches else None
@@ -283,8 +293,8 @@ class ServerApp:
         log_request(request_log)
 
 
-def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) -> Callable[[], Any]:
-    """Wrap an ASGI `receive` so that it raises `error` when the body exceeds `max_bytes`."""
+def _limit_body(receive: Callable[[], Any], max_bytes: int, build_error: Callable[[], HTTPError]) -> Callable[[], Any]:
+    """Wrap an ASGI `receive` so that it raises the error of `build_error` when the body exceeds `max_bytes`."""
     num_bytes = 0
 
     async def receive_limited() -> Any:
@@ -292,7 +302,7 @@ def _limit_body(receive: Callable[[], Any], max_bytes: int, error: HTTPError) ->
         message = await receive()
         num_bytes += len(message.get("body", b""))
         if num_bytes > max_bytes:
-            raise error
+            raise build_error()
         return message
 
     return receive_limited

@@ -5,12 +5,14 @@ from __future__ import annotations
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol, final
+from typing import Any, Final, Protocol, TypeVar, cast, final
 
 from heedful.generation import Hypothesis
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
 from heedful.tasks.batch_executor import BatchExecutor, BatchJob, SearchCall
+
+T = TypeVar("T")
 
 _POLL_SECONDS: Final = 0.5
 """Seconds after which a waiting thread checks its deadline again."""
@@ -108,6 +110,13 @@ class InferenceRequest:
                 self.fail(error)
 
 
+def run_calls(calls: Sequence[Callable[[], T]]) -> list[T]:
+    """Return the results of functions; this is the `answer_batch` of calls that a worker process runs in threads of
+    their own.
+    """
+    return [call() for call in calls]
+
+
 @final
 class SchedulerClient:
     """Executor of one thread: submits its batch jobs to a scheduler and waits for the answers.
@@ -115,11 +124,15 @@ class SchedulerClient:
     Args:
         submit: hands a request to the scheduler.
         deadline: until which the thread waits.
+        sends_calls: whether the scheduler, which another process has, runs single calls too.
     """
 
-    def __init__(self, submit: Callable[[InferenceRequest], None], deadline: RequestDeadline) -> None:
+    def __init__(
+        self, submit: Callable[[InferenceRequest], None], deadline: RequestDeadline, *, sends_calls: bool = False
+    ) -> None:
         self._submit = submit
         self._deadline = deadline
+        self._sends_calls = sends_calls
 
     def run_job(self, job: BatchJob[Any, Any]) -> list[Any]:
         """Submit a job and return the answers to its examples, in order.
@@ -135,6 +148,13 @@ class SchedulerClient:
         while not request.done.wait(_POLL_SECONDS):
             self._deadline.raise_if_over()
         return request.get_answers()
+
+    def run_call(self, call: Callable[[], T]) -> T:
+        """Call a function in this thread, or in the process of the scheduler; see `run_job` for further errors."""
+        if not self._sends_calls:
+            return call()
+        (result,) = self.run_job(BatchJob[Any, Any]([call], run_calls, [1], 1, 1))
+        return cast("T", result)
 
     def stream_example(self, search_call: SearchCall[Any], example: Any) -> Iterator[Sequence[int] | Hypothesis]:
         """Yield the token ids of one example so far, whenever there are more, then its best hypothesis; `search_call`

@@ -62,6 +62,8 @@ def load_into(
 
         for name, index in settings.indices.items():
             passage_index = load_index(index.folder, device=settings.device, say=log)
+            if passage_index.has_vectors:
+                _ = passage_index.encoder  # loaded before the first request, as messages between processes name it
             registry.indices[name] = LoadedModel(name, passage_index, settings, backend=build_backend(index_key(name)))
 
 

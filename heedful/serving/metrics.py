@@ -44,6 +44,7 @@ class ServerMetrics:
             buckets=_SECONDS_BUCKETS,
             registry=self._registry,
         )
+        self._request_metrics: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._rejected_connections = Counter(
             "heedful_refused_connections",
             "Connections that were closed before their first request, by the status that was sent.",
@@ -65,8 +66,12 @@ class ServerMetrics:
 
     def count_request(self, route: str, *, method: str, status: int, seconds: float) -> None:
         """Count an answered request; `route` is the path pattern of a route, never text from a client."""
-        self._requests.labels(route, method, str(status)).inc()
-        self._seconds.labels(route).observe(seconds)
+        key = (route, method, status)
+        if key not in self._request_metrics:  # looking up labels costs more than counting
+            self._request_metrics[key] = self._requests.labels(route, method, str(status)), self._seconds.labels(route)
+        count, histogram = self._request_metrics[key]
+        count.inc()
+        histogram.observe(seconds)
 
     def count_rejected_connection(self, status: int) -> None:
         """Count a connection that was closed before it sent a request."""

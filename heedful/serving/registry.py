@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar, final
 
 from heedful.serving.auth import Authenticator
@@ -82,6 +83,12 @@ class LoadedModel(Generic[PredictorT]):
         note_request(model=self.name)
         return await self._queue.run(deadline, self._with_executor(deadline, work))
 
+    def submit(self, deadline: RequestDeadline, work: Callable[[], T]) -> Future[T]:
+        """Submit `work` to a thread, where model calls in it are batched with those of other requests, and return the
+        future of its result. The number of waiting requests is not limited.
+        """
+        return self._queue.submit(deadline, self._with_executor(deadline, work))
+
     async def stream(
         self, deadline: RequestDeadline, work: Callable[[Callable[[Event], None]], object]
     ) -> AsyncIterator[Event]:
@@ -102,7 +109,7 @@ class LoadedModel(Generic[PredictorT]):
 
         note_request(model=self.name)
         with self._queue.reserve_slot():
-            task = asyncio.wrap_future(self._queue.submit(deadline, self._with_executor(deadline, lambda: work(emit))))
+            task = asyncio.wrap_future(self.submit(deadline, lambda: work(emit)))
             task.add_done_callback(end_stream)
             try:
                 while (event := await events.get()) is not _END_OF_STREAM:

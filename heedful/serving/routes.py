@@ -164,22 +164,37 @@ class Route:
         """
         message = await self._read_message(context)
         arguments = (context,) if self.request_type is None else (context, message)
-        handler_task = asyncio.ensure_future(self.handler(*arguments))
+        is_over, has_result, task = False, False, asyncio.current_task()
+        assert task is not None, "requests are answered in tasks"
         disconnect_task = asyncio.ensure_future(_wait_for_disconnect(context.request))
+
+        def stop_handler(_: object = None) -> None:
+            """Interrupt the handler once, unless its result is there."""
+            nonlocal is_over
+            if not (has_result or is_over):
+                is_over = True
+                task.cancel()
+
+        disconnect_task.add_done_callback(stop_handler)
+        seconds = max(0.0, context.deadline.expires_at - time.monotonic()) + _GRACE_SECONDS
+        timer = asyncio.get_running_loop().call_later(seconds, stop_handler)
         try:
-            seconds = max(0.0, context.deadline.expires_at - time.monotonic()) + _GRACE_SECONDS
-            await asyncio.wait({handler_task, disconnect_task}, return_when=asyncio.FIRST_COMPLETED, timeout=seconds)
-            if not (handler_task.done() or disconnect_task.done()):
-                raise deadline_exceeded(context.deadline.seconds)
-            if not handler_task.done():
-                disconnect_task.result()  # which may say that the request is too large
-                raise ClientDisconnected
-            return render_response(handler_task.result())
+            result = await self.handler(*arguments)
+            has_result = True
+            return render_response(result)
+        except asyncio.CancelledError:
+            if not is_over or task.uncancel():  # the server ends the task
+                raise
+            if not disconnect_task.done():
+                raise deadline_exceeded(context.deadline.seconds) from None
+            disconnect_task.result()  # which may say that the request is too large
+            raise ClientDisconnected from None
         finally:
+            timer.cancel()
+            disconnect_task.remove_done_callback(stop_handler)
             disconnect_task.cancel()
-            if not handler_task.done():
+            if not has_result:
                 context.deadline.cancel()
-                handler_task.cancel()
 
     async def _read_message(self, context: RequestContext) -> BaseModel | None:
         """Read and validate the message of a request, and check the API key among its fields unless the request is

@@ -35,6 +35,12 @@ from heedful.tensors import Tokens
 _MIN_JOIN_SHARE, _MAX_JOIN_WAIT = 1 / 5, 6
 """If fewer examples than this share of the running ones are ready to join, they wait up to `_MAX_JOIN_WAIT` steps for
 others, since joining costs about as much as a step."""
+_MAX_STEPS_AT_ONCE, _SECONDS_AT_ONCE = 8, 0.05
+"""Maximum steps of a running batch in one call of an engine that supports several, and the seconds that they may take.
+New sentences and results wait for the call, but the code between two steps of a small model takes nearly as long as the
+steps themselves."""
+_MIN_STEP_SECONDS: Final = 1e-4
+"""Least seconds of a step, for the number of steps in a call."""
 _IDLE_SECONDS, _BUSY_SECONDS = 1.0, 30.0
 """Seconds after which free memory is returned, without requests and with some."""
 _WIDE_BEAM: Final = 8
@@ -93,6 +99,20 @@ class _RunningBatch:
     continuous_batch: ContinuousBatch
     examples: dict[int, _RequestExample] = field(default_factory=dict)
     steps_to_wait: int = 0
+    last_steps: int = 1
+    seconds_per_step: float = _SECONDS_AT_ONCE
+
+    def run_steps(self) -> list[FinishedRequest]:
+        """Generate one token of every sentence, or a few at once if they take little time and no listener waits for
+        each; return the sentences that have finished.
+        """
+        has_listener = any(example.request.job.on_tokens is not None for example in self.examples.values())
+        max_steps = 1 if has_listener else min(_MAX_STEPS_AT_ONCE, int(_SECONDS_AT_ONCE / self.seconds_per_step))
+        start, steps_before = time.monotonic(), self.continuous_batch.num_steps
+        outputs = self.continuous_batch.step(max_steps)
+        self.last_steps = max(1, self.continuous_batch.num_steps - steps_before)
+        self.seconds_per_step = max((time.monotonic() - start) / self.last_steps, _MIN_STEP_SECONDS)
+        return outputs
 
     def finish_examples(self, outputs: Sequence[FinishedRequest]) -> None:
         """Hand the outputs of finished examples, which are hypotheses or an error, to their requests, and forget the
@@ -125,6 +145,7 @@ class Scheduler:
         max_rows: texts that are searched for at the same time, at most.
         on_batch: called with the number of texts of each step or batch.
         on_tokens: called with the number of tokens of finished texts.
+        on_answers: called when all answers that were found at the same time are stored in their requests.
     """
 
     def __init__(
@@ -133,10 +154,12 @@ class Scheduler:
         max_rows: int,
         on_batch: Callable[[int], None] = lambda _: None,
         on_tokens: Callable[[int], None] = lambda _: None,
+        on_answers: Callable[[], None] = lambda: None,
     ) -> None:
         self._max_rows = max_rows
         self.on_batch = on_batch
         self.on_tokens = on_tokens
+        self.on_answers = on_answers
         self._inbox: queue.SimpleQueue[InferenceRequest | None] = queue.SimpleQueue()
         self._queue: deque[_QueuedRequest] = deque()
         self._running: dict[tuple[int, int], _RunningBatch] = {}
@@ -176,6 +199,8 @@ class Scheduler:
                     self._return_free_memory(_BUSY_SECONDS)
                 except Exception as error:  # waiting callers get the error, and the next requests are answered
                     self._fail_all(error, (*self._separate_examples,))
+                finally:
+                    self.on_answers()
 
     def _return_free_memory(self, min_interval: float) -> None:
         """Return free memory to the system, unless that was done within the last `min_interval` seconds."""
@@ -275,7 +300,7 @@ class Scheduler:
             return capacity
         num_queued = sum(len(caller.examples) for caller in self._queue if caller.batch_key == key)
         num_free = capacity - len(batch.examples)
-        batch.steps_to_wait -= 1
+        batch.steps_to_wait -= batch.last_steps
         if batch.steps_to_wait > 0 and min(num_queued, num_free) < _MIN_JOIN_SHARE * len(batch.examples):
             return 0
         batch.steps_to_wait = _MAX_JOIN_WAIT
@@ -312,11 +337,11 @@ class Scheduler:
         batch.report_partials()
 
     def _step_batches(self) -> None:
-        """Generate one token of every sentence in every running batch."""
+        """Generate one token of every sentence in every running batch, or a few at once."""
         for key, batch in [*self._running.items()]:
             self.on_batch(len(batch.examples))
             try:
-                outputs = batch.continuous_batch.step()
+                outputs = batch.run_steps()
                 self._count_tokens([output.hypotheses for output in outputs])
                 batch.finish_examples(outputs)
             except Exception as error:  # a broken state belongs to no request any more
@@ -414,6 +439,7 @@ class Scheduler:
                 self._admit_examples()
                 self._step_batches()
                 self._run_next_batch(between_steps=True)
+                self.on_answers()
         except Exception as error:  # waiting callers get the error, and the running search continues
             self._fail_all(error)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
+import gc
 import os
 import signal
 import socket
@@ -309,6 +310,7 @@ class ModelLoader:
             self._load_models()
             warm_up_models(self._registry, self._log)
             mount_routes(self._app, self._registry)
+            gc.freeze()  # what is loaded stays, so collections need not look at it
         except Exception as error:
             self.error = error
             self._on_failure()

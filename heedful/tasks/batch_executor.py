@@ -99,6 +99,12 @@ class BatchExecutor(Protocol):
         """
         ...
 
+    def run_call(self, call: Callable[[], Output]) -> Output:
+        """Call a function that computes with the model outside of batches, where its weights are, and return the
+        result.
+        """
+        ...
+
 
 _EXECUTOR: Final[ContextVar[BatchExecutor | None]] = ContextVar("company", default=None)
 
@@ -116,6 +122,16 @@ def use_executor(executor: BatchExecutor) -> Iterator[None]:
 def current_executor() -> BatchExecutor | None:
     """Return this thread's executor; None if it has none."""
     return _EXECUTOR.get()
+
+
+def run_call(call: Callable[[], Output]) -> Output:
+    """Call a function that computes with a model outside of `run_batched`, and return its result.
+
+    It runs in the process that holds the weights, which is another one if this thread's executor says so. The function,
+    such as a `partial` of a predictor's method, and its result are pickled then.
+    """
+    executor = current_executor()
+    return call() if executor is None else executor.run_call(call)
 
 
 def run_streaming(

@@ -207,6 +207,12 @@ class DecoderTarget:
             text, hypothesis.ids, pieces, hypothesis.log_probability, hypothesis.score, hypothesis.finished
         )
 
+    def to_growing_candidate(self, ids: Sequence[int]) -> TextCandidate:
+        """Decode the ids of a text that is still generated into a text candidate, whose probability and score are
+        0.
+        """
+        return self.to_candidate(Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False))
+
     def encode(self, text: str, *, name: str) -> list[int]:
         """Encode a given text without its end; raise `DataError` if it is too long, with `name` as the name of the
         text.

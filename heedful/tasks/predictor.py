@@ -211,6 +211,10 @@ def escape_cell(text: str) -> str:
     return text.replace("\t", r"\t").replace("\n", r"\n").replace("\r", r"\r")
 
 
+def _ignore_message(_: str) -> None:
+    """Discard a message; unlike a lambda, this function can be pickled."""
+
+
 @final
 @dataclass(frozen=True)
 class InspectRequest:
@@ -230,7 +234,7 @@ class InspectRequest:
     beam: int | None = None
     max_tokens: int | None = None
     selection: InspectionSelection = field(default_factory=InspectionSelection)
-    log: Callable[[str], None] = lambda _: None
+    log: Callable[[str], None] = _ignore_message
 
     def require_no_generation(self) -> InspectRequest:
         """Return the request itself; raise `RecipeError` if it sets the beam or the number of tokens, because this

@@ -71,6 +71,7 @@ ALLOWED: dict[str, tuple[str, ...]] = {
         "atomic_io",
         "fused_operators",
         "native",
+        "models.placeholders",
         "recipes.recipe",
     ),  # names of engines
     "runs": ("english_words", *BELOW_RUNS),

@@ -22,6 +22,7 @@ from heedful.data.sound import PaddedLogMel, Sound
 from heedful.errors import RecipeError, RunError
 from heedful.foreign.hugging_face import open_hugging_face
 from heedful.foreign.speech_folders import SpeechFolder, save_speech_model
+from heedful.recipes.generation import GreedyConfig
 from heedful.runs.export import export_hugging_face
 from heedful.tasks.speech.prompted import PromptedRecognizer, split_sound
 from heedful.tensors import FeatureBatch, Tokens
@@ -207,6 +208,18 @@ def test_long_sounds_are_read_in_windows(tmp_path: Path) -> None:
     assert joined.text == " ".join(each.text.strip() for each in parts if each.text.strip())
     assert short.text == parts[0].text
     assert joined.seconds == pytest.approx(3)
+    heard: list[tuple[int, tuple[str, ...]]] = []
+    told = model.transcribe(
+        [Sound(loud, RATE), windows[0]],
+        generation=GreedyConfig(),
+        heard=lambda index, text: heard.append((index, text.tokens)),
+    )
+    expected = model.transcribe([Sound(loud, RATE), windows[0]], generation=GreedyConfig())
+    assert [each.text for each in told] == [each.text for each in expected]
+    assert [index for index, _ in heard] == sorted(index for index, _ in heard), "one behind the other"
+    for index, tokens in heard:
+        assert tokens == expected[index].candidates[0].tokens[: len(tokens)]
+    assert len(heard) > len(windows) and {index for index, _ in heard} == {0, 1}
     with pytest.raises(RecipeError, match="longer than a window, and has one text"):
         model.transcribe(Sound(loud, RATE), n_best=2)
 

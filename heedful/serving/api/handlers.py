@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any, Generic, Literal, TypeAlias, TypeVar
 
 from annotated_types import MaxLen
@@ -13,6 +14,9 @@ from heedful.recipes.generation import ContinuationConfig, GenerationConfig, ove
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import MAX_INTEGER, RequestContext, StrictMessage, add_search_fields, read_search_options
+from heedful.serving.sse import NamedEvent
+from heedful.tasks.batch_executor import run_call
+from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import AnswerRecord, InspectRequest, LineFormat, Predictor, UnreadableInput, iter_chunks
 
@@ -218,6 +222,18 @@ def compute_records(context: RequestContext, line_format: LineFormat[Input, Any]
     return results
 
 
+def report_growth(context: RequestContext, emit: Callable[[NamedEvent], None]) -> Callable[[int, TextCandidate], None]:
+    """Return a function that emits an event with the best text so far of the only input of a request, and that raises
+    an error if the deadline of the request is over.
+    """
+
+    def emit_candidate(_index: int, candidate: TextCandidate) -> None:
+        context.deadline.raise_if_over()
+        emit(("growing", {"text": candidate.text, "tokens": list(candidate.tokens)}))
+
+    return emit_candidate
+
+
 def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -> Callable[[], InspectionRecord]:
     """Return a function that inspects a predictor of texts on the text and the pair in a message; `message.text` is
     never read as a file name here. Raise an `HTTPError` if the message has a file.
@@ -229,7 +245,7 @@ def prepare_text_inspection(predictor: Predictor, message: InspectHTTPRequest) -
     request = InspectRequest(
         message.text, message.pair, beam=message.beam, max_tokens=message.tokens, selection=selection
     )
-    return lambda: predictor.inspect_request(request)
+    return partial(run_call, partial(predictor.inspect_request, request))
 
 
 def prepare_inspection(

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, TypeAlias
 
 import numpy as np
 import torch
 from pydantic import Field
+from starlette.responses import Response
 
 from heedful.data.clips import Clip
 from heedful.data.pictures import Picture
@@ -24,6 +26,7 @@ from heedful.serving.api.handlers import (
     ModelAnswers,
     ModelRequest,
     check_limits,
+    report_growth,
 )
 from heedful.serving.api.translation import check_length
 from heedful.serving.api.uploads import (
@@ -38,6 +41,8 @@ from heedful.serving.capabilities import Capability, declare_model_route, find_c
 from heedful.serving.http_errors import bad_request
 from heedful.serving.registry import LoadedModel
 from heedful.serving.routes import RequestContext
+from heedful.serving.sse import NAMED_EVENTS, NamedEvent, stream_response
+from heedful.tasks.batch_executor import run_call
 from heedful.tasks.captioning.predictor import (
     BaseCaptioner,
     Captioner,
@@ -45,6 +50,7 @@ from heedful.tasks.captioning.predictor import (
     CaptionRecord,
     VideoCaptioner,
 )
+from heedful.tasks.decoder_target import TextCandidate
 from heedful.tasks.glimpses.data import PixelArray
 from heedful.tasks.glimpses.predictor import GlimpsePredictor, PictureClassRecord
 from heedful.tasks.inspection_records import InspectionSelection, set_beam_width
@@ -53,6 +59,8 @@ from heedful.tasks.search_factory import build_length_limits, build_search
 from heedful.tasks.speech.predictor import SpeechRecognizer, TranscriptRecord
 
 GROUP: Final = "perception"
+HeardFunction: TypeAlias = Callable[[int, TextCandidate], None]
+"""Called with the index of an input and its text so far."""
 _FIELDS_BY_CAPTIONER: Final[Mapping[type[Any], tuple[str, ...]]] = {
     Captioner: ("image",),
     VideoCaptioner: ("clip", "frames"),
@@ -77,6 +85,8 @@ class CaptionRequest(DecodingRequest):
     """a clip as a list of pictures, likewise, in order"""
     align: bool = False
     """return the attention weights of each word"""
+    stream: bool = False
+    """send the caption while it is generated, as server-sent events"""
 
 
 def _warm_up_captioner(predictor: Any) -> object:
@@ -108,12 +118,11 @@ def _prepare_caption_inspection(
 
     def inspect_content() -> InspectionRecord:
         if name == "image":
-            record: InspectionRecord = predictor.inspect(
-                _load_picture(context, predictor, content), message.pair, **options
-            )
+            picture = _load_picture(context, predictor, content)
+            record: InspectionRecord = run_call(partial(predictor.inspect, picture, message.pair, **options))
         else:
             with _open_clip(context, predictor, content, name=name) as path:
-                record = predictor.inspect(path, message.pair, **options)
+                record = run_call(partial(predictor.inspect, path, message.pair, **options))
         return replace(record, title="1")  # and not where the file was
 
     return inspect_content
@@ -140,8 +149,10 @@ def _open_clip(context: RequestContext, predictor: VideoCaptioner, content: Any,
     read_fields=read_upload_fields,
     accepts_files=True,
 )
-async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Mapping[str, Any]:
-    """Describe the picture or clip of a request, and return the model's name and the record of the caption."""
+async def _answer_caption(context: RequestContext, message: CaptionRequest) -> Any:
+    """Describe the picture or clip of a request, and return the model's name and the record of the caption or, if a
+    stream is requested, a response that streams it.
+    """
     check_limits(context, message)
     name = find_file_field(message, "image", "clip", "frames")
     predictor_type = next(predictor_type for predictor_type, names in _FIELDS_BY_CAPTIONER.items() if name in names)
@@ -154,14 +165,34 @@ async def _answer_caption(context: RequestContext, message: CaptionRequest) -> M
     length = check_length(message, build_length_limits(config), limits, max_source_tokens=1)
     line_format = CaptionLineFormat(predictor, search, length, all_candidates=message.n_best > 1)
 
-    def work() -> list[Mapping[str, Any]]:
+    def work(heard: HeardFunction | None = None) -> list[Mapping[str, Any]]:
         model_input = _load_input(context, predictor, getattr(message, name), name=name)
         context.deadline.raise_if_over()
-        captions = predictor.caption([model_input], search=search, length=length)
+        captions = predictor.caption([model_input], search=search, length=length, heard=heard)
         context.deadline.raise_if_over()
         return [_build_caption_record(line_format, caption, model_input, align=message.align) for caption in captions]
 
-    return {"model": model.name, "answers": await model.run(context.deadline, work)}
+    return await _answer_growing(context, model, work, stream=message.stream)
+
+
+async def _answer_growing(
+    context: RequestContext,
+    model: LoadedModel[Any],
+    work: Callable[..., list[Mapping[str, Any]]],
+    *,
+    stream: bool,
+) -> Mapping[str, Any] | Response:
+    """Run `work` on a model for a request, and return the model's name and the records, or, with `stream`, a response
+    that streams them. `work` is given a function that it calls with the text so far.
+    """
+    if not stream:
+        return {"model": model.name, "answers": await model.run(context.deadline, work)}
+
+    def stream_work(emit: Callable[[NamedEvent], None]) -> None:
+        answers = work(report_growth(context, emit))
+        emit(("record", {"model": model.name, "answers": answers}))
+
+    return await stream_response(context, model, stream_work, event_format=NAMED_EVENTS)
 
 
 def _load_input(context: RequestContext, predictor: BaseCaptioner[Any], content: Any, *, name: str) -> Any:
@@ -215,7 +246,7 @@ def _prepare_look_inspection(
             raise bad_request(f"{name}: this model does not write text; leave it out", param=name)
     predictor, image = model.predictor, message.image
     assert image is not None, "it is perceived"
-    return lambda: predictor.inspect(_load_pixels(context, predictor, image), title="1")
+    return lambda: run_call(partial(predictor.inspect, _load_pixels(context, predictor, image), title="1"))
 
 
 @declare_model_route(
@@ -255,6 +286,8 @@ class TranscribeRequest(DecodingRequest):
     """code of the spoken language, for models of several; they recognise it if it is not given"""
     to_english: bool = False
     """translate the speech into English, for models that can"""
+    stream: bool = False
+    """send the text while it is generated, as server-sent events"""
 
 
 def _warm_up_recognizer(predictor: SpeechRecognizer) -> object:
@@ -275,9 +308,8 @@ def _prepare_speech_inspection(
 
     def inspect_sound() -> InspectionRecord:
         with open_sound(content, context, frontend=frontend, max_seconds=predictor.max_seconds, name="sound") as sound:
-            record: InspectionRecord = predictor.inspect(
-                sound, message.pair, scope=InspectionSelection(attribution="auto")
-            )
+            selection = InspectionSelection(attribution="auto")
+            record: InspectionRecord = run_call(partial(predictor.inspect, sound, message.pair, scope=selection))
             return record
 
     return inspect_sound
@@ -319,24 +351,25 @@ CAPABILITIES = (
     read_fields=read_upload_fields,
     accepts_files=True,
 )
-async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any]:
-    name, answers = await transcribe_sound(
+async def _answer_transcribe(context: RequestContext, message: TranscribeRequest) -> Mapping[str, Any] | Response:
+    model, work = prepare_transcription(
         context, message, field_name="sound", language=message.language, to_english=message.to_english
     )
-    return {"model": name, "answers": answers}
+    return await _answer_growing(context, model, work, stream=message.stream)
 
 
-async def transcribe_sound(
+def prepare_transcription(
     context: RequestContext,
     message: TranscribeRequest,
     *,
     field_name: str,
     language: str | None = None,
     to_english: bool = False,
-) -> tuple[str, list[Mapping[str, Any]]]:
-    """Transcribe the sound in a message, within the limits and the deadline of the request; return the name of the
-    model and a list with the one record. Errors call the sound `field_name`. The sound is in `language`, if given, and
-    is translated with `to_english`.
+) -> tuple[LoadedModel[SpeechRecognizer], Callable[..., list[Mapping[str, Any]]]]:
+    """Return the model that a message requests, and a function that transcribes its sound within the limits and the
+    deadline of the request, and returns a list with the one record. The function may be given another one, which it
+    calls with the text so far. Errors call the sound `field_name`. The sound is in `language`, if given, and is
+    translated with `to_english`.
     """
     check_limits(context, message)
     model = find_capable_model(context.registry, "transcribe", message.model)
@@ -345,13 +378,25 @@ async def transcribe_sound(
     config = message.build_config(predictor.generation)
     check_length(message, build_length_limits(config), limits, max_source_tokens=predictor.max_slots)
 
-    def work() -> list[Mapping[str, Any]]:
+    def work(heard: HeardFunction | None = None) -> list[Mapping[str, Any]]:
         with open_sound(
             message.sound, context, frontend=predictor.frontend, max_seconds=predictor.max_seconds, name=field_name
         ) as sound:
             context.deadline.raise_if_over()
-            results = predictor.transcribe([sound], generation=config, n_best=message.n_best, seed=message.seed)
+            results = predictor.transcribe(
+                [sound], generation=config, n_best=message.n_best, seed=message.seed, heard=heard
+            )
         context.deadline.raise_if_over()
         return [predictor.line_format().to_json(numbered) for numbered in enumerate(results, 1)]
 
+    return model, work
+
+
+async def transcribe_sound(
+    context: RequestContext, message: TranscribeRequest, **options: Any
+) -> tuple[str, list[Mapping[str, Any]]]:
+    """Transcribe the sound in a message; return the name of the model and a list with the one record. `options` are
+    those of `prepare_transcription`.
+    """
+    model, work = prepare_transcription(context, message, **options)
     return model.name, await model.run(context.deadline, work)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Annotated, Any, Literal
 
@@ -11,12 +11,16 @@ from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse
 
-from heedful.serving.api.media import TranscribeRequest, transcribe_sound
+from heedful.recipes.generation import GreedyConfig, SamplingConfig
+from heedful.serving.api.media import TranscribeRequest, prepare_transcription, transcribe_sound
 from heedful.serving.api.uploads import read_upload_fields
 from heedful.serving.capabilities import find_capable_model, has_capable_model
+from heedful.serving.http_errors import bad_request
 from heedful.serving.openai.generation import OpenAIMessage, UnsupportedField
 from heedful.serving.openai.models import GROUP
 from heedful.serving.routes import HandlerResult, RequestContext, declare_route
+from heedful.serving.sse import OPENAI_CHUNKS, ChunkEvent, stream_response
+from heedful.tasks.decoder_target import TextCandidate
 
 
 class TranscriptionRequest(OpenAIMessage):
@@ -32,8 +36,9 @@ class TranscriptionRequest(OpenAIMessage):
     """above 0, tokens are sampled; 0 uses the search of the model's recipe"""
     language: Annotated[str, Field(max_length=40)] | None = None
     """code of the language of the sound; only models of several languages use it, and `verbose_json` returns it"""
+    stream: bool | None = None
+    """send the text while it is generated, as server-sent events; with a beam, all of it at the end"""
     prompt: UnsupportedField = None
-    stream: UnsupportedField = None
     timestamp_granularities: UnsupportedField = None
     include: UnsupportedField = None
     chunking_strategy: UnsupportedField = None
@@ -74,13 +79,20 @@ async def _read_transcription_form(request: Request) -> Mapping[str, Any]:
     is_served=partial(has_capable_model, capability="transcribe"),
 )
 async def _answer_transcription(context: RequestContext, message: TranscriptionRequest) -> HandlerResult:
-    """Transcribe the sound of a request, and return the text in the format that it requests: JSON, plain text, or JSON
-    with the language and the seconds of the sound.
+    """Transcribe the sound of a request, and return the text in the format that it requests: JSON, plain text, JSON
+    with the language and the seconds of the sound, or a stream of events.
     """
+    if message.stream and message.response_format not in (None, "json"):
+        raise bad_request("response_format: a stream is of JSON; leave it out", param="response_format")
     sampling_options = {"search": "sampling", "temperature": message.temperature} if message.temperature else {}
     transcribe_request = TranscribeRequest(model=message.model, sound=message.file, **sampling_options)  # type: ignore[arg-type]  # of a table
     languages = find_capable_model(context.registry, "transcribe", message.model).predictor.languages
     language = message.language if message.language in languages else None
+    if message.stream:
+        model, work = prepare_transcription(context, transcribe_request, field_name="file", language=language)
+        config = transcribe_request.build_config(model.predictor.generation)
+        stream_work = partial(_stream_text, work, is_final=isinstance(config, GreedyConfig | SamplingConfig))
+        return await stream_response(context, model, stream_work, event_format=OPENAI_CHUNKS)
     _, (record,) = await transcribe_sound(context, transcribe_request, field_name="file", language=language)
     if message.response_format == "text":
         return PlainTextResponse(f"{record['text']}\n")
@@ -90,3 +102,27 @@ async def _answer_transcription(context: RequestContext, message: TranscriptionR
     return TranscriptionResponse(
         text=record["text"], usage=usage, task="transcribe", language=message.language, duration=record["seconds"]
     )
+
+
+def _stream_text(
+    work: Callable[..., list[Mapping[str, Any]]], emit: Callable[[ChunkEvent], None], *, is_final: bool
+) -> None:
+    """Run `work`, which transcribes a sound, and emit the parts of its text as they are generated, and then all of it.
+    Without `is_final` a part may still change, so there is only one; the last word of a growing text waits for its end.
+    """
+    num_sent = 0
+
+    def emit_part(text: str) -> None:
+        """Emit the part of a text that was not sent before."""
+        nonlocal num_sent
+        if len(text) > num_sent:
+            emit({"type": "transcript.text.delta", "delta": text[num_sent:]})
+            num_sent = len(text)
+
+    def emit_words(_index: int, candidate: TextCandidate) -> None:
+        """Emit the finished words of a growing text."""
+        emit_part(candidate.text[: candidate.text.rfind(" ") + 1].rstrip())
+
+    (record,) = work(emit_words if is_final else None)
+    emit_part(record["text"])
+    emit({"type": "transcript.text.done", "text": record["text"]})

@@ -204,6 +204,10 @@ def _rebuild_error(
     return error
 
 
+_FOUND_CLASSES: Final[dict[tuple[str, str], Any]] = {}
+"""Classes and functions that messages name, by module and name; searching them again would take as long as the rest."""
+
+
 @final
 class _SharedPickler(pickle.Pickler):
     """Pickler that writes shared objects as paths."""
@@ -240,4 +244,8 @@ class _SharedUnpickler(pickle.Unpickler):
         """
         if (module, name) == (__name__, _load_reference.__name__):
             return self._shared_objects.__getitem__
-        return super().find_class(module, name)
+        try:
+            return _FOUND_CLASSES[module, name]
+        except KeyError:
+            found = _FOUND_CLASSES[module, name] = super().find_class(module, name)
+            return found

@@ -14,11 +14,11 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import lru_cache, partial
 from multiprocessing.connection import Connection
-from typing import Any, Final, NoReturn, final
+from typing import Any, Final, NoReturn, TypeVar, final
 
 from heedful.errors import HeedfulError
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
-from heedful.serving.inference_request import InferenceRequest
+from heedful.serving.inference_request import InferenceRequest, run_calls
 from heedful.serving.load_models import load_into, warm_up_models
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.scheduler import Scheduler
@@ -39,6 +39,8 @@ from heedful.serving.workers.messages import (
     collect_shared_objects,
 )
 from heedful.tasks.batch_executor import BatchJob
+
+T = TypeVar("T")
 
 IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 """Signals for the parent process, although a terminal or systemd sends them to all processes."""
@@ -106,20 +108,33 @@ class WorkerRequestHandler:
         self._send_lock = threading.Lock()
         self._batch_counts: deque[tuple[str, int]] = deque()
         self._token_counts: deque[tuple[str, int]] = deque()
+        self._answers: deque[AnswersMessage] = deque()
+        self._models = registry.models_and_indices
         self._schedulers: dict[str, Scheduler] = {}
-        for name, model in registry.models_and_indices.items():
+        for name, model in self._models.items():
             assert isinstance(model.backend, Scheduler), "models run in this process"
             self._schedulers[name] = model.backend
             model.backend.on_batch = partial(self._record_batch, name)
             model.backend.on_tokens = partial(self._record_tokens, name)
+            model.backend.on_answers = self.send_answers
 
-    def send(self, message: WorkerMessage) -> None:
-        """Send a message to the parent, together with the numbers of texts and tokens computed since the last one."""
+    def send(self, *messages: WorkerMessage) -> None:
+        """Send messages to the parent, together with the answers that wait and the numbers of texts and tokens computed
+        since the last ones.
+        """
         with self._send_lock:
             steps, tokens = _drain(self._batch_counts), _drain(self._token_counts)
-            messages = [CountsMessage(steps, tokens), message] if steps or tokens else [message]
+            counts = [CountsMessage(steps, tokens)] if steps or tokens else []
+            sent: list[WorkerMessage] = [*counts, *_drain(self._answers), *messages]
             with suppress(OSError):  # without a parent, this process ends
-                self._connection.send_bytes(self._shared_objects.dumps(messages))
+                self._connection.send_bytes(self._shared_objects.dumps(sent))
+
+    def send_answers(self) -> None:
+        """Send the answers that wait, if there are any; those of one step are sent together, since each message wakes
+        the parent.
+        """
+        if self._answers:
+            self.send()
 
     def handle_message(self, content: bytes) -> bool:
         """Handle one message of the parent, given as pickled bytes; return False if it was the last one."""
@@ -148,7 +163,7 @@ class WorkerRequestHandler:
 
         def send_result() -> None:
             self._deadlines.pop(request_number, None)
-            self._send_answers(request_number, request)
+            self._store_answers(request_number, request)
 
         job = BatchJob[Any, Any](
             examples,
@@ -160,16 +175,31 @@ class WorkerRequestHandler:
         )
         request = InferenceRequest(job, deadline, on_done=send_result)
         self._deadlines[request_number] = deadline
-        self._schedulers[message.model].submit(request)
+        if answer_batch is run_calls:
+            self._models[message.model].submit(deadline, partial(self._run_calls, request))
+        else:
+            self._schedulers[message.model].submit(request)
 
-    def _send_answers(self, request_number: int, request: InferenceRequest) -> None:
-        """Send the answers of a finished request, or its error if it failed or an answer cannot be pickled."""
+    def _run_calls(self, request: InferenceRequest) -> None:
+        """Answer a request whose examples are calls, unless its deadline is over."""
+        try:
+            request.deadline.raise_if_over()
+            for index, result in enumerate(run_calls(request.job.examples)):
+                request.set_answer(index, result)
+        except Exception as error:  # the caller gets the error
+            request.fail(error)
+        self.send_answers()
+
+    def _store_answers(self, request_number: int, request: InferenceRequest) -> None:
+        """Store the answers of a finished request for `send_answers`, or send its error if it failed or an answer
+        cannot be pickled.
+        """
         try:
             answers = self._shared_objects.dumps(request.get_answers())
         except Exception as error:  # of the model, or an answer that cannot be sent
             self._send_error(request_number, error)
         else:
-            self.send(AnswersMessage(request_number, answers))
+            self._answers.append(AnswersMessage(request_number, answers))
 
     def _send_error(self, request_number: int, error: Exception) -> None:
         """Send the error of a request, with its traceback unless it is meant for the client."""
@@ -192,7 +222,7 @@ class WorkerRequestHandler:
             self._token_counts.append((model, num_tokens))
 
 
-def _drain(queue: deque[tuple[str, int]]) -> list[tuple[str, int]]:
+def _drain(queue: deque[T]) -> list[T]:
     """Remove and return the items that are in a queue now; other threads may append meanwhile."""
     return [queue.popleft() for _ in range(len(queue))]
 

@@ -18,6 +18,8 @@ from torch import nn
 
 from heedful.engines.select_engine import detect_engine
 from heedful.errors import RunError
+from heedful.models.placeholders import load_placeholders
+from heedful.runs.device import trim_malloc
 from heedful.serving.deadline import RequestDeadline
 from heedful.serving.http_errors import unavailable
 from heedful.serving.inference_request import InferenceRequest, SchedulerClient
@@ -50,8 +52,8 @@ _CLOSE_SECONDS: Final = 2.0
 
 
 def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_workers: int) -> None:
-    """Load the models into `num_workers` worker processes, and into the registry, whose predictors prepare requests and
-    are inspected; `log` is called with messages about assumptions.
+    """Load the models into `num_workers` worker processes, and without their weights into the registry, whose
+    predictors prepare requests; `log` is called with messages about assumptions.
 
     Raises:
         RecipeError: something cannot be computed on the device in the settings.
@@ -59,7 +61,9 @@ def load_into_workers(registry: ModelRegistry, log: Callable[[str], None], num_w
     """
     pool = WorkerPool(num_workers, metrics=registry.metrics)
     try:
-        load_into(registry, log, pool.build_backend)
+        with load_placeholders():
+            load_into(registry, log, pool.build_backend)
+        trim_malloc()
         pool.start(registry)
     except BaseException:
         pool.close()
@@ -127,7 +131,7 @@ class WorkerPool:
             return
         worker, request_number = min(ready_workers, key=lambda candidate: candidate.load), next(self._request_numbers)
         worker.submit(request_number, model, request)
-        request.add_done_callback(partial(self._cancellations.put, (worker, request_number)))
+        request.add_done_callback(partial(self._cancel_if_pending, worker, request_number))
 
     def close(self) -> None:
         """End all workers."""
@@ -140,6 +144,11 @@ class WorkerPool:
                 deadline = time.monotonic() + _CLOSE_SECONDS
                 for worker in self._workers:
                     worker.close(deadline)
+
+    def _cancel_if_pending(self, worker: WorkerProcess, request_number: int) -> None:
+        """Queue the cancellation of a request that its worker has not answered."""
+        if worker.is_pending(request_number):
+            self._cancellations.put((worker, request_number))
 
     def _send_cancellations(self) -> None:
         """Send cancellations of requests to their workers until the pool is closed; runs in a thread, since the threads
@@ -165,7 +174,7 @@ class RemoteBackend:
 
     def build_executor(self, deadline: RequestDeadline) -> SchedulerClient:
         """Return an executor for one thread, whose calls wait until the deadline at most."""
-        return SchedulerClient(partial(self._pool.submit, self._model), deadline)
+        return SchedulerClient(partial(self._pool.submit, self._model), deadline, sends_calls=True)
 
     @property
     def is_ready(self) -> bool:
@@ -239,10 +248,13 @@ class WorkerProcess:
 
     def cancel(self, request_number: int) -> None:
         """Tell the process that a request was cancelled, unless it is answered."""
-        with self._lock:
-            is_pending = request_number in self._requests
-        if is_pending:
+        if self.is_pending(request_number):
             self._send(CancelMessage(request_number))
+
+    def is_pending(self, request_number: int) -> bool:
+        """Return whether the process has not answered a request yet."""
+        with self._lock:
+            return request_number in self._requests
 
     def send_shutdown(self) -> None:
         """Ask the process to end. This may block for ever if the process is stopped and its pipe is full."""

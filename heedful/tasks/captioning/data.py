@@ -6,6 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Final, Generic, TypeAlias, TypeVar, final
@@ -34,7 +35,9 @@ from heedful.data.readers import (
 )
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import DataError, RunError
+from heedful.models.placeholders import loads_placeholders, replace_weights
 from heedful.models.vision import ClipBatch, VisionBackbone
+from heedful.tasks.batch_executor import run_call
 from heedful.tasks.objective import RowIndices
 
 _THUMBNAIL = 8
@@ -107,7 +110,10 @@ class FrozenVisionFeatures(PictureFeatures):
 
     def to_device(self, device: torch.device) -> FrozenVisionFeatures:
         """Move the network to a device and return the extractor."""
-        self.network.to(device)
+        if loads_placeholders():
+            replace_weights(self.network, device)
+        else:
+            self.network.to(device)
         return self
 
     @property
@@ -121,6 +127,12 @@ class FrozenVisionFeatures(PictureFeatures):
 
     def __call__(self, square: UInt8[np.ndarray, "size size 3"]) -> Float[np.ndarray, "rows columns d_annotation"]:
         """Return the feature vector of each region."""
+        return run_call(partial(self._extract_features, square))
+
+    def _extract_features(
+        self, square: UInt8[np.ndarray, "size size 3"]
+    ) -> Float[np.ndarray, "rows columns d_annotation"]:
+        """Compute the feature vector of each region in this process."""
         device = next(self.network.parameters()).device
         with torch.inference_mode():
             features = self.network(torch.from_numpy(square).unsqueeze(0).to(device))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar, final
 
@@ -224,9 +225,11 @@ class BaseCaptioner(Predictor, Generic[Features]):
         length: LengthLimits | None = None,
         first: int = 1,
         together: int = 32,
+        heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[CaptionResult]:
         """Generate captions of the inputs `shown`, files or their content, in their order; `together` inputs are
-        processed at a time, and `first` is the number of the first one, for its random stream.
+        processed at a time, and `first` is the number of the first one, for its random stream. `heard` is called with
+        the index of an input and its best caption so far.
 
         Args:
             shown: files, or their content; a single file is a list of one.
@@ -234,6 +237,7 @@ class BaseCaptioner(Predictor, Generic[Features]):
             length: length limits instead of the default.
             first: number of the first input, which selects its random stream when sampling.
             together: inputs that are processed together.
+            heard: called with the index of an input, from 0, and its best caption so far, whenever there is more of it.
 
         Raises:
             DataError: a file is missing or damaged, or its type is unknown.
@@ -249,7 +253,10 @@ class BaseCaptioner(Predictor, Generic[Features]):
                 NumberedInput(self.extract_features(input_value), number)
                 for number, input_value in enumerate(chunk, first + len(captions))
             ]
-            hypotheses_by_item = run_batched(items, captioning, size=lambda _: 1, batch_tokens=together)
+            on_tokens = None if heard is None else partial(self._report_growth, heard, len(captions))
+            hypotheses_by_item = run_batched(
+                items, captioning, size=lambda _: 1, batch_tokens=together, on_tokens=on_tokens
+            )
             names = (name_input(input_value, inputs.number) for input_value, inputs in zip(chunk, items, strict=True))
             captions += map(
                 CaptionResult,
@@ -257,6 +264,14 @@ class BaseCaptioner(Predictor, Generic[Features]):
                 (tuple(map(self.target.to_candidate, hypotheses)) for hypotheses in hypotheses_by_item),
             )
         return captions
+
+    def _report_growth(
+        self, heard: Callable[[int, TextCandidate], None], num_before: int, index: int, ids: Sequence[int]
+    ) -> None:
+        """Call `heard` with the number of inputs before a caption and its text so far; `index` is that of its input
+        among those behind the first `num_before`.
+        """
+        heard(num_before + index, self.target.to_growing_candidate(ids))
 
     def score(self, pairs: Sequence[tuple[CaptionInput, str]], *, together: int = 32) -> list[ForcedScore]:
         """Return the log-probabilities of given captions, for pairs of input and caption, of which `together` are

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -318,13 +319,22 @@ class VideoTask(BaseCaptioningTask[VideoRecipe]):
         if not run.recipe.has_frozen_vision:
             return read_pixels
         picture_features = run.get_vocabulary(self.vision_file, FrozenVisionFeatures).to_device(torch.device(device))
+        return _FeatureReader(read_pixels, picture_features)
 
-        def read_features(path: Path) -> Clip:
-            clip = read_pixels(path)
-            frames = [picture_features(frame).mean((0, 1), dtype=np.float32) for frame in clip.frames]
-            return Clip(np.stack(frames), clip.frame_indices)
 
-        return read_features
+@final
+@dataclass(frozen=True)
+class _FeatureReader:
+    """Reads a clip and returns the features that a frozen network computes of its frames."""
+
+    read_pixels: Callable[[Path], Clip]
+    picture_features: FrozenVisionFeatures
+
+    def __call__(self, path: Path) -> Clip:
+        """Return the mean feature vector of the regions of each frame."""
+        clip = self.read_pixels(path)
+        frames = [self.picture_features(frame).mean((0, 1), dtype=np.float32) for frame in clip.frames]
+        return Clip(np.stack(frames), clip.frame_indices)
 
 
 TASK: Final = CaptioningTask()

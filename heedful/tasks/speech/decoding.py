@@ -86,13 +86,25 @@ class SpeechDecoding(ABC):
         """
         with torch.inference_mode():
             memory = model.encoder(source)
-            slots = (memory.positions >= 0).sum(1).tolist()
-            length_limits = self.length
-            requests = [
-                TargetRequest(length_limits.max_tokens(count), number, min_tokens=length_limits.min_tokens(count))
-                for count, number in zip(slots, numbers, strict=True)
-            ]
-            return self.decode_memory(model, memory, requests)
+            return self.decode_memory(model, memory, self.build_requests(model, memory, numbers=numbers))
+
+    def build_requests(self, model: Any, memory: Memory, *, numbers: Sequence[int]) -> list[TargetRequest]:
+        """Return what to generate for each encoded sound in a memory; `numbers` seed their random numbers."""
+        slots = (memory.positions >= 0).sum(1).tolist()
+        return [
+            TargetRequest(self.length.max_tokens(count), number, min_tokens=self.length.min_tokens(count))
+            for count, number in zip(slots, numbers, strict=True)
+        ]
+
+    @property
+    def growing_search(self) -> SearchStrategy | None:
+        """The search over texts that generates token after token; None if a model finds whole texts at once."""
+        return None
+
+    @property
+    def num_prompt_ids(self) -> int:
+        """Number of ids before each text that are not part of it."""
+        return 0
 
     @abstractmethod
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
@@ -132,6 +144,11 @@ class AttentionDecoding(SpeechDecoding):
     """
 
     search: SearchStrategy
+
+    @property
+    def growing_search(self) -> SearchStrategy:
+        """The search over texts."""
+        return self.search
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
         """Search the text candidates of each encoded sound with the attention decoder."""
@@ -217,7 +234,15 @@ class CTCRescoring(SpeechDecoding):
 
     def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
         """Decode each encoded sound with attention, as the requests say, and rerank the candidates."""
-        candidates = self.attention_decoding.decode_memory(model, memory, requests)
+        return self.rerank(model, memory, self.attention_decoding.decode_memory(model, memory, requests))
+
+    @property
+    def growing_search(self) -> SearchStrategy:
+        """The search over texts, whose results are reranked."""
+        return self.attention_decoding.search
+
+    def rerank(self, model: Any, memory: Memory, candidates: Hypotheses) -> Hypotheses:
+        """Rank the candidates of each encoded sound by attention and CTC score."""
         log_probabilities, slots = model.labels(memory)
         return [
             self._rerank(texts, log_probabilities[row].expand(len(texts), -1, -1), slots[row].expand(len(texts)))
@@ -241,6 +266,11 @@ class CTCRescoring(SpeechDecoding):
             for hypothesis, other in zip(texts, normalised_scores, strict=True)
         ]
         return sorted(scored, key=lambda hypothesis: -hypothesis.score)[: self.n_best]
+
+
+def remove_prompts(found: Hypotheses, num_ids: int) -> Hypotheses:
+    """Return hypotheses without their first `num_ids` ids, which are a prompt and no part of the text."""
+    return [[replace(hypothesis, ids=hypothesis.ids[num_ids:]) for hypothesis in texts] for texts in found]
 
 
 def build_decoding(

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import KW_ONLY, dataclass, replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field, replace
 from pathlib import Path
-from typing import TypeAlias, final
+from typing import Any, TypeAlias, final
 
 import numpy as np
 import torch
@@ -18,9 +18,12 @@ from heedful.attention.hooks import SOURCE_AXIS
 from heedful.data.sound import Frontend, Sound
 from heedful.deprecation import keep_old_names
 from heedful.errors import DataError, RecipeError
+from heedful.generation.prefill import GenerationRequest
 from heedful.generation.results import Hypotheses, Hypothesis
 from heedful.inspection.record import InspectionRecord, MapAxis
+from heedful.models.interface import State
 from heedful.recipes.generation import BeamConfig, GenerationConfig
+from heedful.tasks.batch_executor import SearchCall
 from heedful.tasks.decoder_target import DecoderTarget, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.predictor import (
@@ -34,7 +37,7 @@ from heedful.tasks.predictor import (
     run_batched,
 )
 from heedful.tasks.speech.data import count_slots, pad_frames
-from heedful.tasks.speech.decoding import SpeechDecoding
+from heedful.tasks.speech.decoding import CTCRescoring, SpeechDecoding, remove_prompts
 from heedful.tensors import FeatureBatch, move_to_device
 
 SoundInput: TypeAlias = Path | str | Sound
@@ -77,6 +80,35 @@ class _SoundFrames:
     frames: Tensor
     number: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class _SoundTexts:
+    """The acoustic frames of a sound, and texts that it may have."""
+
+    sound: _SoundFrames
+    texts: Sequence[Hypothesis]
+
+
+@final
+@dataclass(frozen=True)
+class SpeechSearchCall(SearchCall[_SoundFrames]):
+    """Search call that generates the texts of sounds.
+
+    Attributes:
+        decoding: says what to generate for each sound.
+        build_source: builds the source batch of some sounds.
+    """
+
+    decoding: SpeechDecoding
+    build_source: Callable[[Sequence[_SoundFrames]], FeatureBatch] = field(compare=False)
+
+    def start_search(self, batch: list[_SoundFrames]) -> tuple[State, GenerationRequest]:
+        """Encode a batch of sounds, and return the decoding state and the request with prompts and length limits."""
+        model: Any = self.engine
+        memory = model.encoder(self.build_source(batch))
+        requests = self.decoding.build_requests(model, memory, numbers=[sound.number for sound in batch])
+        return model.decoder.init_state(memory), self.decoding.target.build_generation_request(requests)
 
 
 @keep_old_names(front="frontend", seconds="max_seconds", way="make_decoding", widened="with_beam_width")
@@ -125,6 +157,7 @@ class SpeechRecognizer(Predictor):
         seed: int = 1,
         batch_frames: int = 32_000,
         first: int = 1,
+        heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Transcription]:
         """Transcribe sounds in the given order; internally, long ones are processed first and in batches.
 
@@ -135,6 +168,8 @@ class SpeechRecognizer(Predictor):
             seed: of sampling.
             batch_frames: padded frames per batch.
             first: number of the first sound, which determines its random numbers in sampling.
+            heard: called with the index of a sound, from 0, and its best text so far, whenever there is more of it; it
+                is not called if CTC alone finds the texts, all at once.
 
         Raises:
             DataError: a file is missing, is not a sound, is shorter than a frame or longer than the model reads.
@@ -143,15 +178,12 @@ class SpeechRecognizer(Predictor):
         decoding = self.make_decoding(generation or self.generation, n_best=n_best, seed=seed)
         sounds = to_file_list(sounds, Sound, name="sounds", noun="file of sound")
         encoded = [self._compute_frames(sound, number) for number, sound in enumerate(sounds, first)]
-        decode_batch = BatchMethod[_SoundFrames, Sequence[Hypothesis]](self._decode_batch, (decoding,))
-
-        hypotheses = run_batched(
-            encoded,
-            decode_batch,
-            size=lambda sound_frames: len(sound_frames.frames),
-            batch_tokens=batch_frames,
-            max_rows=64,
-        )
+        options: dict[str, Any] = {"batch_tokens": batch_frames, "max_rows": 64}
+        if heard is not None and decoding.growing_search is not None:
+            hypotheses = self._decode_growing(encoded, decoding, heard, options)
+        else:
+            decode_batch = BatchMethod[_SoundFrames, Sequence[Hypothesis]](self._decode_batch, (decoding,))
+            hypotheses = run_batched(encoded, decode_batch, size=_count_frames, **options)
         return [
             Transcription(
                 _name_sound(sound, sound_frames.number),
@@ -162,8 +194,42 @@ class SpeechRecognizer(Predictor):
         ]
 
     def _decode_batch(self, batch: list[_SoundFrames], decoding: SpeechDecoding) -> Hypotheses:
-        source = move_to_device(pad_frames([sound_frames.frames for sound_frames in batch]), self.target.device)
-        return decoding.decode(self.model, source, numbers=[sound_frames.number for sound_frames in batch])
+        numbers = [sound_frames.number for sound_frames in batch]
+        return decoding.decode(self.model, self._build_source(batch), numbers=numbers)
+
+    def _decode_growing(
+        self,
+        encoded: Sequence[_SoundFrames],
+        decoding: SpeechDecoding,
+        heard: Callable[[int, TextCandidate], None],
+        options: Mapping[str, Any],
+    ) -> Sequence[Sequence[Hypothesis]]:
+        """Decode sounds with the search of a decoding, call `heard` with their texts so far, and return their
+        candidates. `options` are those of `run_batched`.
+        """
+        model: Any = self.model
+        search, prompt_size = decoding.growing_search, decoding.num_prompt_ids
+        assert search is not None, "other decodings find whole texts at once"
+
+        def report_growth(index: int, ids: Sequence[int]) -> None:
+            if len(ids) > prompt_size:
+                heard(index, self.target.to_growing_candidate(ids[prompt_size:]))
+
+        search_call = SpeechSearchCall(model, search, decoding, self._build_source)
+        found = run_batched(encoded, search_call, size=_count_frames, on_tokens=report_growth, **options)
+        if isinstance(decoding, CTCRescoring):
+            rerank_batch = BatchMethod[_SoundTexts, Sequence[Hypothesis]](self._rerank_batch, (decoding,))
+            sound_texts = list(map(_SoundTexts, encoded, found))
+            return run_batched(sound_texts, rerank_batch, size=lambda item: _count_frames(item.sound), **options)
+        return remove_prompts(found, prompt_size)
+
+    def _rerank_batch(self, batch: list[_SoundTexts], decoding: CTCRescoring) -> Hypotheses:
+        model: Any = self.model
+        memory = model.encoder(self._build_source([item.sound for item in batch]))
+        return decoding.rerank(model, memory, [list(item.texts) for item in batch])
+
+    def _build_source(self, batch: Sequence[_SoundFrames]) -> FeatureBatch:
+        return move_to_device(pad_frames([sound_frames.frames for sound_frames in batch]), self.target.device)
 
     def inspect(
         self, sound: SoundInput, text: str | None = None, *, scope: InspectionSelection | None = None
@@ -231,6 +297,10 @@ class SpeechRecognizer(Predictor):
                 f"{name}: has {1000 * seconds:.0f} ms, and a frame needs {self.frontend.window:g}; give a longer sound"
             )
         return _SoundFrames(frames, number, round(seconds, 3))
+
+
+def _count_frames(sound: _SoundFrames) -> int:
+    return len(sound.frames)
 
 
 def _name_sound(sound: SoundInput, number: int) -> str:

@@ -5,7 +5,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -21,14 +21,15 @@ from heedful.data.sound import PaddedLogMel, Sound
 from heedful.data.tokenizers import Tokenizer
 from heedful.errors import RecipeError
 from heedful.generation.results import Hypotheses
+from heedful.generation.search import SearchStrategy
 from heedful.inspection.record import InspectionRecord, MapAxis
 from heedful.models.generative import SequenceToSequence
 from heedful.models.interface import Decoder, State
 from heedful.recipes.generation import GenerationConfig, GreedyConfig
-from heedful.tasks.decoder_target import DecoderTarget, TargetRequest
+from heedful.tasks.decoder_target import DecoderTarget, TargetRequest, TextCandidate
 from heedful.tasks.inspection_records import InspectionSelection
 from heedful.tasks.search_factory import build_length_limits, build_search
-from heedful.tasks.speech.decoding import AttentionDecoding, SpeechDecoding, check_speech_search
+from heedful.tasks.speech.decoding import AttentionDecoding, SpeechDecoding, check_speech_search, remove_prompts
 from heedful.tasks.speech.predictor import SoundInput, SpeechRecognizer, Transcription
 from heedful.tensors import FeatureBatch, Memory, Tokens
 
@@ -139,15 +140,28 @@ class PromptedDecoding(SpeechDecoding):
     attention_decoding: AttentionDecoding
     prompt: SpeechPrompt
 
-    def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
-        """Search the text candidates of each encoded sound; their ids do not contain the prompt."""
+    def build_requests(self, model: Any, memory: Memory, *, numbers: Sequence[int]) -> list[TargetRequest]:
+        """Return what to generate for each encoded sound: a text behind the prompt."""
         prompts = [self.prompt.build_ids(language_id) for language_id in self._find_languages(model, memory)]
-        prompted = [replace(request, prefix=ids) for request, ids in zip(requests, prompts, strict=True)]
-        found = self.attention_decoding.decode_memory(model, memory, prompted)
-        return [
-            [replace(hypothesis, ids=hypothesis.ids[len(ids) :]) for hypothesis in texts]
-            for texts, ids in zip(found, prompts, strict=True)
-        ]
+        requests = super().build_requests(model, memory, numbers=numbers)
+        return [replace(request, prefix=ids) for request, ids in zip(requests, prompts, strict=True)]
+
+    def decode_memory(self, model: Any, memory: Memory, requests: Sequence[TargetRequest]) -> Hypotheses:
+        """Search the text candidates of each encoded sound behind the prompts in the requests; their ids do not contain
+        the prompt.
+        """
+        found = self.attention_decoding.decode_memory(model, memory, requests)
+        return remove_prompts(found, self.num_prompt_ids)
+
+    @property
+    def growing_search(self) -> SearchStrategy:
+        """The search over texts."""
+        return self.attention_decoding.search
+
+    @property
+    def num_prompt_ids(self) -> int:
+        """Number of ids of the prompt, which all sounds share."""
+        return len(self.prompt.build_ids(next(iter(self.prompt.languages.values()), None)))
 
     def inspect(
         self,
@@ -252,9 +266,11 @@ class PromptedRecognizer(SpeechRecognizer):
         seed: int = 1,
         batch_frames: int = 32_000,
         first: int = 1,
+        heard: Callable[[int, TextCandidate], None] | None = None,
     ) -> list[Transcription]:
         """Transcribe sounds in the given order; see `SpeechRecognizer.transcribe`. A sound that is longer than a window
-        is cut at quiet places, and its text is joined.
+        is cut at quiet places, and its text is joined. With `heard`, its windows are read one after the other, so that
+        its text grows at the end only.
 
         Raises:
             DataError: a file is missing, or is not a sound.
@@ -268,16 +284,15 @@ class PromptedRecognizer(SpeechRecognizer):
             if n_best > 1 and len(windows[-1]) > 1:
                 name = f"sound {number}" if isinstance(each, Sound) else each
                 raise RecipeError(f"n-best {n_best}: {name} is longer than a window, and has one text; leave it out")
-        parts = iter(
-            super().transcribe(
-                [window for parts in windows for window in parts],
-                generation=generation,
-                n_best=n_best,
-                seed=seed,
-                batch_frames=batch_frames,
-                first=first,
-            )
+        transcribe = partial(
+            super().transcribe, generation=generation, n_best=n_best, seed=seed, batch_frames=batch_frames
         )
+        all_windows = [window for parts in windows for window in parts]
+        if heard is None:
+            parts = iter(transcribe(all_windows, first=first))
+        else:
+            indices = [index for index, parts in enumerate(windows) for _ in parts]
+            parts = _transcribe_in_turn(transcribe, all_windows, indices, heard, first=first)
         return [
             _join_transcriptions(str(number) if isinstance(each, Sound) else str(each), [next(parts) for _ in part])
             for number, (each, part) in enumerate(zip(inputs, windows, strict=True), first)
@@ -345,6 +360,31 @@ def split_sound(sound: Sound, max_seconds: float) -> Iterator[Sound]:
         yield Sound(samples[:cut], sound.rate)
         samples = samples[cut:]
     yield Sound(samples, sound.rate)
+
+
+def _transcribe_in_turn(
+    transcribe: Callable[..., list[Transcription]],
+    windows: Sequence[Sound],
+    indices: Sequence[int],
+    heard: Callable[[int, TextCandidate], None],
+    *,
+    first: int,
+) -> Iterator[Transcription]:
+    """Transcribe windows one after the other, and yield their transcriptions. `indices` say of which sound each window
+    is, and `heard` is called with such an index and the text of the sound so far; `first` is the number of the first
+    window.
+    """
+    finished: list[Transcription] = []
+    for position, (window, index) in enumerate(zip(windows, indices, strict=True)):
+        before = [part for part, owner in zip(finished, indices, strict=False) if owner == index]
+
+        def report_growth(_: int, candidate: TextCandidate, before: Any = before, index: int = index) -> None:
+            """Join the text of a window with that of the windows before it."""
+            parts = [*before, Transcription("", 0.0, (candidate,))]
+            heard(index, _join_transcriptions("", parts).candidates[0])
+
+        finished += transcribe([window], first=first + position, heard=report_growth)
+        yield finished[-1]
 
 
 def _join_transcriptions(name: str, parts: Sequence[Transcription]) -> Transcription:

@@ -569,8 +569,7 @@ class Translator(Predictor):
         """Call `on_text` with the index of a sentence and its text so far while its search runs; `index` is that of the
         request, and `ids` are its tokens so far.
         """
-        hypothesis = Hypothesis(tuple(ids), 0.0, 0.0, (), finished=False)
-        on_text(requests[index].row, self._decoder_target.to_candidate(hypothesis))
+        on_text(requests[index].row, self._decoder_target.to_growing_candidate(ids))
 
     def _build_request(
         self, part: SourcePart, length: LengthLimits, *, stream: int = 1, target_prefix: _TargetPrefix = _EMPTY_PREFIX

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import logging
 import os
 import signal
@@ -11,7 +12,7 @@ import sys
 import threading
 import time
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from copy import copy
@@ -21,19 +22,26 @@ from multiprocessing.context import SpawnProcess
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from audio_samples import TONES, encode_tones
 from live_server import open_registry, run_server
 from torch import Tensor, nn
 
 import heedful
+from heedful.data.pictures import encode_png
 from heedful.engines.int8 import Int8Linear, Int8Matrix
 from heedful.engines.select_engine import detect_engine
 from heedful.errors import RecipeError, RunError
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import GreedySearch
 from heedful.models.interface import State
+from heedful.models.placeholders import WeightPlaceholder
 from heedful.native import load_library
+from heedful.retrieval.index_folder import build_index
+from heedful.retrieval.passages import PassageLines
+from heedful.runs.load import load_embedder
 from heedful.serving import server as server_module
 from heedful.serving.capabilities import list_capabilities
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
@@ -41,12 +49,17 @@ from heedful.serving.http_errors import HTTPError
 from heedful.serving.registry import ModelRegistry
 from heedful.serving.request_log import SERVER_LOGGER
 from heedful.serving.settings import ServerSettings
-from heedful.serving.workers.messages import SharedObjects, collect_shared_objects
+from heedful.serving.workers.messages import (
+    AnswersMessage,
+    ErrorMessage,
+    SharedObjects,
+    collect_shared_objects,
+)
+from heedful.serving.workers.worker import WorkerRequestHandler
 from heedful.serving.workers.worker_pool import (
     WorkerDied,
     WorkerPool,
     WorkerProcess,
-    load_into_workers,
     worker_settings,
 )
 from heedful.tasks.batch_executor import SearchCall, stream_one, use_executor
@@ -136,12 +149,7 @@ def closing(registry: ModelRegistry) -> Iterator[ModelRegistry]:
 
 def apart(number: int, names: Sequence[str], **settings: Any) -> ModelRegistry:
     """A registry of runs that so many processes compute."""
-    models = {name: {"run": str(RUNS[name])} for name in names}
-    table = {"models": models, "port": 0, "device": "cpu", "threads": 1, "log": "none", **settings}
-    registry = ModelRegistry(ServerSettings.model_validate(table), {}, {})
-    load_into_workers(registry, lambda _: None, number)
-    registry.state = "ready"
-    return registry
+    return open_registry({name: RUNS[name] for name in names}, workers=number, threads=1, **settings)
 
 
 @pytest.fixture(scope="module")
@@ -194,6 +202,106 @@ def test_models_of_every_task_answer_there_as_here(here: ModelRegistry, there: M
     assert {TASKS[name.partition(":")[0].partition("/")[0]] for name in expected} == set(TASKS.values())
     assert first_answers(there) == expected
     assert idle(there)
+
+
+def records(registry: ModelRegistry, inputs: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """What each of these models attends to, on what is sent."""
+    with run_server(registry) as live:
+        answers = {
+            name: live.ask("/v1/heedful/inspect", {"model": name, **message}) for name, message in inputs.items()
+        }
+    assert {answer.status for answer in answers.values()} == {200}, {n: a.body[:200] for n, a in answers.items()}
+    return {name: answer.json["record"] for name, answer in answers.items()}
+
+
+def test_models_are_inspected_there_as_here(here: ModelRegistry, there: ModelRegistry) -> None:
+    picture = base64.b64encode(encode_png(np.zeros((32, 32, 3), np.uint8))).decode()
+    sound = base64.b64encode(encode_tones([*TONES][:2])).decode()
+    inputs = {
+        "captioning": {"image": picture},
+        "video": {"frames": [picture, picture]},
+        "glimpses": {"image": picture},
+        "speech": {"sound": sound},
+        "stories": {"text": "Where is Mary?", "pair": "Mary went to the kitchen."},
+        "conversation-transformer": {"text": "hello"},
+        "translation-transformer": {"text": "a"},
+        "translation-recurrent": {"text": "a", "beam": 2},
+        "language-transformer": {"text": "a", "tokens": 3},
+        "tagging-transformer": {"text": "a b"},
+        "classification": {"text": "a"},
+    }
+    assert records(there, inputs) == records(here, inputs)
+
+
+def weights(registry: ModelRegistry) -> list[Tensor]:
+    parts = collect_shared_objects(registry).iter_objects()
+    modules = [part for part in parts if isinstance(part, nn.Module)]
+    return [tensor for module in modules for tensor in (*module.parameters(), *module.buffers())]
+
+
+def test_no_weight_is_held_here(there: ModelRegistry) -> None:
+    tensors = weights(there)
+    assert len(tensors) > 100 and all(isinstance(tensor, WeightPlaceholder) for tensor in tensors)
+    translator = there.models["translation-transformer"].predictor
+    with pytest.raises(RuntimeError, match="another process holds this weight"):
+        translator.translate(["a"])
+
+
+def test_passages_are_found_by_vectors_that_are_computed_there(tmp_path: Path) -> None:
+    (tmp_path / "passages.txt").write_text("a\nb a\nb b c\n")
+    run, folder = RUNS["multitask"], tmp_path / "index"
+    encoder = load_embedder(run, device="cpu")
+    build_index(folder, PassageLines(tmp_path / "passages.txt"), encoder=encoder, model=run)
+    expected = heedful.load_index(folder, device="cpu").search("b a", by="encoder")
+    with closing(open_registry({}, workers=1, indices={"notes": {"folder": str(folder)}})) as registry:
+        assert {type(tensor) for tensor in weights(registry)} == {WeightPlaceholder}, "it is loaded before requests"
+        with run_server(registry) as live:
+            answer = live.ask("/v1/heedful/search", {"query": "b a", "by": "encoder"})
+        assert answer.status == 200, answer.body
+        found = answer.json["answers"][0]["orders"]["encoder"]
+        assert [hit["id"] for hit in found] == [hit.passage.id for hit in expected]
+
+
+class Pipe:
+    """Keeps what is sent."""
+
+    def __init__(self) -> None:
+        self.sent: list[bytes] = []
+
+    def send_bytes(self, content: bytes) -> None:
+        self.sent.append(content)
+
+
+def test_answers_of_one_step_are_sent_together() -> None:
+    with closing(open_registry({"a": RUNS["translation-transformer"]}, threads=1)) as registry:
+        parts, pipe = collect_shared_objects(registry), Pipe()
+        handler = WorkerRequestHandler(pipe, registry, parts)  # type: ignore[arg-type]
+        handler._answers += [AnswersMessage(1, b"a"), AnswersMessage(2, b"b")]
+        handler.send_answers()
+        handler.send_answers()
+        handler._answers += [AnswersMessage(3, b"c")]
+        handler.send(ErrorMessage(4, ValueError("no")))
+    first, second = map(parts.loads, pipe.sent)
+    assert first == [AnswersMessage(1, b"a"), AnswersMessage(2, b"b")]
+    assert [message.request_number for message in second] == [3, 4]
+
+
+def test_only_what_is_not_answered_is_cancelled(there: ModelRegistry, monkeypatch: pytest.MonkeyPatch) -> None:
+    cancelled, cancel = list[int](), WorkerProcess.cancel
+
+    def note(member: WorkerProcess, number: int) -> None:
+        cancelled.append(number)
+        cancel(member, number)
+
+    monkeypatch.setattr(WorkerProcess, "cancel", note)
+    with company(there):
+        assert texts(endless(3), [4, 5]) == texts(endless(3), [4, 5])
+        assert cancelled == []
+        stream = stream_one(endless(), 3)
+        next(stream)
+        stream.close()  # type: ignore[attr-defined]
+        until(lambda: idle(there))
+    assert len(set(cancelled)) == 1
 
 
 def test_what_computes_there_is_counted_here(there: ModelRegistry) -> None:

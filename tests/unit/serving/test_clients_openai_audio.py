@@ -66,6 +66,17 @@ def test_a_temperature_draws(client: openai.OpenAI, path: Path) -> None:
     assert texts[1] == texts[2] != texts[0]
 
 
+def test_a_text_is_told_while_it_grows(client: openai.OpenAI, path: Path) -> None:
+    for temperature in (0, 1):
+        whole = client.audio.transcriptions.create(model="whisper-1", file=path, temperature=temperature).text
+        told = client.audio.transcriptions.create(model="whisper-1", file=path, temperature=temperature, stream=True)
+        *parts, done = list(told)
+        assert {part.type for part in parts} == {"transcript.text.delta"}
+        assert (done.type, done.text) == ("transcript.text.done", whole)
+        assert "".join(part.delta for part in parts) == whole
+        assert len(parts) == (1 if temperature == 0 else len(whole.split()))
+
+
 def test_json_has_the_same_in_base_64(live: LiveServer, made: dict[str, Path]) -> None:
     content = base64.b64encode(read_recording(made["transcribe"].parent)).decode()
     answer = live.ask("/v1/audio/transcriptions", {"file": content})
@@ -76,7 +87,7 @@ def test_json_has_the_same_in_base_64(live: LiveServer, made: dict[str, Path]) -
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"stream": True}, "stream: is not supported here"),
+        ({"stream": True, "response_format": "text"}, "response_format: a stream is of JSON"),
         ({"prompt": "hello"}, "prompt: is not supported here"),
         ({"response_format": "srt"}, "response_format: input should be 'json', 'text' or 'verbose_json'"),
         ({"response_format": "verbose_json", "timestamp_granularities": ["word"]}, "timestamp_granularities: is not"),

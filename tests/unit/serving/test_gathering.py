@@ -20,11 +20,13 @@ from heedful.generation import GNMTLengthPenalty, MultinomialSampler
 from heedful.generation.prefill import GenerationRequest
 from heedful.generation.search import BeamSearch, DiverseBeamSearch, GreedySearch, SamplingSearch, SearchStrategy
 from heedful.models.interface import State
+from heedful.native import load_library
+from heedful.serving import scheduler
 from heedful.serving.deadline import ClientDisconnected, RequestDeadline
 from heedful.serving.http_errors import HTTPError
 from heedful.serving.load_models import load_into
 from heedful.serving.registry import ModelRegistry
-from heedful.serving.scheduler import Scheduler
+from heedful.serving.scheduler import Scheduler, _RunningBatch
 from heedful.serving.settings import ServerSettings
 from heedful.tasks.batch_executor import SearchCall, stream_one, use_executor
 from heedful.tasks.predictor import run_batched
@@ -425,6 +427,30 @@ def test_a_translator_answers_many_as_it_answers_one(trained: Path, gathering: S
 
     with ThreadPoolExecutor(20) as threads:
         assert list(threads.map(ask, sentences)) == expected
+
+
+@pytest.mark.skipif(load_library() is None, reason="heedful-native is not installed")
+@pytest.mark.parametrize("why_single", ["", "somebody listens", "steps take long"])
+def test_native_steps_are_taken_together(
+    trained: Path, gathering: Scheduler, monkeypatch: pytest.MonkeyPatch, why_single: str
+) -> None:
+    translator = heedful.load(trained, kind=heedful.Translator, device="cpu", engine="native-float32")
+    sentences = ["1 2 3 4 5 6", "7 8 9 0 1 2 3"]
+    expected = [each.text for each in translator.translate(sentences)]
+    steps, run_steps = list[int](), _RunningBatch.run_steps
+
+    def run(batch: _RunningBatch) -> Any:
+        outputs = run_steps(batch)
+        steps.append(batch.last_steps)
+        return outputs
+
+    monkeypatch.setattr(_RunningBatch, "run_steps", run)
+    if why_single == "steps take long":
+        monkeypatch.setattr(scheduler, "_SECONDS_AT_ONCE", 0.0)
+    heard = (lambda *_: None) if why_single == "somebody listens" else None
+    with use_executor(gathering.build_executor(RequestDeadline.from_seconds(60))):
+        assert [each.text for each in translator.translate(sentences, heard=heard)] == expected
+    assert max(steps) == 1 if why_single else 1 < max(steps) <= 8
 
 
 def test_memory_is_given_back_in_a_rest_once_and_at_times_in_work(monkeypatch: pytest.MonkeyPatch) -> None:

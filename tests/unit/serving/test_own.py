@@ -453,11 +453,11 @@ def test_a_deadline_ends_the_work(live: LiveServer, monkeypatch: pytest.MonkeyPa
     """The search takes no step any more soon after the answer says that it is late."""
     advance, steps = ContinuousBatch.step, 0
 
-    def counted(running: ContinuousBatch) -> Any:
+    def counted(running: ContinuousBatch, max_tokens: int) -> Any:
         nonlocal steps
         steps += 1
         time.sleep(0.002)
-        return advance(running)
+        return advance(running, max_tokens)
 
     monkeypatch.setattr(ContinuousBatch, "step", counted)
     asked = {"prompts": "once", "tokens": 2000, "search": "greedy"}

@@ -111,6 +111,11 @@ def near(found: Any, expected: Any) -> bool:
     return bool(found == (pytest.approx(expected, abs=1e-5) if isinstance(expected, float) else expected))
 
 
+def events(body: bytes) -> list[tuple[str, Any]]:
+    blocks = [block.split("\n") for block in body.decode().strip().split("\n\n")]
+    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in blocks]
+
+
 def frames(count: int, *, size: int = 12) -> list[bytes]:
     return [encode_png(np.full((size, size, 3), 20 * number, dtype=np.uint8)) for number in range(count)]
 
@@ -241,6 +246,30 @@ def test_options_of_a_transcript(live: LiveServer, made: dict[str, Path]) -> Non
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+@pytest.mark.parametrize("name", ["caption", "watch", "transcribe"])
+def test_texts_are_told_while_they_grow(live: LiveServer, made: dict[str, Path], name: str, search: str) -> None:
+    folder = made[name].parent
+    sent: dict[str, Any] = {
+        "caption": {"image": read_picture(folder)},
+        "watch": {"clip": read_clip(folder), "align": True},
+        "transcribe": {"sound": read_recording(folder)},
+    }[name]
+    route = "transcribe" if name == "transcribe" else "caption"
+    message = {**sent, "model": name, "search": search}
+    whole = answers(live, route, **message)
+    answer = ask(live, route, **message, stream=True)
+    assert answer.status == 200 and answer.headers["content-type"].startswith("text/event-stream")
+    *growing, (last, record) = events(answer.body)
+    assert (last, record["model"]) == ("record", name)
+    assert near(record["answers"], whole)
+    tokens = whole[0]["candidates"][0]["tokens"]
+    assert len(growing) >= len(tokens) - 1 > 0
+    for event, told in growing:
+        assert event == "growing"
+        assert search == "beam" or told["tokens"] == tokens[: len(told["tokens"])]
+
+
 def test_clips_are_captioned_however_they_are_sent(live: LiveServer, made: dict[str, Path]) -> None:
     content = read_clip(made["watch"].parent)
     path = next((made["watch"].parent / "clips").glob("*.npz"))
@@ -324,8 +353,9 @@ def test_features_are_sent_where_a_model_learned_from_them(tmp_path: Path) -> No
             assert answer.json["error"]["message"].startswith((*given,)), answer.body
 
 
+@pytest.mark.parametrize("workers", [0, 1])
 def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, workers: int
 ) -> None:
     monkeypatch.setattr("heedful.tasks.captioning.task.load_backbone_weights", lambda _, network: network.eval())
     shown = np.stack([np.full((16, 24, 3), 40 * number, np.uint8) for number in range(6)])
@@ -333,13 +363,15 @@ def test_a_video_is_sent_to_a_model_whose_network_learns_nothing(
     frozen = {"kind": "resnet", "depth": 18, "stride": 8, "weights": str(tmp_path / "a.mp4")}
     run = watcher(tmp_path, {"b.mp4": content}, data={}, frames=frozen)
     (expected,) = written(run, str(tmp_path / "a.mp4"))
-    with run_server(open_registry({"watch": run})) as live:
+    registry = open_registry({"watch": run}, workers=workers)
+    with run_server(registry) as live:
         assert near(answers(live, "caption", clip=content), [{**expected, "clip": "1"}])
         record = ask(live, "inspect", clip=content).json["record"]
         assert any(axis.get("pictures") for axis in record["axes"]), "one sees the frames"
         half = ask(live, "caption", clip=content[: len(content) // 2])
         assert half.status == 400
         assert half.json["error"]["message"].startswith("clip: is damaged, or not a video")
+    registry.models["watch"].close()
 
 
 def test_what_is_seen_is_that_of_the_command(live: LiveServer, made: dict[str, Path], tmp_path: Path) -> None:

@@ -256,6 +256,23 @@ def test_tones_are_learned(run: Any, sounds: Any, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_a_text_is_told_while_it_grows(run: Any, sounds: Any, kind: str) -> None:
+    face, paths = load(run, kind), [path for path, _ in sounds[:3]]
+    for generation in (face.generation, GreedyConfig()):
+        heard: list[tuple[int, tuple[str, ...]]] = []
+        found = face.transcribe(
+            paths, generation=generation, heard=lambda index, text, heard=heard: heard.append((index, text.tokens))
+        )
+        expected = face.transcribe(paths, generation=generation)
+        assert [each.text for each in found] == [each.text for each in expected]
+        for one, other in zip(found, expected, strict=True):
+            assert one.candidates[0].score == pytest.approx(other.candidates[0].score, abs=1e-4)
+        assert {index for index, _ in heard} == (set() if kind == "ctc" else {0, 1, 2})
+    for index, tokens in heard:  # of greedy search, whose texts grow at the end only
+        assert tokens == found[index].candidates[0].tokens[: len(tokens)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_sound_is_heard_the_same_alone_and_among_others(run: Any, sounds: Any, kind: str) -> None:
     face, paths = load(run, kind), [path for path, _ in sounds]
     together = face.transcribe(paths, n_best=2)
