@@ -11,7 +11,8 @@ padding. In each round, each contestant starts new processes and makes some upda
 in the load of the machine affect all contestants. Ratios are the median over rounds of the ratios within a round.
 
 heedful        as `heedful train` trains: bf16 if the processor supports it and the model is wide, otherwise fp32
-heedful-2x1    the same with two processes of one thread, as torchrun starts them, instead of one with two threads
+heedful-torch  the same without native operators, as where heedful-native is not installed
+heedful-2x1    heedful with two processes of one thread, as torchrun starts them, instead of one with two threads
 plain-*        nn.Transformer in a plain loop, in fp32, or in bf16 by autocast
 *-keep         the same with glibc set to keep freed pages, as heedful sets it, to measure this effect alone
 marian-*       transformers' MarianMTModel in the same plain loop; marian-bf16-keep keeps freed pages
@@ -113,10 +114,12 @@ def list_contestants(size: str, options: Options, *, seed: int) -> list[Contesta
 
     def build_contestant(name: str, loop: str, precision: str, **more: Any) -> Contestant:
         settings = {"work": work, "loop": loop, "precision": precision, "keep": more.pop("keep", False)}
+        settings["native"] = more.pop("native", True)
         return Contestant(name, settings, **{"threads": options.threads, **more})
 
     return [
         build_contestant("heedful", "heedful", "auto"),
+        build_contestant("heedful-torch", "heedful", "auto", native=False),
         build_contestant("heedful-2x1", "heedful", "auto", workers=2, threads=max(1, options.threads // 2)),
         build_contestant("plain-fp32", "plain", "fp32"),
         build_contestant("plain-bf16", "plain", "bf16"),

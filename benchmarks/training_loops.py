@@ -18,6 +18,7 @@ from synthetic_data import build_corpus
 from torch import Tensor, nn
 from torch.nn import functional
 
+from heedful import fused_operators
 from heedful.architectures.build import DataSizes, build_sequence_to_sequence
 from heedful.architectures.model import TransformerConfig
 from heedful.blocks.transformer import TransformerLayer
@@ -273,9 +274,12 @@ def build_training_loop(settings: dict[str, Any]) -> TrainingLoop:
 
     Args:
         settings: `loop`, `work`, `precision`; `keep` (whether glibc keeps freed pages); for heedful also
-            `checkpointing` (gradient checkpointing) and `compiler` (torch.compile's backend for each layer).
+            `checkpointing` (gradient checkpointing), `compiler` (torch.compile's backend for each layer) and `native`
+            (whether to use native operators, by default where they are installed).
     """
     torch.manual_seed(1)
+    if not settings.get("native", True):
+        fused_operators.load_library = lambda: None
     work = TrainingWork(**settings["work"])
     match settings["loop"]:
         case "heedful" | "products" as name:

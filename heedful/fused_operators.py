@@ -11,7 +11,7 @@ from ctypes import byref
 from typing import Any, Final
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, UInt8
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
@@ -23,6 +23,7 @@ _MAX_ATTENTION_KEYS: Final = {torch.float32: 128, torch.bfloat16: 32}
 _MIN_NUMBERS: Final = 2**18
 """Number of results from which on a norm or a linear map in native code saves more time than its call costs."""
 _DROPOUT_LEVELS: Final = 256
+"""Number of values of the byte that decides whether a number is dropped."""
 _ACTIVATIONS: Final = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}
 
 
@@ -126,37 +127,47 @@ def drop(x: Float[Tensor, "*S"], p: float) -> Float[Tensor, "*S"]:
 
 def draw_dropout_factors(shape: Sequence[int], p: float, *, reference: Tensor) -> Float[Tensor, "*S"]:
     """Draw the factors of dropout for a tensor of this shape, 0 or 1 / (1 - p), with the dtype of `reference`."""
-    return _drop(_draw_seed(), p, branch=reference.new_ones(tuple(shape)), x=None)
+    ones = reference.new_ones(tuple(shape))
+    return _drop(ones, x=None, random_bytes=draw_random_bytes(ones.numel()), p=p)
 
 
 class _NativeDropout(torch.autograd.Function):
-    """Autograd function x + dropout(branch). Its mask is drawn again in the backward pass, from the same seed."""
+    """Autograd function x + dropout(branch), which keeps a random byte for each number."""
 
     @staticmethod
     def forward(ctx: Any, branch: Tensor, x: Tensor | None, p: float) -> Tensor:
-        """Return the sum, or the dropped branch alone if `x` is None; the seed is drawn from torch's generator."""
+        """Return the sum, or the dropped branch alone if `x` is None."""
+        random_bytes = draw_random_bytes(branch.numel())
+        ctx.save_for_backward(random_bytes)
         ctx.p, ctx.has_x = p, x is not None
-        ctx.seed = _draw_seed()
-        return _drop(ctx.seed, p, branch=branch, x=x)
+        return _drop(branch, x=x, random_bytes=random_bytes, p=p)
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the dropped gradient of the branch, and that of x unchanged."""
-        d_branch = _drop(ctx.seed, ctx.p, branch=gradient, x=None) if ctx.needs_input_grad[0] else None
+        (random_bytes,) = ctx.saved_tensors
+        needs_branch = ctx.needs_input_grad[0]
+        d_branch = _drop(gradient, x=None, random_bytes=random_bytes, p=ctx.p) if needs_branch else None
         return d_branch, gradient if ctx.has_x else None, None
 
 
-def _draw_seed() -> int:
-    """Draw the seed of a mask from torch's default generator."""
-    return int(torch.empty((), dtype=torch.int64).random_())
+def draw_random_bytes(count: int) -> UInt8[Tensor, " N"]:
+    """Draw random bytes from torch's default generator, eight at a time."""
+    words = torch.empty(-(-count // 8), dtype=torch.int64).random_(-(2**63), None)
+    return words.view(torch.uint8)[:count]
 
 
-def _drop(seed: int, p: float, *, branch: Tensor, x: Tensor | None) -> Tensor:
-    """Compute x + dropout(branch) with the mask of a seed."""
-    library = require_library()
+def round_probability(p: float) -> tuple[int, float]:
+    """Return the number of values of a byte that drop a number, at most 255, and the scale of numbers that are kept."""
     threshold = min(round(p * _DROPOUT_LEVELS), _DROPOUT_LEVELS - 1)
-    settings = library.Dropout(seed, threshold, _DROPOUT_LEVELS / (_DROPOUT_LEVELS - threshold))
+    return threshold, _DROPOUT_LEVELS / (_DROPOUT_LEVELS - threshold)
+
+
+def _drop(branch: Tensor, *, x: Tensor | None, random_bytes: UInt8[Tensor, " N"], p: float) -> Tensor:
+    """Compute x + dropout(branch), where random bytes decide what is dropped."""
+    library = require_library()
+    settings = library.Dropout(random_bytes.data_ptr(), *round_probability(p))
     branch, x = branch.contiguous(), None if x is None else x.contiguous()
     out = torch.empty_like(branch)
     library.dropout(
@@ -217,7 +228,7 @@ def apply_linear(
     are called as they are.
     """
     is_plain = type(linear) is nn.Linear and not linear._forward_hooks and linear.weight.dtype == x.dtype
-    library, bias = find_training_library(x) if is_plain else None, _get_bias(linear)
+    library, bias = find_training_library(x) if is_plain else None, _get_bias(linear) if is_plain else None
     number = None if library is None else _find_activation(library, activation)
     does_more = activation is not None or bias is not None
     if number is None or not does_more or _count_results(x, linear) < _MIN_NUMBERS:

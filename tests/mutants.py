@@ -5087,8 +5087,8 @@ NATIVE = (
     Mutant(
         "native: the gradient of dropout has a mask of its own",
         "fused_operators.py",
-        "_drop(ctx.seed, ctx.p, branch=gradient",
-        "_drop(ctx.seed + 1, ctx.p, branch=gradient",
+        "(random_bytes,) = ctx.saved_tensors",
+        "random_bytes = draw_random_bytes(gradient.numel())",
         (f"{OPERATORS}::test_a_dropped_residual_and_its_gradients_have_one_mask",),
     ),
     Mutant(

@@ -2,7 +2,7 @@
 
 Profiling showed that drawing one Bernoulli variable per element took a quarter of a training step. One random 64-bit
 word gives eight masks instead, so the probability is rounded to the nearest 1/256; the scale follows the rounded value,
-so expectations are exact.
+so expectations are exact. Native code (`heedful.fused_operators`) reads the same random bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,6 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from heedful import fused_operators
-
-_LEVELS = 256
 
 
 class Dropout(nn.Module):
@@ -78,12 +76,11 @@ def _draw_mask(shape: tuple[int, ...], p: float, *, dtype: torch.dtype) -> tuple
     """Draw a mask of this shape and dtype, 0 with probability p to drop and 1 to keep, from torch's default generator;
     also return the scale of kept entries.
     """
-    threshold = min(round(p * _LEVELS), _LEVELS - 1)
-    size = math.prod(shape)
-    random_words = torch.empty(-(-size // 8), dtype=torch.int64).random_(-(2**63), None)
+    threshold, scale = fused_operators.round_probability(p)
+    random_bytes = fused_operators.draw_random_bytes(math.prod(shape))
     # numpy compares bytes ten times faster than torch does
-    keep_bytes = np.greater_equal(random_words.numpy().view(np.uint8)[:size], threshold).view(np.int8)
-    return torch.from_numpy(keep_bytes).view(shape).to(dtype), _LEVELS / (_LEVELS - threshold)
+    keep_bytes = np.greater_equal(random_bytes.numpy(), threshold).view(np.int8)
+    return torch.from_numpy(keep_bytes).view(shape).to(dtype), scale
 
 
 class _AddScaled(torch.autograd.Function):

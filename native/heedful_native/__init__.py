@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import weakref
-from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import POINTER, Structure, c_char_p, c_float, c_int32, c_int64, c_void_p
 from pathlib import Path
 from typing import Any, Final
 
@@ -209,9 +209,9 @@ class AttentionBatch(Structure):
 
 
 class Dropout(Structure):
-    """Dropout, whose mask depends on the seed and on the place of a number."""
+    """Dropout, decided by a random byte for each number."""
 
-    _fields_ = [("seed", c_uint64), ("threshold", c_uint32), ("scale", c_float)]
+    _fields_ = [("bytes", c_void_p), ("threshold", c_int32), ("scale", c_float)]
 
 
 class NormBatch(Structure):

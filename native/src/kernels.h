@@ -10,7 +10,7 @@ struct TrainingKernels {
   // One row. `scratch` has memory for nine matrices of each head, padded to PADDING columns.
   void (*attend)(const AttentionBatch& batch, int64_t row, float* scratch);
   void (*attend_backward)(const AttentionBatch& batch, const HeadVectors* gradients, int64_t row, float* scratch);
-  // Numbers from `begin` to `end`; `begin` is a multiple of DROPOUT_BLOCK.
+  // Numbers from `begin` to `end`.
   void (*drop)(const Dropout& dropout, const void* x, const void* branch, int64_t begin, int64_t end, void* out,
                bool bfloat16);
   // A few rows; the gradients of gain and bias are added.
@@ -64,7 +64,6 @@ struct Kernels {
 };
 
 constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `weights` has this many extra entries
-constexpr int64_t DROPOUT_BLOCK = 64;  // numbers whose masks are drawn together, at most
 constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
 extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON;

@@ -126,9 +126,9 @@ struct AttentionBatch {       // attention that is trained
   int32_t bfloat16;           // type of all numbers: bf16 or float
 };
 
-struct Dropout {              // the mask of a number depends on the seed and on its place
-  uint64_t seed;
-  uint32_t threshold;         // of 256: share that is dropped
+struct Dropout {
+  const uint8_t* bytes;       // a random byte for each number
+  int32_t threshold;          // a number whose byte is smaller is dropped
   float scale;                // of the others
 };
 

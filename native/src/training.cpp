@@ -61,10 +61,8 @@ void heedful_attention_backward(const AttentionBatch* batch, const HeadVectors* 
 
 void heedful_dropout(const Dropout* dropout, const void* x, const void* branch, int64_t count, void* out,
                      int32_t bfloat16, int32_t threads) {
-  const int64_t blocks = (count + DROPOUT_BLOCK - 1) / DROPOUT_BLOCK;
-  parallel(blocks, threads, count * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
-    kernels().training->drop(*dropout, x, branch, begin * DROPOUT_BLOCK, std::min(count, end * DROPOUT_BLOCK), out,
-                             bfloat16);
+  parallel(count, threads, count * COST_PER_NUMBER, [&](int64_t begin, int64_t end) {
+    kernels().training->drop(*dropout, x, branch, begin, end, out, bfloat16);
   });
 }
 

@@ -407,12 +407,14 @@ void check_training(RandomSource& chance) {
     }
     expect(near(d_bias[j], sum, 1e-4 * rows) && near(d_gain[j], scaled, 1e-4 * rows), "gradients of a norm");
   }
-  const Dropout dropout{(uint64_t)chance.whole(0, INT64_MAX), (uint32_t)chance.whole(0, 255), 2.f};
+  std::vector<uint8_t> bytes(count);
+  for (uint8_t& each : bytes) each = (uint8_t)chance.whole(0, 255);
+  const Dropout dropout{bytes.data(), (int32_t)chance.whole(0, 255), 2.f};
   Numbers again = out;
   heedful_dropout(&dropout, x.data(), gradient.data(), count, out.data(), half, threads);
   heedful_dropout(&dropout, nullptr, gradient.data(), count, again.data(), half, 1);
   for (int64_t i = 0; i < count; ++i) {
-    expect(again.at(i) == 0 || again.at(i) == 2 * gradient.at(i), "dropout");
+    expect(again.at(i) == (bytes[i] < dropout.threshold ? 0 : 2 * gradient.at(i)), "dropout");
     expect(near(out.at(i), x.at(i) + again.at(i), slack), "a sum with dropout");
   }
   Numbers inner = x;
