@@ -1,7 +1,7 @@
 """Fused operators of training in native code, with written gradients. Elsewhere PyTorch computes the same.
 
-They need the package `heedful-native` and tensors of fp32 or bf16 on a CPU. Statistics and sums are fp32 in both
-precisions. Gradients of gradients raise an error.
+They need the package `heedful-native` and tensors that `find_library` supports. Statistics and sums are fp32 in both
+precisions. Gradients of gradients raise an error. Dropout makes NaN that it drops 0.
 """
 
 from __future__ import annotations
@@ -28,11 +28,19 @@ _ACTIVATIONS: Final = {nn.ReLU: "relu", nn.GELU: "gelu", nn.SiLU: "silu"}
 
 
 def find_library(x: Tensor) -> Any | None:
-    """Return the native library if it is installed and supports `x`: not empty, fp32 or bf16, on a CPU, and not traced
-    or compiled.
+    """Return the native library if it is installed and supports `x`: not empty, fp32 or bf16, on a CPU, of a plain
+    class, and neither traced, compiled nor under autocast.
     """
-    is_supported = x.device.type == "cpu" and x.dtype in _DTYPES and not torch.compiler.is_compiling()
-    return load_library() if is_supported and x.numel() > 0 else None
+    is_supported = x.device.type == "cpu" and x.dtype in _DTYPES and type(x) in (Tensor, nn.Parameter)
+    if not is_supported or _is_transformed() or x.numel() == 0:
+        return None
+    return load_library()
+
+
+def _is_transformed() -> bool:
+    """Return whether PyTorch does more than compute the operations that are called."""
+    is_traced: bool = torch.jit.is_tracing()  # type: ignore[no-untyped-call,attr-defined]  # torch's
+    return torch.compiler.is_compiling() or is_traced or torch.is_autocast_enabled("cpu")
 
 
 def find_training_library(x: Tensor) -> Any | None:
@@ -61,8 +69,10 @@ def native_attention(
     `hidden` says which keys a query does not see; queries that see none get zeros. The context is a view of a tensor
     [B, Q, H, d_v], so heads are concatenated without a copy.
     """
-    result: Tensor = _apply(_NativeAttention, query, key, value, scale, hidden, factors)
-    return result
+    assert key.dtype == value.dtype == query.dtype and key.size(1) == value.size(1) == query.size(1)
+    assert factors is None or factors.shape == (*query.shape[:3], key.size(2))
+    context: Tensor = _apply(_NativeAttention, query, key, value, scale, hidden, factors)
+    return context.transpose(1, 2)
 
 
 class _NativeAttention(torch.autograd.Function):
@@ -78,14 +88,14 @@ class _NativeAttention(torch.autograd.Function):
         hidden: Tensor | None,
         factors: Tensor | None,
     ) -> Tensor:
-        """Return the contexts, and store in `ctx` what the gradient needs."""
-        query, key, value = (_make_rows_dense(heads) for heads in (query, key, value))
+        """Return the contexts [B, Q, H, d_v], and store in `ctx` what the gradient needs."""
+        query, key, value = (_make_vectors_dense(heads) for heads in (query, key, value))
         factors = None if factors is None else factors.contiguous()
         rows, heads, queries, _ = query.shape
         weights = query.new_empty(rows, heads, queries, key.size(2))
-        context = query.new_empty(rows, queries, heads, value.size(3)).transpose(1, 2)
+        context = query.new_empty(rows, queries, heads, value.size(3))
         batch = _build_attention_batch(query, key, value=value, weights=weights, factors=factors, scale=scale)
-        batch.context = _describe_heads(context)
+        batch.context = _describe_heads(context.transpose(1, 2))
         if hidden is not None:
             hidden = hidden.expand(rows, 1, queries, key.size(2))
             batch.hidden = hidden.data_ptr()
@@ -100,7 +110,7 @@ class _NativeAttention(torch.autograd.Function):
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of query, key and value from that of the contexts; the other arguments have none."""
         query, key, value, weights, factors = ctx.saved_tensors
-        gradient = _make_rows_dense(gradient)
+        gradient = _make_vectors_dense(gradient.transpose(1, 2))
         batch = _build_attention_batch(query, key, value=value, weights=weights, factors=factors, scale=ctx.scale)
         batch.context = _describe_heads(gradient)
         d_query, d_key, d_value = (
@@ -115,6 +125,7 @@ class _NativeAttention(torch.autograd.Function):
 
 def add_dropped(x: Float[Tensor, "*S"], branch: Float[Tensor, "*S"], p: float) -> Float[Tensor, "*S"]:
     """Return x + dropout(branch), with a probability of zeros rounded to 1/256."""
+    assert x.shape == branch.shape and x.dtype == branch.dtype
     result: Tensor = _apply(_NativeDropout, branch, x, p)
     return result
 
@@ -126,7 +137,9 @@ def drop(x: Float[Tensor, "*S"], p: float) -> Float[Tensor, "*S"]:
 
 
 def draw_dropout_factors(shape: Sequence[int], p: float, *, reference: Tensor) -> Float[Tensor, "*S"]:
-    """Draw the factors of dropout for a tensor of this shape, 0 or 1 / (1 - p), with the dtype of `reference`."""
+    """Draw the factors of dropout for a tensor of this shape, 0 or 1 / (1 - p), with the dtype of `reference` and p
+    rounded to 1/256.
+    """
     ones = reference.new_ones(tuple(shape))
     return _drop(ones, x=None, random_bytes=draw_random_bytes(ones.numel()), p=p)
 
@@ -139,7 +152,7 @@ class _NativeDropout(torch.autograd.Function):
         """Return the sum, or the dropped branch alone if `x` is None."""
         random_bytes = draw_random_bytes(branch.numel())
         ctx.save_for_backward(random_bytes)
-        ctx.p, ctx.has_x = p, x is not None
+        ctx.p = p
         return _drop(branch, x=x, random_bytes=random_bytes, p=p)
 
     @staticmethod
@@ -149,12 +162,12 @@ class _NativeDropout(torch.autograd.Function):
         (random_bytes,) = ctx.saved_tensors
         needs_branch = ctx.needs_input_grad[0]
         d_branch = _drop(gradient, x=None, random_bytes=random_bytes, p=ctx.p) if needs_branch else None
-        return d_branch, gradient if ctx.has_x else None, None
+        return d_branch, gradient if ctx.needs_input_grad[1] else None, None
 
 
 def draw_random_bytes(count: int) -> UInt8[Tensor, " N"]:
     """Draw random bytes from torch's default generator, eight at a time."""
-    words = torch.empty(-(-count // 8), dtype=torch.int64).random_(-(2**63), None)
+    words = torch.empty(-(-count // 8), dtype=torch.int64, device="cpu").random_(-(2**63), None)
     return words.view(torch.uint8)[:count]
 
 
@@ -183,24 +196,24 @@ class LayerNorm(nn.LayerNorm):
 
     def forward(self, x: Float[Tensor, "*B width"]) -> Float[Tensor, "*B width"]:
         """Normalise each vector."""
-        has_gain = self.weight is not None and x.dtype == self.weight.dtype
-        if not has_gain or find_training_library(x) is None or x.numel() < _MIN_NUMBERS:
+        is_plain = self.weight is not None and self.weight.dtype == x.dtype and self.normalized_shape == x.shape[-1:]
+        if not is_plain or find_training_library(x) is None or x.numel() < _MIN_NUMBERS:
             return super().forward(x)
         result: Tensor = _apply(_NativeLayerNorm, x, self.weight, self.bias, self.eps)
         return result
 
 
 class _NativeLayerNorm(torch.autograd.Function):
-    """Autograd function of LayerNorm, which keeps mean and standard deviation of each vector."""
+    """Autograd function of LayerNorm, which keeps two moments of each vector."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, epsilon: float) -> Tensor:
         """Return the normalised vectors."""
         x, out = x.contiguous(), torch.empty_like(x, memory_format=torch.contiguous_format)
-        gain, shift = weight.float(), None if bias is None else bias.float()
-        moments = torch.empty(x.numel() // x.size(-1), 2, dtype=torch.float32)
-        batch = _build_norm_batch(x, gain, moments=moments, epsilon=epsilon)
-        batch.bias = data_pointer(shift)
+        gain, shift = weight.float().contiguous(), None if bias is None else bias.float().contiguous()
+        moments = torch.empty(x.numel() // x.size(-1), 2, dtype=torch.float32, device="cpu")
+        batch = _build_norm_batch(x, gain, moments=moments)
+        batch.bias, batch.epsilon = data_pointer(shift), epsilon
         require_library().norm(byref(batch), out.data_ptr(), torch.get_num_threads())
         ctx.save_for_backward(x, gain, moments)
         ctx.has_bias, ctx.dtype = bias is not None, weight.dtype
@@ -213,7 +226,7 @@ class _NativeLayerNorm(torch.autograd.Function):
         x, gain, moments = ctx.saved_tensors
         gradient, d_x = gradient.contiguous(), torch.empty_like(x)
         d_gain, d_bias = torch.empty_like(gain), torch.empty_like(gain) if ctx.has_bias else None
-        batch = _build_norm_batch(x, gain, moments=moments, epsilon=0.0)
+        batch = _build_norm_batch(x, gain, moments=moments)
         require_library().norm_backward(
             byref(batch),
             *(gradient.data_ptr(), d_x.data_ptr(), d_gain.data_ptr(), data_pointer(d_bias), torch.get_num_threads()),
@@ -227,41 +240,36 @@ def apply_linear(
     """Return activation(x W' + b); without an activation x W' + b. Modules with hooks and other classes of linear maps
     are called as they are.
     """
-    is_plain = type(linear) is nn.Linear and not linear._forward_hooks and linear.weight.dtype == x.dtype
-    library, bias = find_training_library(x) if is_plain else None, _get_bias(linear) if is_plain else None
-    number = None if library is None else _find_activation(library, activation)
-    does_more = activation is not None or bias is not None
-    if number is None or not does_more or _count_results(x, linear) < _MIN_NUMBERS:
+    number = _find_native_activation(x, linear, activation)
+    if number is None:
         result: Tensor = linear(x)
         return result if activation is None else activation(result)
-    fused: Tensor = _apply(_NativeLinear, x, linear.weight, bias, number)
-    return fused
+    flat: Tensor = _apply(_NativeLinear, x.reshape(-1, x.size(-1)), linear.weight, linear.bias, number)
+    return flat.view(*x.shape[:-1], linear.out_features)
 
 
-def _count_results(x: Tensor, linear: nn.Linear) -> int:
-    """Return the number of results of a linear map."""
-    return x.numel() // linear.in_features * linear.out_features
-
-
-def _get_bias(linear: nn.Linear) -> Tensor | None:
-    """Return the bias of a linear map, which may have none."""
-    return linear.bias
-
-
-def _keeps_input(library: Any, activation: int) -> bool:
-    """Return whether the gradient of an activation needs its input."""
-    return library.ACTIVATIONS[activation : activation + 1] not in ((), ("relu",))
-
-
-def _find_activation(library: Any, activation: nn.Module | None) -> int | None:
-    """Return the number of an activation in the native library; None if it has none."""
+def _find_native_activation(x: Tensor, linear: nn.Linear, activation: nn.Module | None) -> int | None:
+    """Return the number of the activation in the native library; None if native code cannot compute the linear map with
+    this activation, or not faster.
+    """
+    if type(linear) is not nn.Linear or linear.weight.dtype != x.dtype or _has_hooks(linear):
+        return None
+    library = find_training_library(x)
+    if library is None or x.numel() // linear.in_features * linear.out_features < _MIN_NUMBERS:
+        return None
     names: tuple[str, ...] = library.ACTIVATIONS
     if activation is None:
-        return len(names)
-    if type(activation) not in _ACTIVATIONS or activation._forward_hooks:
+        return len(names) if "bias" in dict(linear.named_parameters()) else None
+    if type(activation) not in _ACTIVATIONS or _has_hooks(activation):
         return None
     is_tanh = getattr(activation, "approximate", "none") == "tanh"
     return names.index("gelu_tanh" if is_tanh else _ACTIVATIONS[type(activation)])
+
+
+def _has_hooks(module: nn.Module) -> bool:
+    """Return whether something else happens when a module is called."""
+    hooks = (module._forward_hooks, module._forward_pre_hooks, module._backward_hooks, module._backward_pre_hooks)
+    return any(hooks) or "forward" in vars(module)
 
 
 class _NativeLinear(torch.autograd.Function):
@@ -270,27 +278,27 @@ class _NativeLinear(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, weight: Tensor, bias: Tensor | None, activation: int) -> Tensor:
         """Return the activations. GELU and SiLU keep their input for the gradient; ReLU overwrites it."""
-        library, vectors = require_library(), x.reshape(-1, x.size(-1))
-        inner = vectors @ weight.T
-        out = torch.empty_like(inner) if _keeps_input(library, activation) else inner
-        shift = None if bias is None else bias.float()
+        library, inner = require_library(), x @ weight.T
+        has_activation = activation < len(library.ACTIVATIONS)
+        keeps_input = has_activation and library.ACTIVATIONS[activation] != "relu"
+        out = torch.empty_like(inner) if keeps_input else inner
+        shift = None if bias is None else bias.float().contiguous()
         library.bias_activation(
             *(inner.data_ptr(), *inner.shape, data_pointer(shift), activation, out.data_ptr()),
             *(inner.dtype == torch.bfloat16, torch.get_num_threads()),
         )
-        has_activation = activation < len(library.ACTIVATIONS)
-        ctx.save_for_backward(vectors, weight, inner if has_activation else None)
-        ctx.activation, ctx.shape = activation, x.shape
-        return out.view(*x.shape[:-1], len(weight))
+        ctx.save_for_backward(x, weight, inner if has_activation else None)
+        ctx.activation = activation
+        return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         """Return the gradients of input, weight and bias."""
-        vectors, weight, inner = ctx.saved_tensors
-        gradient = gradient.reshape(len(vectors), len(weight)).contiguous()
+        x, weight, inner = ctx.saved_tensors
+        gradient = gradient.contiguous()
         d_inner = gradient if inner is None else torch.empty_like(inner)
-        d_bias = torch.empty(len(weight), dtype=torch.float32) if ctx.needs_input_grad[2] else None
+        d_bias = torch.empty(len(weight), dtype=torch.float32, device="cpu") if ctx.needs_input_grad[2] else None
         if inner is not None or d_bias is not None:
             require_library().bias_activation_backward(
                 *(gradient.data_ptr(), data_pointer(inner), *gradient.shape, ctx.activation, d_inner.data_ptr()),
@@ -298,41 +306,50 @@ class _NativeLinear(torch.autograd.Function):
             )
         needs_x, needs_weight = ctx.needs_input_grad[:2]
         return (
-            (d_inner @ weight).view(ctx.shape) if needs_x else None,
-            d_inner.T @ vectors if needs_weight else None,
+            d_inner @ weight if needs_x else None,
+            d_inner.T @ x if needs_weight else None,
             None if d_bias is None else d_bias.to(weight.dtype),
             None,
         )
 
 
-def cross_entropy_gradient(
+def compute_cross_entropy_(
     logits: Float[Tensor, "N V"],
     labels: Int[Tensor, " N"],
     *,
     confidence: float,
     weights: Float[Tensor, " N"] | None,
-    has_gradient: bool,
+    overwrite: bool,
 ) -> tuple[Float[Tensor, " N"], Float[Tensor, " N"]]:
-    """Return the log-probability of each label and its logit, in fp32. If `has_gradient`, replace the logits by
-    weights (softmax(logits) - confidence onehot(label)).
+    """Return the log-probability of each label and its logit, in fp32. If `overwrite`, replace the logits by their
+    gradient weights (softmax(logits) - confidence onehot(label)).
+
+    Raises:
+        IndexError: a label is not a column of the logits.
     """
-    log_probabilities, chosen = (torch.empty(len(logits), dtype=torch.float32) for _ in range(2))
+    log_probabilities, chosen = (torch.empty(len(logits), dtype=torch.float32, device="cpu") for _ in range(2))
+    assert logits.is_contiguous()
+    labels = labels.to(torch.int64).contiguous()
+    if labels.numel() and not 0 <= int(labels.min()) <= int(labels.max()) < logits.size(1):
+        raise IndexError(
+            f"labels from {int(labels.min())} to {int(labels.max())}: logits have {logits.size(1)} columns"
+        )
     weights = None if weights is None else weights.float().contiguous()
     require_library().cross_entropy(
-        *(logits.data_ptr(), *logits.shape, labels.contiguous().data_ptr(), confidence, data_pointer(weights)),
-        *(has_gradient, log_probabilities.data_ptr(), chosen.data_ptr(), logits.dtype == torch.bfloat16),
+        *(logits.data_ptr(), *logits.shape, labels.data_ptr(), confidence, data_pointer(weights)),
+        *(overwrite, log_probabilities.data_ptr(), chosen.data_ptr(), logits.dtype == torch.bfloat16),
         torch.get_num_threads(),
     )
     return log_probabilities, chosen
 
 
 def _apply(function: type[torch.autograd.Function], *arguments: Any) -> Any:
-    """Apply an autograd function."""
+    """Apply an autograd function, whose `apply` has no types."""
     apply_function: Callable[..., Any] = function.apply
     return apply_function(*arguments)
 
 
-def _make_rows_dense(heads: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
+def _make_vectors_dense(heads: Float[Tensor, "B H T d"]) -> Float[Tensor, "B H T d"]:
     """Return heads whose vectors are dense; a copy only if they are not."""
     return heads if heads.stride(3) == 1 else heads.contiguous()
 
@@ -365,7 +382,7 @@ def _build_attention_batch(
     )
 
 
-def _build_norm_batch(x: Tensor, gain: Tensor, *, moments: Tensor, epsilon: float) -> Any:
+def _build_norm_batch(x: Tensor, gain: Tensor, *, moments: Tensor) -> Any:
     """Return the arguments that both passes of LayerNorm share."""
     return require_library().NormBatch(
         x=x.data_ptr(),
@@ -373,6 +390,5 @@ def _build_norm_batch(x: Tensor, gain: Tensor, *, moments: Tensor, epsilon: floa
         moments=moments.data_ptr(),
         rows=len(moments),
         width=x.size(-1),
-        epsilon=epsilon,
         bfloat16=x.dtype == torch.bfloat16,
     )

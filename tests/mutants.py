@@ -1254,16 +1254,16 @@ ATTENTION = (
     ),
     Mutant(
         "what dropout leaves is not scaled",
-        "attention/dropout.py",
-        ".to(dtype), _LEVELS / (_LEVELS - threshold)",
-        ".to(dtype), 1.0",
+        "fused_operators.py",
+        "return threshold, _DROPOUT_LEVELS / (_DROPOUT_LEVELS - threshold)",
+        "return threshold, 1.0",
         (f"{DROPOUT}::test_a_share_of_p_goes_and_the_rest_grows_so_that_the_mean_stays",),
     ),
     Mutant(
         "one byte too many is dropped",
         "attention/dropout.py",
-        "np.greater_equal(random_words",
-        "np.greater(random_words",
+        "np.greater_equal(random_bytes",
+        "np.greater(random_bytes",
         (f"{DROPOUT}::test_a_share_of_p_goes_and_the_rest_grows_so_that_the_mean_stays",),
     ),
     Mutant(
@@ -5115,8 +5115,8 @@ NATIVE = (
     Mutant(
         "native: hooks of linear maps are forgotten",
         "fused_operators.py",
-        "type(linear) is nn.Linear and not linear._forward_hooks",
-        "type(linear) is nn.Linear",
+        "type(linear) is not nn.Linear or linear.weight.dtype != x.dtype or _has_hooks(linear)",
+        "type(linear) is not nn.Linear or linear.weight.dtype != x.dtype",
         (f"{OPERATORS}::test_where_native_code_is_not_used",),
     ),
     Mutant(

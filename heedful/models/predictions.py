@@ -300,8 +300,8 @@ def _compute_native_gradient(
     out: Float[Tensor, "N V"] | None,
 ) -> _LogitGradient:
     """Compute the same in native code; `out` must be the logits, which are overwritten."""
-    log_probs, label_logits = fused_operators.cross_entropy_gradient(
-        logits, labels, confidence=confidence, weights=weights, has_gradient=out is not None
+    log_probs, label_logits = fused_operators.compute_cross_entropy_(
+        logits, labels, confidence=confidence, weights=weights, overwrite=out is not None
     )
     return log_probs, label_logits, out
 

@@ -7,7 +7,7 @@
 
 // Operators of training, of floats or bf16 numbers; see `native.h`. A pointer to numbers is void*.
 struct TrainingKernels {
-  // One row. `scratch` has memory for nine matrices of each head, padded to PADDING columns.
+  // One sequence. `scratch` has memory for ATTENTION_MATRICES of each head, padded to PADDING columns.
   void (*attend)(const AttentionBatch& batch, int64_t row, float* scratch);
   void (*attend_backward)(const AttentionBatch& batch, const HeadVectors* gradients, int64_t row, float* scratch);
   // Numbers from `begin` to `end`.
@@ -64,6 +64,7 @@ struct Kernels {
 };
 
 constexpr int64_t PADDING = 64;  // strides of rounded vectors are a multiple; `weights` has this many extra entries
+constexpr int64_t ATTENTION_MATRICES = 9;  // operands, weights and gradients of a backward pass
 constexpr int64_t ROW_PADDING = 16;  // rounded vectors are followed by memory for others, up to a multiple
 
 extern const Kernels PLAIN, AVX2, AVX512, AVX512_BF16, AMX, NEON;

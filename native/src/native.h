@@ -1,6 +1,6 @@
 // Interface to Python: plain structures, which own no memory, and the functions that read them.
 //
-// Lengths count numbers, not bytes. All tensors are dense and row-major. The library keeps no arguments, except a Matrix,
+// Lengths and strides count numbers, not bytes. Tensors without strides are dense and row-major. The library keeps no arguments, except a Matrix,
 // which is packed once; the caller frees it.
 #pragma once
 
@@ -135,7 +135,7 @@ struct Dropout {
 struct NormBatch {            // LayerNorm of [rows, width]
   const void* x;
   const float *gain, *bias;   // bias may be null
-  float* moments;             // [rows, 2]: mean, and one divided by the standard deviation
+  float* moments;             // [rows, 2]: mean, and 1 / sqrt(variance + epsilon)
   int64_t rows, width;
   float epsilon;
   int32_t bfloat16;
@@ -215,7 +215,7 @@ void heedful_dropout(const Dropout* dropout, const void* x, const void* branch, 
 void heedful_norm(const NormBatch* batch, void* out, int32_t threads);
 void heedful_norm_backward(const NormBatch* batch, const void* gradient, void* d_x, float* d_gain, float* d_bias,
                            int32_t threads);
-// Adds the bias to x [rows, width], which changes, then computes the activation; out may be x.
+// Adds the bias, if there is one, to x [rows, width], then computes the activation; out may be x.
 void heedful_bias_activation(void* x, int64_t rows, int64_t width, const float* bias, int32_t activation, void* out,
                              int32_t bfloat16, int32_t threads);
 // Computes the gradients of x and of the bias from that of the activation of x; x is the result for RELU. For NO_ACTIVATION

@@ -34,14 +34,14 @@ void sum_over_blocks(int64_t rows, int64_t width, int32_t threads, float* out, P
     for (int64_t i = 0; i < width; ++i) out[i] += sums[block * width + i];
 }
 
-// Calls part(row, scratch) for each row.
+// Calls part(row, scratch) for each sequence of a batch of attention.
 template <class Part>
-void for_each_row(const AttentionBatch& batch, int32_t threads, Part&& part) {
+void for_each_sequence(const AttentionBatch& batch, int32_t threads, Part&& part) {
   const int64_t widest = pad(std::max({batch.width, batch.value_width, batch.keys}));
   const int64_t tallest = std::max({batch.queries, batch.keys, batch.width, batch.value_width});
   const int64_t products = batch.queries * batch.keys * (batch.width + batch.value_width);
   parallel(batch.rows, threads, batch.rows * batch.heads * products * FLOAT_COST, [&](int64_t begin, int64_t end) {
-    float* scratch = get_scratch(9 * batch.heads * tallest * widest);
+    float* scratch = get_scratch(ATTENTION_MATRICES * batch.heads * tallest * widest);
     for (int64_t row = begin; row < end; ++row) part(row, scratch);
   });
 }
@@ -49,12 +49,12 @@ void for_each_row(const AttentionBatch& batch, int32_t threads, Part&& part) {
 }  // namespace
 
 void heedful_attention(const AttentionBatch* batch, int32_t threads) {
-  for_each_row(*batch, threads,
+  for_each_sequence(*batch, threads,
                [&](int64_t row, float* scratch) { kernels().training->attend(*batch, row, scratch); });
 }
 
 void heedful_attention_backward(const AttentionBatch* batch, const HeadVectors* gradients, int32_t threads) {
-  for_each_row(*batch, threads, [&](int64_t row, float* scratch) {
+  for_each_sequence(*batch, threads, [&](int64_t row, float* scratch) {
     kernels().training->attend_backward(*batch, gradients, row, scratch);
   });
 }
@@ -92,11 +92,13 @@ void heedful_bias_activation(void* x, int64_t rows, int64_t width, const float* 
 
 void heedful_bias_activation_backward(const void* gradient, const void* x, int64_t rows, int64_t width,
                                       int32_t activation, void* d_x, float* d_bias, int32_t bfloat16, int32_t threads) {
-  std::vector<float> unused(d_bias ? 0 : width);
-  sum_over_blocks(rows, width, threads, d_bias ? d_bias : unused.data(), [&](int64_t begin, int64_t end, float* sums) {
-    kernels().training->activate_backward(gradient, x, begin, end, width, activation, d_x, d_bias ? sums : nullptr,
-                                          bfloat16);
-  });
+  const auto part = [&](int64_t begin, int64_t end, float* sums) {
+    kernels().training->activate_backward(gradient, x, begin, end, width, activation, d_x, sums, bfloat16);
+  };
+  if (d_bias)
+    sum_over_blocks(rows, width, threads, d_bias, part);
+  else
+    parallel(rows, threads, rows * width * COST_PER_NUMBER, [&](int64_t begin, int64_t end) { part(begin, end, nullptr); });
 }
 
 void heedful_cross_entropy(void* logits, int64_t rows, int64_t columns, const int64_t* labels, float confidence,

@@ -429,6 +429,9 @@ void check_training(RandomSource& chance) {
                                                  : v * .5 * std::erfc(-v * M_SQRT1_2);
     expect(near(out.at(i), y, activation == GELU_TANH ? slack + 1e-3 : slack), "activation");
   }
+  heedful_bias_activation_backward(gradient.data(), nullptr, rows, width, NO_ACTIVATION, nullptr, d_bias.data(), half,
+                                   threads);
+  heedful_bias_activation_backward(gradient.data(), inner.data(), rows, width, RELU, d_x.data(), nullptr, half, threads);
   std::vector<int64_t> labels(rows);
   for (int64_t& each : labels) each = chance.whole(0, width - 1);
   Numbers logits = x;

@@ -167,9 +167,9 @@ def test_nan_is_not_lost(library: Any, dtype: torch.dtype) -> None:
         assert found.isnan().any()
     assert fused_operators.LayerNorm(4, dtype=dtype)(spoiled).isnan().any()
     assert fused_operators.drop(spoiled, 0.0).isnan().sum() == 4
-    losses, _ = fused_operators.cross_entropy_gradient(
+    losses, _ = fused_operators.compute_cross_entropy_(
         spoiled.detach()[0, 0].clone(), torch.zeros(3, dtype=torch.int64), confidence=1.0, weights=None,
-        has_gradient=True,
+        overwrite=True,
     )  # fmt: skip
     assert losses.isnan().tolist() == [False, True, False]
 
@@ -187,8 +187,8 @@ def test_cross_entropy(library: Any, dtype: torch.dtype, columns: int, weighted:
         gradient *= weights[:, None]
     untouched = logits.clone()
     for has_gradient in (False, True):
-        log_probs, label_logits = fused_operators.cross_entropy_gradient(
-            logits, labels, confidence=0.9, weights=weights, has_gradient=has_gradient
+        log_probs, label_logits = fused_operators.compute_cross_entropy_(
+            logits, labels, confidence=0.9, weights=weights, overwrite=has_gradient
         )
         torch.testing.assert_close(log_probs.double(), exact.gather(1, labels[:, None])[:, 0], rtol=1e-5, atol=1e-5)
         assert torch.equal(label_logits, chosen.float())
@@ -262,7 +262,8 @@ def test_a_network_has_the_gradients_of_pytorch(
         if not native:
             monkeypatch.setattr(fused_operators, "load_library", lambda: None)
         found = run_network(network, x)
-        assert ("_NativeLinear" in repr(found.grad_fn)) == native
+        assert found.grad_fn is not None
+        assert ("_NativeLinear" in repr(found.grad_fn.next_functions)) == native
         results.append((found, *torch.autograd.grad(found.float().square().sum(), [x, *network.parameters()])))
     for mine, other in zip(*results, strict=True):
         largest = float(other.detach().abs().max())
@@ -315,10 +316,17 @@ def test_where_native_code_is_not_used(library: Any) -> None:
     long = torch.zeros(1, 1, 200, 4, requires_grad=True)
     assert kernels.prefer_fused(long, long, 0.0)
     assert not kernels.prefer_fused(x, x, 0.0)
-    linear, calls = nn.Linear(4, 4), list[int]()
-    linear.register_forward_hook(lambda *_: calls.append(1))
-    fused_operators.apply_linear(x, linear, nn.ReLU())
-    assert calls == [1]
+    calls: list[int] = []
+    for register in ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook"):
+        linear = nn.Linear(4, 4)
+        getattr(linear, register)(lambda *_: calls.append(1))
+        fused_operators.apply_linear(x, linear, nn.ReLU()).sum().backward()
+    assert calls == [1, 1, 1]
+    torch.testing.assert_close(fused_operators.LayerNorm([3, 4])(x), functional.layer_norm(x, [3, 4]))
+    with pytest.raises(RuntimeError):
+        fused_operators.LayerNorm(8)(x)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert fused_operators.find_training_library(x) is None
 
     class Traced(nn.Module):
         def forward(self, y: Tensor) -> Tensor:
@@ -333,3 +341,29 @@ def test_a_gradient_of_a_gradient_is_an_error_and_not_zero(library: Any) -> None
     (gradient,) = torch.autograd.grad(fused_operators.LayerNorm(8)(x).square().sum(), x, create_graph=True)
     with pytest.raises(RuntimeError, match="once_differentiable"):
         gradient.sum().backward()
+
+
+def test_labels_of_any_kind_and_labels_without_a_column(library: Any) -> None:
+    logits = torch.randn(3, 5)
+    table = torch.tensor([[4, 0], [1, 0], [2, 0]], dtype=torch.int32)
+    expected = logits.log_softmax(-1).gather(1, table[:, :1].long())[:, 0]
+    for labels in (table[:, 0], table[:, 0].long(), table.long()[:, 0]):
+        found, _ = fused_operators.compute_cross_entropy_(logits, labels, confidence=1.0, weights=None, overwrite=False)
+        torch.testing.assert_close(found, expected)
+    for label in (-1, 5):
+        with pytest.raises(IndexError, match="logits have 5 columns"):
+            fused_operators.compute_cross_entropy_(
+                logits, torch.tensor([0, label, 0]), confidence=1.0, weights=None, overwrite=False
+            )
+
+
+def test_results_may_be_changed_in_place(library: Any) -> None:
+    x = torch.randn(2, 3, 4, requires_grad=True)
+    heads = x.view(2, 3, 2, 2).transpose(1, 2)
+    for found in (
+        fused_operators.apply_linear(x, nn.Linear(4, 4)),
+        fused_operators.native_attention(heads, heads, value=heads, scale=1.0, hidden=None, factors=None),
+        fused_operators.drop(x, 0.5),
+    ):
+        found.mul_(2).sum().backward(retain_graph=True)
+    assert x.grad is not None
