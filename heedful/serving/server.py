@@ -135,7 +135,7 @@ def build_server(registry: ModelRegistry, app: ServerApp | None = None) -> HTTPS
         app or build_app(registry),
         host=settings.host,
         port=settings.port,
-        loop="asyncio",
+        loop="auto",  # uvloop, where there is one
         http=protocol_factory,
         ws="none",
         lifespan="off",
