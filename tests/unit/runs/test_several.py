@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from itertools import zip_longest
 from pathlib import Path
 
 import pytest
@@ -151,7 +152,9 @@ def test_commands_are_told_the_direction(folder: Path, told: list[str], capsys: 
     assert main(["align", run, *sides, "--to", "en"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == 16
     assert main(["inspect", run, "--to", "de", "--text", "one two", "--terminal"]) == 0
-    assert "<2de>" in capsys.readouterr().out
+    lines = capsys.readouterr().out.splitlines()
+    columns = ["".join(column) for column in zip_longest(*lines, fillvalue=" ")]
+    assert any("<2de>" in text for text in (*lines, *columns)), "labels stand along a row or down a column"
     assert main(["translate", run, "--text", "one two three"]) == 2
     assert "choose one with --to" in capsys.readouterr().err
     assert main(["evaluate", run, "--to", "de"]) == 2
