@@ -64,6 +64,8 @@ def _set_seeds() -> None:
 @pytest.fixture(params=["native code", "PyTorch"])
 def operators(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """Run a test with the fused operators of training, and again with those of PyTorch."""
+    if request.param == "native code" and fused_operators.load_library() is None:
+        pytest.skip("heedful-native is not installed")
     if request.param == "PyTorch":
         monkeypatch.setattr(fused_operators, "load_library", lambda: None)
     return str(request.param)

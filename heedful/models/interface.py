@@ -68,7 +68,7 @@ class Decoder(nn.Module, ABC):
         self, output: nn.Linear, tokens: Tokens, state: State, *, search: MultiStepSearch[StepsOutput]
     ) -> tuple[StepsOutput, State] | None:
         """Run the next steps of a search in one call, from the newest token of each row and the state before it;
-        `output` makes logits. Return None if there is no faster way than step by step.
+        `output` makes logits. Return None if several steps in one call are not faster.
 
         Args:
             output: from hidden vectors to logits.

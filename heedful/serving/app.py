@@ -239,7 +239,7 @@ class ServerApp:
         self, route: Route | None, headers: Headers, *, key_in_body: bool
     ) -> tuple[int, Callable[[], HTTPError]]:
         """Return how many bytes the body may have, and a function that makes the error for a larger one; raise it if
-        the Content-Length header is larger, and a 400 error if that is no number. Routes that accept files have a
+        the Content-Length header is larger, and a 400 error if that is not a number. Routes that accept files have a
         higher limit, but not while the key may still be in the body (`key_in_body`).
         """
         limits = self._registry.settings.limits
