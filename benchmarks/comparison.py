@@ -238,7 +238,7 @@ def describe_machine() -> list[str]:
     """Describe the machine and the versions of the packages."""
     import torch
 
-    from heedful.training.optimizers import has_fast_bf16
+    from heedful.training.precision import has_fast_bf16
 
     bf16 = "native" if has_fast_bf16(torch.device("cpu")) else "not native: emulated, and slower than fp32"
     packages = [f"{name} {version(name)}" for name in ("torch", "transformers", "ctranslate2") if is_installed(name)]

@@ -16,7 +16,8 @@ from heedful.architectures.stack import DecoderConfig
 from heedful.tasks.language.objective import LanguageModelingObjective
 from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, TrainingSnapshot, ValidationResult
 from heedful.training.distributed import init_distributed
-from heedful.training.optimizers import Adam, BF16WithMasters, ConstantSchedule, FullPrecision, is_faster_in_bf16
+from heedful.training.optimizers import Adam, ConstantSchedule
+from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 

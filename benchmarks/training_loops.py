@@ -39,7 +39,8 @@ from heedful.training.callbacks import (
     ValidationResult,
 )
 from heedful.training.distributed import init_distributed
-from heedful.training.optimizers import Adam, BF16WithMasters, ConstantSchedule, FullPrecision, is_faster_in_bf16
+from heedful.training.optimizers import Adam, ConstantSchedule
+from heedful.training.precision import BF16WithMasters, FullPrecision, is_faster_in_bf16
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 RATE, BETAS, EPSILON, SMOOTHING = 1e-4, (0.9, 0.98), 1e-9, 0.1

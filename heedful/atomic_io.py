@@ -31,6 +31,7 @@ from heedful.files import (
     read_json,
     resolve_inside,
 )
+from heedful.lazy_tensors import LazyTensors, StoredTensors, write_tensors
 from heedful.memory_limits import get_memory_limit
 
 Stored = TypeVar("Stored", bound=BaseModel)
@@ -331,12 +332,15 @@ def _is_alive(process_id: int) -> bool:
 
 
 def save_tensors(path: Path, tensors: Mapping[str, Tensor]) -> str:
-    """Save tensors as safetensors, and return the sha256 of the file."""
+    """Save tensors as safetensors, and return the sha256 of the file; lazy tensors are read and written one by one."""
     with atomic_replace(path) as temporary:
-        temporary.touch()
-        mode = temporary.stat().st_mode
-        save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, temporary)
-        temporary.chmod(mode)  # safetensors allows only the owner to read
+        if isinstance(tensors, LazyTensors):
+            write_tensors(temporary, tensors)
+        else:
+            temporary.touch()
+            mode = temporary.stat().st_mode
+            save_file({name: tensor.detach().contiguous().cpu() for name, tensor in tensors.items()}, temporary)
+            temporary.chmod(mode)  # safetensors allows only the owner to read
     return compute_digest(path)
 
 
@@ -346,14 +350,33 @@ def load_tensors(folder: Path, name: str, *, manifest: RunManifest) -> dict[str,
     Raises:
         RunError: the file is missing, truncated or changed.
     """
-    try:
+    with _convert_read_errors(folder / name):
         if name in manifest.files:
             check_memory(resolve_inside(folder, name))  # before all of it is read for its digest
         verify_file(folder, name, manifest=manifest)
         return read_tensors(folder / name)
+
+
+def open_tensors(folder: Path, name: str, *, manifest: RunManifest) -> StoredTensors:
+    """Open the file `name` in a run folder, if its digest matches the manifest, for reading one tensor at a time.
+
+    Raises:
+        RunError: the file is missing, truncated or changed.
+    """
+    with _convert_read_errors(folder / name):
+        verify_file(folder, name, manifest=manifest)
+        read_header(folder / name)
+        return StoredTensors(folder / name)
+
+
+@contextmanager
+def _convert_read_errors(path: Path) -> Iterator[None]:
+    """Convert the errors of reading a file of tensors into a `RunError`."""
+    try:
+        yield
     except (OSError, SafetensorError, ValueError, OverflowError) as error:
         raise RunError(
-            f"{folder / name}: cannot be read ({describe_error(error)}); restore it from a copy or train again"
+            f"{path}: cannot be read ({describe_error(error)}); restore it from a copy or train again"
         ) from None
 
 

@@ -169,6 +169,7 @@ BLEU_TOLD = "tests/unit/metrics/test_translation.py"
 SEVERAL_REFERENCES = "tests/unit/metrics/test_several_references.py"
 SEVERAL_REFERENCES_TOLD = "tests/unit/cli/test_several_references.py"
 OPTIMIZERS = "tests/unit/training/test_optimizers.py"
+SHARDING = "tests/unit/training/test_sharding.py"
 PRECISION = "tests/unit/training/test_precision.py"
 SCHEDULES = "tests/unit/training/test_schedules.py"
 TRAINER = "tests/unit/training/test_trainer.py"
@@ -618,8 +619,8 @@ ATTENTION = (
     Mutant(
         "checkpoints of several shapes are averaged",
         "runs/checkpoints.py",
-        ("        require_same_tensors(model, models[0], location=str(folder / _weights_name(step)))\n"),
-        "        pass\n",
+        "require_same_tensors(model.templates, models[0].templates, location=str(folder / _weights_name(step)))",
+        "pass",
         (f"{CHECKPOINTS}::test_checkpoints_that_differ_in_shape_are_not_averaged",),
     ),
     Mutant(
@@ -1653,7 +1654,7 @@ TASKS = (
     ),
     Mutant(
         "narrow models are trained in bf16",
-        "training/optimizers.py",
+        "training/precision.py",
         "_MIN_BF16_WIDTH = 128",
         "_MIN_BF16_WIDTH = 64",
         (f"{PRECISION}::test_on_a_processor_only_wide_models_gain_from_bf16",),
@@ -2193,10 +2194,45 @@ GENERATION = (
 
 TRAINING = (
     Mutant(
+        "split parameters: what was gathered for an evaluation stays",
+        "training/sharding.py",
+        "                if not torch.is_grad_enabled():",
+        "                if False:",
+        (f"{SHARDING}::test_parameters_are_whole_only_inside_calls",),
+    ),
+    Mutant(
+        "split parameters: scalars count in each process",
+        "training/sharding.py",
+        "if name in self._whole or distributed.is_leader:",
+        "if name in self._whole:",
+        (f"{SHARDING}::test_the_norm_counts_everything_once",),
+    ),
+    Mutant(
+        "split parameters: moments are taken as they are",
+        "training/sharding.py",
+        "templates = build_templates(snapshot.training)\n",
+        "templates = {}\n",
+        (f"{SHARDING}::test_snapshots_that_do_not_fit_are_refused",),
+    ),
+    Mutant(
+        "split parameters: shared layers are split twice",
+        "training/sharding.py",
+        " and all(counts[number] == 1 for number in numbers)",
+        "",
+        (f"{SHARDING}::test_split_parameters_are_trained_like_whole_ones",),
+    ),
+    Mutant(
+        "tensors are written in the order of their names alone",
+        "lazy_tensors.py",
+        "(-tensors.templates[name].element_size(), name)",
+        "name",
+        ("tests/unit/test_lazy_tensors.py::test_files_are_those_of_safetensors",),
+    ),
+    Mutant(
         "accumulation divides by batches",
         "training/trainer.py",
-        "gradient_norm = normalize_and_clip(gradients, num_labels=loss.count, max_norm",
-        "gradient_norm = normalize_and_clip(gradients, num_labels=self.config.accumulate, max_norm",
+        "norm_of_sum=norm_of_sum, num_labels=loss.count, max_norm",
+        "norm_of_sum=norm_of_sum, num_labels=self.config.accumulate, max_norm",
         (f"{TRAINER}::test_accumulated_batches_are_the_big_batch",),
     ),
     Mutant(
@@ -2247,15 +2283,15 @@ TRAINING = (
     Mutant(
         "validation with dropout",
         "training/trainer.py",
-        "self.model.eval()\n",
-        "pass\n",
+        "self.model.eval()\n        with torch.no_grad(), self._use_average():",
+        "with torch.no_grad(), self._use_average():",
         (f"{TRAINER}::test_evaluations_come_on_time_and_once",),
     ),
     Mutant(
         "no dropout after the first validation",
         "training/trainer.py",
-        ("metrics = self.objective.evaluate(self.model)\n        self.model.train()\n"),
-        "metrics = self.objective.evaluate(self.model)\n",
+        "metrics = self.precision.call(self.objective.evaluate)\n        self.model.train()\n",
+        "metrics = self.precision.call(self.objective.evaluate)\n",
         (f"{CHANCE}::test_evaluations_neither_end_dropout_nor_change_it",),
     ),
     Mutant(
@@ -2447,7 +2483,7 @@ TRAINING = (
     ),
     Mutant(
         "half-precision gradients replace each other",
-        "training/optimizers.py",
+        "training/precision.py",
         "master.grad += parameter.grad\n",
         "master.grad = parameter.grad.float()\n",
         (f"{PRECISION}::test_half_gradients_are_summed_in_single_precision",),
@@ -2462,8 +2498,8 @@ TRAINING = (
     Mutant(
         "checkpoints are averaged in their own precision",
         "runs/checkpoints.py",
-        "model[name].double() for model in models",
-        "model[name] for model in models",
+        "model[name].double() for model in self._models",
+        "model[name] for model in self._models",
         ("tests/unit/runs/test_checkpoints.py::test_the_mean_loses_no_digits",),
     ),
     Mutant(
@@ -5062,9 +5098,9 @@ ADAPTED = (
     ),
     Mutant(
         "adapters: checkpoints hold the base too",
-        "training/optimizers.py",
-        "for name, parameter in all_parameters.items() if name not in frozen}",
-        "for name, parameter in all_parameters.items()}",
+        "training/precision.py",
+        "name: parameter for name, parameter in all_parameters.items() if name not in frozen",
+        "name: parameter for name, parameter in all_parameters.items()",
         (f"{ADAPTED_RUNS}::test_a_checkpoint_holds_the_adapter_and_the_head_alone",),
     ),
     Mutant(

@@ -8,7 +8,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 import torch
@@ -272,6 +272,13 @@ class TrainingMemory:
     def bytes_without_activations(self) -> int:
         """Sum of everything except the activations."""
         return self.weights + self.gradients + self.moments
+
+    def split(self, processes: int) -> TrainingMemory:
+        """Return the bytes of one process if several hold an equal part of everything but the activations."""
+        weights, gradients, moments = (
+            math.ceil(size / processes) for size in (self.weights, self.gradients, self.moments)
+        )
+        return replace(self, weights=weights, gradients=gradients, moments=moments)
 
 
 def estimate_training_memory(

@@ -275,6 +275,12 @@ class TrainingConfig(Config):
     gradient_checkpointing: bool = False
     """whether the backward pass computes each Transformer layer again instead of storing its activations (Chen et al.
     2016): less memory, the same gradients, about a third more time"""
+    shard: bool = False
+    """whether several processes split parameters, gradients and the optimizer's state (ZeRO stage 3, Rajbhandari et al.
+    2020; FSDP, Zhao et al. 2023) instead of holding all of them each, for models that do not fit one device; with one
+    process nothing changes"""
+    offload: bool = False
+    """whether the parts that a GPU holds are in CPU memory, where the optimizer then computes; only with `shard`"""
     ema: Annotated[Annotated[float, Field(gt=0, lt=1)] | None, FieldRole.FIXED] = None
     """decay of an exponential moving average of the weights, which is then evaluated and saved"""
     average: PositiveInt = 1
@@ -317,6 +323,14 @@ class TrainingConfig(Config):
                 "training.steps", "is missing: give training.steps, epochs or minutes, or training never ends"
             )
         return minutes
+
+    @field_validator("offload")
+    @classmethod
+    def _check_offload(cls, offload: bool, info: ValidationInfo) -> bool:
+        """Raise `ValueError` if parts are to be in CPU memory but nothing is split; otherwise return it."""
+        if offload and info.data.get("shard") is False:
+            raise ValueError("needs training.shard = true")
+        return offload
 
     @field_validator("patience")
     @classmethod

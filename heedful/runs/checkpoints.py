@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import shutil
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import final
 
 import torch
 from torch import Tensor
@@ -15,6 +17,7 @@ from heedful.atomic_io import (
     RunManifest,
     compute_digest,
     load_tensors,
+    open_tensors,
     read_manifest,
     save_tensors,
     sync_file,
@@ -25,6 +28,7 @@ from heedful.atomic_io import (
 from heedful.engines.int8_weights import Int8Weights, read_int8_weights
 from heedful.errors import RunError
 from heedful.files import read_json
+from heedful.lazy_tensors import LazyTensors, build_templates
 from heedful.training.callbacks import (
     CheckpointSaver,
     TrainingSnapshot,
@@ -109,33 +113,42 @@ def write_final_model(folder: Path, *, average: int) -> tuple[int, ...]:
     """
     manifest = read_manifest(folder)
     steps = manifest.checkpoints[-average:] if average > 1 else (get_best_step(folder, manifest),)
-    models = [load_tensors(folder, _weights_name(step), manifest=manifest) for step in steps]
+    models = [open_tensors(folder, _weights_name(step), manifest=manifest) for step in steps]
     for step, model in zip(steps, models, strict=True):
-        require_same_tensors(model, models[0], location=str(folder / _weights_name(step)))
-    weights = average_weights(models)
+        require_same_tensors(model.templates, models[0].templates, location=str(folder / _weights_name(step)))
     if MODEL_FILE in manifest.files:
         manifest = manifest.without_files(MODEL_FILE)
         write_manifest(folder, manifest)
-    saved = save_tensors(folder / MODEL_FILE, weights)
+    saved = save_tensors(folder / MODEL_FILE, AveragedTensors(models))
     write_manifest(folder, replace(manifest.with_file(MODEL_FILE, saved), finished=True))
     return steps
 
 
-def average_weights(models: list[dict[str, Tensor]]) -> dict[str, Tensor]:
-    """Return the element-wise mean of several models' weights (Vaswani et al. 2017, 6.1, average their last
-    checkpoints). Raise `RunError` if the models have different parameter names.
+@final
+class AveragedTensors(LazyTensors):
+    """Element-wise mean of several models' weights (Vaswani et al. 2017, 6.1, average their last checkpoints).
+
+    Args:
+        models: weights by name, of the same shapes.
+
+    Raises:
+        RunError: the models have different parameter names.
     """
-    first, *others = models
-    if any(other.keys() != first.keys() for other in others):
-        raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
-    return {
-        name: torch.stack([model[name].double() for model in models]).mean(0).to(tensor.dtype)
-        for name, tensor in first.items()
-    }
+
+    def __init__(self, models: Sequence[Mapping[str, Tensor]]) -> None:
+        super().__init__(build_templates(models[0]))
+        self._models = models
+        if any(model.keys() != models[0].keys() for model in models):
+            raise RunError("checkpoints with different parameters cannot be averaged; average checkpoints of one run")
+
+    def __getitem__(self, name: str, /) -> Tensor:
+        return torch.stack([model[name].double() for model in self._models]).mean(0).to(self.templates[name].dtype)
 
 
-def load_snapshot(folder: Path) -> TrainingSnapshot | None:
-    """Load the checkpoint that training continues from; None if none was saved."""
+def load_snapshot(folder: Path, *, lazily: bool = False) -> TrainingSnapshot | None:
+    """Load the checkpoint that training continues from; None if none was saved. With `lazily`, each tensor is read from
+    its file when it is used.
+    """
     manifest = read_manifest(folder)
     step = manifest.last
     if step is None:
@@ -150,9 +163,10 @@ def load_snapshot(folder: Path) -> TrainingSnapshot | None:
         raise RunError(
             f"{folder / name}: cannot be read ({error}); install the version of heedful that wrote it"
         ) from None
+    read: Callable[..., Mapping[str, Tensor]] = open_tensors if lazily else load_tensors
     return TrainingSnapshot(
-        load_tensors(folder, _weights_name(step), manifest=manifest),
-        load_tensors(folder, _training_name(step), manifest=manifest),
+        read(folder, _weights_name(step), manifest=manifest),
+        read(folder, _training_name(step), manifest=manifest),
         progress,
         gathered,
         (str(folder / _weights_name(step)), str(folder / _training_name(step))),

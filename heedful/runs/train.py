@@ -15,8 +15,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 import torch
+from torch import nn
 
-from heedful.atomic_io import write_json, write_run_files
+from heedful.atomic_io import MODEL_FILE, open_tensors, read_manifest, write_json, write_run_files
 from heedful.data.batches import sum_tokens_by_text
 from heedful.data.corpus import Corpus
 from heedful.engines.select_engine import require_engine
@@ -47,6 +48,7 @@ from heedful.runs.trainer_factory import (
     TrainingWarnings,
     build_trainer,
     freeze_parameters,
+    is_sharded,
     require_memory,
     set_gradient_checkpointing,
 )
@@ -56,6 +58,7 @@ from heedful.tasks.portable_model import PretrainedSource
 from heedful.tasks.task import Run
 from heedful.training.callbacks import Callback, CallbackList, TrainState
 from heedful.training.distributed import DistributedContext, init_distributed
+from heedful.training.trainer import Trainer
 from heedful.version import __version__
 
 Corpora: TypeAlias = Mapping[str, tuple[Corpus, Corpus]]
@@ -247,7 +250,7 @@ def _run_training(
     training, 0 if it is finished, the weaknesses of the model and what would help. `callbacks` are notified of updates
     and evaluations.
     """
-    require_memory(run, device=process_group.device)
+    require_memory(run, world=process_group)
     objective = run.task.build_joint_objective(run, corpora, device=process_group.device)
     monitor = run.recipe.training.monitor
     if monitor not in objective.metric_names:
@@ -258,7 +261,7 @@ def _run_training(
     metrics_log = MetricsLog(run.folder / METRICS_FILE)
     needed = count_useful_labels(run, [train_text for train_text, _ in corpora.values()])
     with ExperimentTrackers(run, log=log) as trackers:
-        signal, progress = _update_model(
+        signal, progress, trainer = _update_model(
             run,
             objective,
             resolved,
@@ -271,20 +274,17 @@ def _run_training(
         )
         if signal:
             return signal, (), ()
-        trim_malloc()  # the model that was trained is freed by now; the final one is built from checkpoints
-        weaknesses = process_group.run_on_leader(
-            lambda: _write_final_model(
-                run,
-                objective,
-                device=process_group.device,
-                log=log,
-                progress=progress,
-                metrics_log=metrics_log,
-                trackers=trackers,
+        trim_malloc()  # a model that was not split is freed by now; the final one is built from checkpoints
+        steps = process_group.run_on_leader(lambda: write_final_model(run.folder, average=run.recipe.training.average))
+        evaluation = _evaluate_final_model(run, objective, trainer, process_group)
+        if evaluation is not None and process_group.is_leader:
+            _report_final_model(
+                run, objective, evaluation, steps=steps or (), progress=progress, logs=(metrics_log, trackers), log=log
             )
-        )
+        process_group.run_on_leader(lambda: None)  # the others end when all files are written
+    weaknesses = evaluation.weaknesses if evaluation is not None and process_group.is_leader else ()
     remedies = list_remedies(run, progress, needed=needed) if weaknesses else ()
-    return signal, tuple(weaknesses or ()), tuple(remedies)
+    return signal, tuple(weaknesses), tuple(remedies)
 
 
 def _update_model(
@@ -298,17 +298,16 @@ def _update_model(
     process_group: DistributedContext,
     callbacks: Sequence[Callback],
     log: Callable[[str], None],
-) -> tuple[int, TrainState]:
+) -> tuple[int, TrainState, Trainer[Any] | None]:
     """Build the model of a run, from that of `init` if the recipe names one, and update it until training ends or is
-    stopped; resume at the last snapshot. Return the signal that stopped training, 0 if it is finished, and the state of
-    training.
+    stopped; resume at the last snapshot. Return the signal that stopped training, 0 if it is finished, the state of
+    training, and the trainer if it holds a model that is split over processes.
     """
     origin = resolved.take_origin()
-    snapshot = load_snapshot(run.folder)
+    snapshot = load_snapshot(run.folder, lazily=is_sharded(run.recipe.training, process_group))
     past = snapshot.progress if snapshot else TrainState()
     model = init_model(run, origin, log=log) if snapshot is None else build_model_to_resume(run, origin)
     del origin  # its weights have been copied
-    model = model.to(process_group.device)
     freeze_parameters(model, run.recipe.training)
     set_gradient_checkpointing(model, run.recipe.training)
     run.task.freeze_weights(run, model)
@@ -318,7 +317,7 @@ def _update_model(
         metrics_log.rewind(past, callback_state)
         trackers.open(past, callback_state)
         config = run.recipe.training
-        costs = CostReporter(config, model, log=log, device=process_group.device, useful_labels=useful_labels)
+        costs = CostReporter(config, model, log=log, world=process_group, useful_labels=useful_labels)
         training_warnings = TrainingWarnings(config, past=read_curve(metrics_log.path), log=log)
         callbacks_of_process = [metrics_log, costs, *callbacks, training_warnings, trackers]
     trainer = build_trainer(run, model, objective, world=process_group, callback=CallbackList(callbacks_of_process))
@@ -326,39 +325,62 @@ def _update_model(
         trainer.restore(snapshot)
     trim_malloc()
     signal = trainer.run()
-    return signal, trainer.progress
+    return signal, trainer.progress, trainer if trainer.precision.is_sharded else None
 
 
-def _write_final_model(
+@dataclass(frozen=True)
+class _FinalEvaluation:
+    """Metrics of the final model on the validation data, and why it is not useful yet, if it is not."""
+
+    metrics: Mapping[str, float]
+    weaknesses: Sequence[str]
+
+
+def _evaluate_final_model(
     run: Run[Any, Any],
     objective: TrainingObjective[Any],
-    *,
-    device: torch.device,
-    progress: TrainState,
-    metrics_log: MetricsLog,
-    trackers: ExperimentTrackers,
-    log: Callable[[str], None],
-) -> Sequence[str]:
-    """Write and evaluate the final model as it will be used. Add the results, with the best single checkpoint (from
-    `progress`), to the metrics file, the experiment trackers and the log. Return why the model is not useful, if it is
-    not.
+    trainer: Trainer[Any] | None,
+    process_group: DistributedContext,
+) -> _FinalEvaluation | None:
+    """Evaluate the final model as it will be used, in the leading process, where the result is. A model that is split
+    over processes is evaluated by all of them with `trainer`.
     """
-    steps = write_final_model(run.folder, average=run.recipe.training.average)
-    model = load_trained_model(run, device=device)
-    with torch.no_grad():
+
+    def evaluate(model: nn.Module) -> _FinalEvaluation:
         metrics = objective.evaluate(model)
-        weaknesses = find_weaknesses(run, objective, metrics, model=model)
+        return _FinalEvaluation(metrics, find_weaknesses(run, objective, metrics, model=model))
+
+    if trainer is not None:
+        weights = open_tensors(run.folder, MODEL_FILE, manifest=read_manifest(run.folder))
+        return trainer.call_with_weights(weights, evaluate)
+    with torch.no_grad():
+        return process_group.run_on_leader(lambda: evaluate(load_trained_model(run, device=process_group.device)))
+
+
+def _report_final_model(
+    run: Run[Any, Any],
+    objective: TrainingObjective[Any],
+    evaluation: _FinalEvaluation,
+    *,
+    steps: Sequence[int],
+    progress: TrainState,
+    logs: tuple[MetricsLog, ExperimentTrackers],
+    log: Callable[[str], None],
+) -> None:
+    """Add the evaluation of the final model, with the best single checkpoint (from `progress`), to the run folder, the
+    metrics file, the experiment trackers and the log. `steps` are those of the checkpoints in it.
+    """
+    metrics_log, trackers = logs
     findings = run.task.result_files(run, objective)
     write_run_files(run.folder, {name: content.model_dump() for name, content in findings.items()})
-    metrics_log.write_final(progress, metrics, steps=steps)
-    trackers.write_final(progress, metrics)
-    metrics_text = "  ".join(f"{name} {value:.3f}" for name, value in sorted(metrics.items()))
+    metrics_log.write_final(progress, evaluation.metrics, steps=steps)
+    trackers.write_final(progress, evaluation.metrics)
+    metrics_text = "  ".join(f"{name} {value:.3f}" for name, value in sorted(evaluation.metrics.items()))
     description = f"mean of {len(steps)} checkpoints" if len(steps) > 1 else f"checkpoint of step {steps[0]}"
     best = f"{run.recipe.training.monitor} {progress.best:.3f} at step {progress.best_step}"
     log(f"final model ({description})  validation {metrics_text}  (best single checkpoint: {best})")
-    for weakness in weaknesses:
+    for weakness in evaluation.weaknesses:
         log(f"not useful yet: {weakness}")
-    return weaknesses
 
 
 def _write_run_info(run: Run[Any, Any], corpora: Corpora, *, device: torch.device, log: Callable[[str], None]) -> None:

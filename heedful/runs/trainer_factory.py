@@ -60,10 +60,8 @@ from heedful.training.optimizers import (
     AdaDelta,
     Adafactor,
     Adam,
-    BF16WithMasters,
     ConstantSchedule,
     CosineSchedule,
-    FullPrecision,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     LinearSchedule,
@@ -73,8 +71,8 @@ from heedful.training.optimizers import (
     PlateauSchedule,
     StepDecaySchedule,
     TimeBasedSchedule,
-    is_faster_in_bf16,
 )
+from heedful.training.precision import BF16WithMasters, FullPrecision, Precision, is_faster_in_bf16
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 
@@ -87,7 +85,8 @@ def build_trainer(
     callback: Callback,
 ) -> Trainer[Any]:
     """Build the trainer of a run's model on an objective, for the processes of `world`; `callback` is notified of
-    updates and evaluations. It computes in bf16 if the recipe asks for it or it is faster.
+    updates and evaluations. The model is moved to the device. It computes in bf16 if the recipe asks for it or it is
+    faster.
 
     Raises:
         RecipeError: the model cannot be trained in this precision, by several processes or on this objective.
@@ -95,8 +94,7 @@ def build_trainer(
     if _has_batch_norm(model):
         _check_batch_norm(run.recipe.training, world)
     config, limits = run.recipe.training, build_limits(run.recipe.training)
-    precision_type = BF16WithMasters if uses_bf16(config, model, world.device) else FullPrecision
-    precision = precision_type(model, frozen=get_frozen_names(run))
+    precision = _build_precision(run, model, world)
     return Trainer(
         model,
         objective,
@@ -120,6 +118,38 @@ def build_trainer(
         checkpoint_saver=FolderCheckpointSaver(run.folder, keep=config.keep),
         average=MovingAverage(precision.masters, config.ema) if config.ema is not None else None,
     )
+
+
+def _build_precision(run: Run[Any, Any], model: nn.Module, world: DistributedContext) -> Precision:
+    """Move a run's model to the device of this process, or this process's part of it, and return its precision.
+
+    Raises:
+        RecipeError: the parameters cannot be split.
+    """
+    config, frozen = run.recipe.training, get_frozen_names(run)
+    use_bf16 = uses_bf16(config, model, world.device)
+    if not is_sharded(config, world):
+        model.to(world.device)
+        return (BF16WithMasters if use_bf16 else FullPrecision)(model, frozen=frozen)
+    from heedful.training import sharding  # takes a second, and few trainings need it
+
+    if isinstance(config.optimizer, AdafactorConfig):
+        raise RecipeError(
+            'training.optimizer.kind = "adafactor": needs means over whole matrices, which training.shard = true '
+            'splits; choose "adam"'
+        )
+    if not sharding.has_sharding():
+        raise RecipeError(
+            f"training.shard = true: needs PyTorch 2.13 or later, but {torch.__version__} is installed; install a "
+            "newer version, or leave it out"
+        )
+    dtype = torch.bfloat16 if use_bf16 else torch.float32
+    return sharding.ShardedPrecision(model, world, compute_dtype=dtype, offload=config.offload, frozen=frozen)
+
+
+def is_sharded(config: TrainingConfig, world: DistributedContext) -> bool:
+    """Whether several processes hold parts of the parameters instead of all of them."""
+    return config.shard and world.size > 1
 
 
 def _get_r_drop(config: TrainingConfig, objective: TrainingObjective[Any]) -> float:
@@ -299,21 +329,21 @@ _SHORTEN_HINT: Final = (
 )
 
 
-def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
-    """Raise an error if the weights, gradients and the optimizer's moments do not fit into the memory of `device`,
-    before anything is built.
+def require_memory(run: Run[Any, Any], *, world: DistributedContext) -> None:
+    """Raise an error if the weights, gradients and the optimizer's moments do not fit into the memory of this process's
+    device, before anything is built.
 
     Raises:
         ModelTooLargeError: the message names the key that makes it so large.
     """
-    limit = get_memory_limit() if device.type == "cpu" else _get_device_memory(device)
+    config = run.recipe.training
+    limit = get_memory_limit() if world.device.type == "cpu" or config.offload else _get_device_memory(world.device)
     if limit is None:
         return
-    config = run.recipe.training
     with build_without_memory():
         model: nn.Module = build_uninitialized_model(run)
     freeze_parameters(model, config)
-    memory = _estimate_memory(config, model, use_bf16=False, tokens=1, length=1)  # bf16 needs less
+    memory = _estimate_memory(config, model, world=world, use_bf16=False, tokens=1, length=1)  # bf16 needs less
     if memory.bytes_without_activations > limit:
         reason = f"training: {find_largest_key(run.recipe, run.vocab_sizes)}"
         raise ModelTooLargeError(
@@ -322,17 +352,18 @@ def require_memory(run: Run[Any, Any], *, device: torch.device) -> None:
 
 
 def _estimate_memory(
-    config: TrainingConfig, model: nn.Module, *, use_bf16: bool, tokens: int, length: int
+    config: TrainingConfig, model: nn.Module, *, world: DistributedContext, use_bf16: bool, tokens: int, length: int
 ) -> TrainingMemory:
-    """Estimate the memory for training on batches of `tokens` tokens, in texts of `length` tokens; `use_bf16` says
-    whether the model computes in bf16.
+    """Estimate the memory of one process for training on batches of `tokens` tokens, in texts of `length` tokens;
+    `use_bf16` says whether the model computes in bf16.
     """
     trained = {name: parameter for name, parameter in model.named_parameters() if parameter.requires_grad}
     state_numbers = _build_optimizer(config, trained, factors={}).count_state_numbers()
     has_average = config.ema is not None
-    return estimate_training_memory(
+    memory = estimate_training_memory(
         model, state_numbers=state_numbers, use_bf16=use_bf16, has_average=has_average, tokens=tokens, length=length
     )
+    return memory.split(world.size) if is_sharded(config, world) else memory
 
 
 def _get_device_memory(device: torch.device) -> int | None:
@@ -345,9 +376,9 @@ class CostReporter(Callback):
 
     Args:
         config: the training config.
-        model: the model to train, on its device.
+        model: the model to train.
         log: receives each line of the report.
-        device: device of the model.
+        world: the processes, with the device of this one.
         useful_labels: labels that are read before models of the task are usually useful; None if unknown.
     """
 
@@ -357,14 +388,14 @@ class CostReporter(Callback):
         model: nn.Module,
         *,
         log: Callable[[str], None],
-        device: torch.device,
+        world: DistributedContext,
         useful_labels: float | None = None,
     ) -> None:
         self._config = config
         self._useful_labels = useful_labels
         self._model = model
         self._log = log
-        self._device = device
+        self._world = world
         self._forecast = TrainingForecast(build_limits(config))
         self._plan_reported = self._time_reported = False
         self._start_seconds = 0.0
@@ -376,9 +407,11 @@ class CostReporter(Callback):
             return
         self._plan_reported, self._start_seconds = True, plan.progress.seconds
         config = self._config
-        use_bf16 = uses_bf16(config, self._model, self._device)
+        use_bf16 = uses_bf16(config, self._model, self._world.device)
         length = round(config.batch_tokens * plan.batches / max(1, plan.examples))
-        memory = _estimate_memory(config, self._model, use_bf16=use_bf16, tokens=config.batch_tokens, length=length)
+        memory = _estimate_memory(
+            config, self._model, world=self._world, use_bf16=use_bf16, tokens=config.batch_tokens, length=length
+        )
         self._log(f"{measure_model(self._model).num_parameters:,} parameters; {describe_memory(memory)}")
         self._log(_describe_updates(plan, config, self._forecast))
 
@@ -394,7 +427,7 @@ class CostReporter(Callback):
             return
         self._time_reported = True
         if ending.seconds >= _MIN_REPORTED_SECONDS:
-            peak = get_peak_memory(self._device)
+            peak = get_peak_memory(self._world.device)
             so_far = "" if peak is None else f"; memory so far: {format_bytes(peak)}"
             self._log(describe_time(self._forecast, ending) + so_far)
             if warning := describe_short_training(self._forecast, self._useful_labels, seconds=ending.seconds):

@@ -25,10 +25,8 @@ from heedful.training.optimizers import (
     AdaDelta,
     Adafactor,
     Adam,
-    BF16WithMasters,
     ConstantSchedule,
     CosineSchedule,
-    FullPrecision,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     LinearSchedule,
@@ -36,9 +34,9 @@ from heedful.training.optimizers import (
     NoamSchedule,
     Optimizer,
     PlateauSchedule,
-    Precision,
     StepDecaySchedule,
 )
+from heedful.training.precision import BF16WithMasters, FullPrecision, Precision
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 __all__ = [

@@ -5,16 +5,17 @@ Torchrun starts them and sets the environment; without it there is one process, 
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import signal
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import torch
 from torch import Tensor, distributed
@@ -30,8 +31,10 @@ _BUCKET_BYTES = 32 * 2**20
 _TIMEOUT = timedelta(days=1)
 """How long processes wait for one that encodes a large corpus or evaluates; a lost connection shows that one has
 died."""
-
-
+_FIRST_REQUEST: Final = 2
+"""What the leader sends to the others: 0 for a failure, 1 for a success, from 2 on the numbers of requests."""
+_TRAINING_NUMBERS: Final = itertools.count()
+"""Numbers of the trainings of a process; all processes of a group count the same."""
 _TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 """Environment variable that torchrun sets."""
 _SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
@@ -87,15 +90,21 @@ class DistributedContext:
             distributed.broadcast(tensor, 0)
         return [float(number) for number in tensor]
 
-    def run_on_leader(self, work: Callable[[], Result]) -> Result | None:
+    def run_on_leader(
+        self, work: Callable[[], Result], *, serve: Callable[[int], None] = lambda _: None
+    ) -> Result | None:
         """Run `work` in the leading process while the others wait; return its result there, None elsewhere.
+
+        If the work calls `request_service(number)`, the others call `serve(number)`, so that all of them can exchange
+        tensors in the middle of the work.
 
         Raises:
             TrainingError: in the other processes, if the work failed; the leader raises the original error.
         """
         if not self.is_leader:
-            (succeeded,) = self.broadcast([0.0])
-            if not succeeded:
+            while (answer := round(self.broadcast([0.0])[0])) >= _FIRST_REQUEST:
+                serve(answer - _FIRST_REQUEST)
+            if not answer:
                 raise TrainingError("the leading process could not continue; its own message says why")
             return None
         try:
@@ -106,6 +115,10 @@ class DistributedContext:
             raise
         self.broadcast([1.0])
         return result
+
+    def request_service(self, number: int) -> None:
+        """Let the other processes, which wait in `run_on_leader`, call `serve(number)`; only the leader may do it."""
+        self.broadcast([float(_FIRST_REQUEST + number)])
 
 
 def single_process(device: torch.device) -> DistributedContext:
@@ -138,8 +151,11 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
         torch.cuda.set_device(device)
     parent = os.getppid() if _TORCHRUN_VARIABLE in os.environ else None
     with _convert_peer_errors():
+        store, _, _ = next(distributed.rendezvous("env://", rank, size, timeout=_TIMEOUT))
         distributed.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
+            # what an earlier training in these processes has left in the store must not be found by this one
+            store=distributed.PrefixStore(f"training-{next(_TRAINING_NUMBERS)}", store),
             rank=rank,
             world_size=size,
             timeout=_TIMEOUT,
@@ -223,9 +239,9 @@ class LossAccumulator:
         return {name: LossSum(*row) for name, row in zip(self._names, self._sums.tolist(), strict=True)}
 
 
-def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: DistributedContext) -> list[Tensor]:
-    """Sum the gradients over all processes of `distributed`, in place, and return those of parameters with a gradient
-    in any process.
+def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: DistributedContext) -> dict[str, Tensor]:
+    """Sum the gradients over all processes of `distributed`, in place, and return by name those of parameters with a
+    gradient in any process.
 
     A process without examples sends zeros. A parameter without a gradient in any process gets none, as with one
     process: with a zero gradient the optimizer would decay and move it.
@@ -239,16 +255,24 @@ def all_reduce_gradients(parameters: Mapping[str, Tensor], distributed: Distribu
         for parameter, num_processes in zip(all_parameters, has_gradient.tolist(), strict=True):
             if num_processes and parameter.grad is None:
                 parameter.grad = torch.zeros_like(parameter)
-    gradients = [parameter.grad for parameter in all_parameters if parameter.grad is not None]
-    distributed.all_reduce_(gradients)
+    gradients = {name: parameter.grad for name, parameter in parameters.items() if parameter.grad is not None}
+    distributed.all_reduce_(gradients.values())
     return gradients
 
 
-def normalize_and_clip(gradients: Sequence[Tensor], *, num_labels: float, max_norm: float | None) -> float:
+def normalize_and_clip(
+    gradients: Iterable[Tensor], *, norm_of_sum: float, num_labels: float, max_norm: float | None
+) -> float:
     """Divide summed gradients by the number of labels, in place, scale them down to the norm `max_norm` if they exceed
-    it, and return their norm before that. None means no limit.
+    it, and return their norm before that.
+
+    Args:
+        gradients: sums over labels.
+        norm_of_sum: norm of all numbers in them, in all processes if these have parts of the gradients.
+        num_labels: number of labels.
+        max_norm: largest norm; None means no limit.
     """
-    norm = float(torch.linalg.vector_norm(torch.stack(torch._foreach_norm(list(gradients))))) / num_labels
+    norm = norm_of_sum / num_labels
     factor = 1 / num_labels
     if max_norm is not None and norm > max_norm:
         factor *= max_norm / norm

@@ -5,12 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import accumulate
 from signal import SIGTERM
-from typing import Any, Generic
+from typing import Any, Generic, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -31,7 +32,6 @@ from heedful.training.callbacks import (
 from heedful.training.distributed import (
     DistributedContext,
     LossAccumulator,
-    all_reduce_gradients,
     catch_stop_signals,
     normalize_and_clip,
     single_process,
@@ -39,13 +39,14 @@ from heedful.training.distributed import (
 from heedful.training.history import TrainingHistory
 from heedful.training.optimizers import (
     Adam,
-    FullPrecision,
     InverseSquareRootSchedule,
     LearningRateSchedule,
     MovingAverage,
     Optimizer,
-    Precision,
 )
+from heedful.training.precision import FullPrecision, Precision
+
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -203,7 +204,9 @@ class Trainer(Generic[Batch]):
         return 0
 
     def take_snapshot(self) -> TrainingSnapshot:
-        """Return everything that another process needs to go on with training."""
+        """Return everything that another process needs to go on with training; of parameters that are split over
+        processes, the parts of this process.
+        """
         masters = {name: p.detach() for name, p in self.precision.masters.items()}
         prefix = self.optimizer.state_prefix
         training = {f"{prefix}.{name}": tensor for name, tensor in self.optimizer.state_dict().items()}
@@ -220,6 +223,7 @@ class Trainer(Generic[Batch]):
         Raises:
             RunError: a tensor is missing or does not fit; nothing was changed then.
         """
+        snapshot = self.precision.split_snapshot(snapshot)
         weights_file, training_file = snapshot.file_names
         parameters, masters = self.precision.masters, _select_prefix("master.", snapshot.training)
         require_same_tensors(snapshot.weights, parameters, location=weights_file)
@@ -235,6 +239,21 @@ class Trainer(Generic[Batch]):
         self.precision.copy_to_model()
         self.objective.load_state_dict(objective_tensors)
         self.progress = snapshot.progress
+
+    def call_with_weights(self, weights: Mapping[str, Tensor], function: Callable[[nn.Module], Result]) -> Result:
+        """Copy whole weights, given by name, into the model, which is put into evaluation mode, and return
+        `function(model)`. Training cannot continue afterwards.
+
+        Raises:
+            RunError: a tensor is missing or does not fit.
+        """
+        own_weights = self.precision.split_snapshot(TrainingSnapshot(weights, {}, self.progress)).weights
+        require_same_tensors(own_weights, self.precision.masters, location="weights")
+        _copy_weights(own_weights, self.precision.masters)
+        self.precision.copy_to_model()
+        self.model.eval()
+        with torch.no_grad():
+            return self.precision.call(function)
 
     def _iter_updates(self) -> Iterator[Sequence[RowIndices]]:
         """Yield the batches of each update, as indices of their examples, from the current progress until a limit is
@@ -286,10 +305,15 @@ class Trainer(Generic[Batch]):
             own_rows = rows[self.distributed.rank :: self.distributed.size]
             if len(own_rows):
                 losses.add(self._run_backward(own_rows))
-        gradients = all_reduce_gradients(self.precision.trainable, self.distributed)
+            elif self.precision.is_sharded:
+                self._run_backward(rows[:1], weight=0.0)  # the other processes need its parts of the parameters
+        gradients = self.precision.reduce_gradients(self.distributed)
         losses.all_reduce(self.distributed)
         loss, parts, member_name = losses.loss, losses.parts, self.objective.member_name(batches[0])
-        gradient_norm = normalize_and_clip(gradients, num_labels=loss.count, max_norm=self.config.clip)
+        norm_of_sum = self.precision.measure_norm(gradients, self.distributed)
+        gradient_norm = normalize_and_clip(
+            gradients.values(), norm_of_sum=norm_of_sum, num_labels=loss.count, max_norm=self.config.clip
+        )
         if not (math.isfinite(loss.total) and math.isfinite(gradient_norm)):
             raise self._build_divergence_error(
                 f"update {step}: the {'gradient' if math.isfinite(loss.total) else 'loss'}"
@@ -325,13 +349,21 @@ class Trainer(Generic[Batch]):
         if self.distributed.device.type != "cpu":
             torch.manual_seed(seed)
 
-    def _run_backward(self, rows: RowIndices) -> Loss:
-        """Run forward pass (two with R-Drop) and backward pass of the batch of these examples; return its loss."""
+    def _run_backward(self, rows: RowIndices, *, weight: float = 1.0) -> Loss:
+        """Run forward pass (two with R-Drop) and backward pass of the batch of these examples; return its loss. Its
+        gradient is multiplied by `weight`.
+        """
         batch = self.objective.build_batch(rows)
-        loss = self.objective.loss(self.model, batch)
-        if self.config.r_drop:
-            loss = combine_passes(loss, self.objective.loss(self.model, batch), alpha=self.config.r_drop)
-        loss.total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
+
+        def compute_loss(model: nn.Module) -> Loss:
+            loss = self.objective.loss(model, batch)
+            if self.config.r_drop:
+                loss = combine_passes(loss, self.objective.loss(model, batch), alpha=self.config.r_drop)
+            return loss
+
+        loss = self.precision.call(compute_loss)
+        total = loss.total if weight == 1.0 else weight * loss.total
+        total.backward()  # type: ignore[no-untyped-call]  # torch has no annotation here
         self.precision.collect_gradients()
         return loss
 
@@ -382,7 +414,10 @@ class Trainer(Generic[Batch]):
         processes.
         """
         names = sorted(self.objective.metric_names)
-        leader_metrics = self.distributed.run_on_leader(self._evaluate_model) or dict.fromkeys(names, 0.0)
+        if self.precision.is_sharded:
+            leader_metrics = self._evaluate_model()
+        else:
+            leader_metrics = self.distributed.run_on_leader(self._evaluate_model) or dict.fromkeys(names, 0.0)
         *numbers, seconds = self.distributed.broadcast(
             [*(leader_metrics[name] for name in names), self._elapsed_seconds()]
         )
@@ -392,7 +427,7 @@ class Trainer(Generic[Batch]):
         """Return the metrics of the model on the validation set, with averaged weights if there are any."""
         self.model.eval()
         with torch.no_grad(), self._use_average():
-            metrics = self.objective.evaluate(self.model)
+            metrics = self.precision.call(self.objective.evaluate)
         self.model.train()
         return metrics
 
@@ -416,10 +451,15 @@ class Trainer(Generic[Batch]):
         """Save a checkpoint in the leading process, with the evaluation of its weights (None on interruption); raise
         `TrainingError` if a weight is not finite.
         """
-        norms = torch._foreach_norm([weight.detach() for weight in self.precision.masters.values()])
-        if not math.isfinite(float(torch.stack(norms).sum())):
+        weights = {name: weight.detach() for name, weight in self.precision.masters.items()}
+        if not math.isfinite(self.precision.measure_norm(weights, self.distributed)):
             raise self._build_divergence_error(f"update {self.progress.step}: a weight")
-        self.distributed.run_on_leader(lambda: self.checkpoint_saver.save(self.take_snapshot(), evaluation))
+        own_snapshot = self.take_snapshot()
+        snapshot = self.precision.gather_snapshot(own_snapshot, self.distributed)
+        self.distributed.run_on_leader(
+            lambda: self.checkpoint_saver.save(snapshot, evaluation),
+            serve=partial(self.precision.send_shard, snapshot=own_snapshot, distributed=self.distributed),
+        )
 
     @property
     def _time_fraction(self) -> float:

@@ -20,8 +20,8 @@ from heedful.atomic_io import MODEL_FILE, RunManifest, load_tensors, read_manife
 from heedful.errors import RunError, TrainingError
 from heedful.runs import checkpoints
 from heedful.runs.checkpoints import (
+    AveragedTensors,
     FolderCheckpointSaver,
-    average_weights,
     load_snapshot,
     read_stored_weights,
     write_final_model,
@@ -154,11 +154,11 @@ def test_without_an_average_the_model_is_the_best_one(folder: Path, best: int) -
 def test_the_mean_loses_no_digits() -> None:
     models = [{"w": 1000 + torch.rand(50)} for _ in range(99)]
     exact = np.stack([model["w"].numpy().astype(np.float64) for model in models]).mean(0)
-    np.testing.assert_array_equal(average_weights(models)["w"].numpy(), exact.astype(np.float32))
+    np.testing.assert_array_equal(AveragedTensors(models)["w"].numpy(), exact.astype(np.float32))
     halves = [{"w": torch.tensor([1.0]).bfloat16()}, {"w": torch.tensor([2.0]).bfloat16()}]
-    assert average_weights(halves)["w"].dtype == torch.bfloat16
+    assert AveragedTensors(halves)["w"].dtype == torch.bfloat16
     with pytest.raises(RunError, match="average checkpoints of one run"):
-        average_weights([{"w": torch.ones(1)}, {"v": torch.ones(1)}])
+        AveragedTensors([{"w": torch.ones(1)}, {"v": torch.ones(1)}])
 
 
 def test_going_on_unmakes_the_finished_model(folder: Path) -> None:

@@ -12,7 +12,9 @@ from heedful.models.model_size import TrainingMemory
 from heedful.recipes.training import TrainingConfig
 from heedful.runs.trainer_factory import CostReporter, describe_memory, format_bytes, set_gradient_checkpointing
 from heedful.training.callbacks import EpochPlan, StepMetrics, TrainState, ValidationResult
+from heedful.training.distributed import DistributedContext
 
+ALONE = DistributedContext(0, 1, torch.device("cpu"))
 PLAN = EpochPlan(TrainState(), updates=50, done=0, batches=100, examples=5000, evaluate_every=100)
 
 
@@ -23,7 +25,7 @@ class Clock:
         self.told: list[str] = []
         plain = {"batch_tokens": 1000, "evaluate_every": 100, "precision": "fp32"}
         made = TrainingConfig.model_validate(plain | config)
-        self.costs = CostReporter(made, nn.Linear(1000, 1024), log=self.told.append, device=torch.device("cpu"))
+        self.costs = CostReporter(made, nn.Linear(1000, 1024), log=self.told.append, world=ALONE)
         self.step, self.seconds = plan.progress.step, plan.progress.seconds
         self.costs.on_epoch_begin(plan)
 
@@ -73,7 +75,7 @@ def test_layers_that_are_computed_again_need_less_memory() -> None:
         options = {"steps": 9, "batch_tokens": 1000, "precision": "fp32", "gradient_checkpointing": checkpointing}
         training = TrainingConfig.model_validate(options)
         set_gradient_checkpointing(model, training)
-        CostReporter(training, model, log=told.append, device=torch.device("cpu")).on_epoch_begin(PLAN)
+        CostReporter(training, model, log=told.append, world=ALONE).on_epoch_begin(PLAN)
     stored, again = (float(line.partition("roughly ")[2].split()[0]) for line in told if "roughly" in line)
     assert again < stored / 2
 

@@ -27,6 +27,7 @@ from heedful.runs.checkpoints import METRICS_FILE, FolderCheckpointSaver
 from heedful.runs.load import open_run
 from heedful.runs.trainer_factory import require_memory
 from heedful.tasks.task import build_model
+from heedful.training.distributed import DistributedContext
 
 
 def transformer(**keys: object) -> TransformerConfig:
@@ -146,10 +147,10 @@ def test_a_training_needs_more_room_than_its_model(trained: Path, monkeypatch: p
     for share, fits in ((4, True), (3.99, False)):  # weights, gradients and both moments of Adam
         monkeypatch.setattr("heedful.runs.trainer_factory.get_memory_limit", lambda share=share: int(share * bytes_))
         if fits:
-            require_memory(run, device=device)
+            require_memory(run, world=DistributedContext(0, 1, device))
             continue
         with pytest.raises(ModelTooLargeError, match=r"training: .*the model needs at least"):
-            require_memory(run, device=device)
+            require_memory(run, world=DistributedContext(0, 1, device))
 
 
 def test_a_stored_recipe_is_refused_before_it_is_built(trained: Path, tmp_path: Path) -> None:

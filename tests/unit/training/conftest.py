@@ -18,13 +18,12 @@ from heedful.training.callbacks import Callback, CheckpointSaver, StepMetrics, T
 from heedful.training.distributed import DistributedContext
 from heedful.training.optimizers import (
     Adam,
-    BF16WithMasters,
     ConstantSchedule,
-    FullPrecision,
     LearningRateSchedule,
     MovingAverage,
     Optimizer,
 )
+from heedful.training.precision import BF16WithMasters, FullPrecision
 from heedful.training.trainer import StoppingLimits, Trainer, TrainerConfig
 
 EXAMPLES = 12

@@ -77,6 +77,8 @@ def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPa
         monkeypatch.setenv(name, value)
     for name in ("init_process_group", "destroy_process_group"):
         monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
+    store = torch.distributed.HashStore()
+    monkeypatch.setattr(torch.distributed, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
     monkeypatch.setattr("os.getppid", lambda: 7)  # which may be 1 in a container
     with init_distributed(CPU) as here:
         assert (here.rank, here.size) == (1, 2)

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from heedful.training.optimizers import BF16WithMasters, FullPrecision, has_fast_bf16, is_faster_in_bf16
+from heedful.training.precision import BF16WithMasters, FullPrecision, has_fast_bf16, is_faster_in_bf16
 
 
 def backward(model: nn.Linear, x: torch.Tensor) -> None:
@@ -101,7 +101,7 @@ def test_what_is_frozen_has_a_master_but_is_not_trainable(kind: type[FullPrecisi
 def test_on_a_processor_only_wide_models_gain_from_bf16(
     monkeypatch: pytest.MonkeyPatch, model: nn.Module, faster: bool
 ) -> None:
-    monkeypatch.setattr("heedful.training.optimizers.has_fast_bf16", lambda device: device.type != "meta")
+    monkeypatch.setattr("heedful.training.precision.has_fast_bf16", lambda device: device.type != "meta")
     assert is_faster_in_bf16(model, torch.device("cpu")) is faster
     assert is_faster_in_bf16(model, torch.device("cuda"))
     assert not is_faster_in_bf16(model, torch.device("meta"))
