@@ -5,17 +5,18 @@ Torchrun starts them and sets the environment; without it there is one process, 
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import timedelta
 from types import FrameType
 from typing import Final, TypeVar
+from uuid import uuid4
 
 import torch
 from torch import Tensor, distributed
@@ -33,8 +34,8 @@ _TIMEOUT = timedelta(days=1)
 died."""
 _FIRST_REQUEST: Final = 2
 """What the leader sends to the others: 0 for a failure, 1 for a success, from 2 on the numbers of requests."""
-_TRAINING_NUMBERS: Final = itertools.count()
-"""Numbers of the trainings of a process; all processes of a group count the same."""
+_POLL_SECONDS: Final = 0.02
+"""Seconds between two looks at the store."""
 _TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 """Environment variable that torchrun sets."""
 _SOURCE_PREFIX = re.compile(r"^\[[^]]*\] *")
@@ -154,8 +155,7 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
         store, _, _ = next(distributed.rendezvous("env://", rank, size, timeout=_TIMEOUT))
         distributed.init_process_group(
             "nccl" if device.type == "cuda" else "gloo",
-            # what an earlier training in these processes has left in the store must not be found by this one
-            store=distributed.PrefixStore(f"training-{next(_TRAINING_NUMBERS)}", store),
+            store=distributed.PrefixStore(agree_on_prefix(store, rank=rank, size=size), store),
             rank=rank,
             world_size=size,
             timeout=_TIMEOUT,
@@ -166,6 +166,39 @@ def init_distributed(device: torch.device) -> Iterator[DistributedContext]:
     finally:
         with suppress(RuntimeError):  # of peers that have left already
             distributed.destroy_process_group()
+
+
+def agree_on_prefix(store: distributed.Store, *, rank: int, size: int) -> str:
+    """Return a new prefix for the keys of a process group, the same in all processes, which must all call this.
+
+    Torchrun keeps the store when it starts processes again. With fixed keys, they would find the addresses of processes
+    that have ended. Each process greets the first one with a new number, and only believes an answer to this number.
+
+    Args:
+        store: of all processes.
+        rank: of this process.
+        size: number of processes.
+    """
+    if rank:
+        greeting = uuid4().hex
+        store.set(f"greeting-{rank}", greeting)
+        while not (answer := _read_key(store, f"answer-{rank}")).startswith(greeting):
+            time.sleep(_POLL_SECONDS)
+        prefix = answer.removeprefix(greeting)
+        store.set(f"arrival-{rank}", prefix)
+        return prefix
+    prefix, missing_ranks = uuid4().hex, list(range(1, size))
+    while missing_ranks:
+        for other in missing_ranks:
+            store.set(f"answer-{other}", _read_key(store, f"greeting-{other}") + prefix)
+        time.sleep(_POLL_SECONDS)
+        missing_ranks = [other for other in missing_ranks if _read_key(store, f"arrival-{other}") != prefix]
+    return prefix
+
+
+def _read_key(store: distributed.Store, key: str) -> str:
+    """Return the value of a key of the store; an empty text if it has none yet."""
+    return store.get(key).decode() if store.check([key]) else ""
 
 
 @contextmanager

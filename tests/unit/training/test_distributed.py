@@ -1,12 +1,14 @@
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 from torch import Tensor
 
 from heedful.errors import TrainingError
 from heedful.training import distributed
-from heedful.training.distributed import DistributedContext, init_distributed
+from heedful.training.distributed import DistributedContext, agree_on_prefix, init_distributed
 
 CPU = torch.device("cpu")
 
@@ -79,6 +81,7 @@ def test_processes_of_torchrun_know_when_it_is_gone(monkeypatch: pytest.MonkeyPa
         monkeypatch.setattr(torch.distributed, name, lambda *_, **__: None)
     store = torch.distributed.HashStore()
     monkeypatch.setattr(torch.distributed, "rendezvous", lambda *_, **__: iter([(store, 1, 2)]))
+    monkeypatch.setattr(distributed, "agree_on_prefix", lambda *_, **__: "new")
     monkeypatch.setattr("os.getppid", lambda: 7)  # which may be 1 in a container
     with init_distributed(CPU) as here:
         assert (here.rank, here.size) == (1, 2)
@@ -112,3 +115,15 @@ def test_followers_hear_how_the_leading_process_fared(monkeypatch: pytest.Monkey
     playing_follower = True
     with pytest.raises(TrainingError, match="leading process could not continue"):
         follower.run_on_leader(lambda: None)
+
+
+def test_processes_agree_on_keys_that_no_earlier_group_has_used() -> None:
+    """Also if the store holds the answers for processes that were killed in the middle of it."""
+    store, prefixes = torch.distributed.HashStore(), set()
+    for attempt in range(4):
+        with ThreadPoolExecutor(3) as pool:
+            found = set(pool.map(lambda rank: agree_on_prefix(store, rank=rank, size=3), range(3)))
+        assert len(found) == 1
+        prefixes |= found
+        store.set("greeting-1", f"{attempt}of a process that was killed before it read its answer")
+    assert len(prefixes) == 4
